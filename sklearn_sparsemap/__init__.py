@@ -1,0 +1,32 @@
+"""Structured prediction with sparse probabilities: scikit-learn estimators on Numba solvers."""
+
+from importlib import import_module
+
+from ._version import __version__
+
+# Public names are resolved at their first use (PEP 562), so that importing the package imports neither Numba nor
+# any of its modules.
+_PUBLIC = {
+    "RaggedArray": "._ragged",
+    "StructuredSparseMAPClassifier": ".estimators",
+    "map_inference": ".inference",
+    "sparsemap": ".inference",
+}
+_SUBMODULES = {"datasets", "estimators", "features", "inference", "losses", "metrics", "solvers", "structures"}
+
+__all__ = ["RaggedArray", "StructuredSparseMAPClassifier", "__version__", "map_inference", "sparsemap"]
+
+
+def __getattr__(name):
+    if name in _PUBLIC:
+        value = getattr(import_module(_PUBLIC[name], __name__), name)
+    elif name in _SUBMODULES:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_PUBLIC) | _SUBMODULES)

@@ -1,0 +1,131 @@
+"""The one place that knows Numba: how kernels are compiled, cached and called.
+
+Three kinds of compiled function are enough for the whole package:
+
+- `kernel`: a function that other kernels call. It has no signature of its own; it is compiled with its caller.
+- `entry`: a function that Python calls. It has one explicit signature, is compiled at its first call (never at
+  import), and is loaded from the cache in every later process.
+- `as_oracle`: an entry with the signature of a MAP oracle. Kernels take it as a first-class function, so that one
+  compiled solver serves every structure.
+
+All are `nogil` and cached. Arrays reach an entry C-contiguous and in one of the types below: an argument of a
+read-only type takes both read-only and writable arrays, so that no input compiles a second version.
+"""
+
+import threading
+
+import numpy as np
+from numba import njit, types
+
+FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+INTS = types.Array(types.int64, 1, "C", readonly=True)
+INTS_2D = types.Array(types.int64, 2, "C", readonly=True)
+PARTS = types.Array(types.int32, 1, "C", readonly=True)
+UINTS = types.Array(types.uint64, 1, "C", readonly=True)
+FLOATS_OUT = types.Array(types.float64, 1, "C")
+FLOATS_2D_OUT = types.Array(types.float64, 2, "C")
+INTS_OUT = types.Array(types.int64, 1, "C")
+PARTS_OUT = types.Array(types.int32, 1, "C")
+PARTS_2D_OUT = types.Array(types.int32, 2, "C")
+UINTS_OUT = types.Array(types.uint64, 1, "C")
+
+# value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
+ORACLE_SIGNATURE = types.float64(FLOATS, FLOATS, INTS, FLOATS_OUT, PARTS_OUT, PARTS_OUT)
+ORACLE = types.FunctionType(ORACLE_SIGNATURE)
+
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+# Sums may be reordered (so that they use vector instructions), but NaN and infinities keep their meaning.
+_FAST_SUMS = {"reassoc", "contract", "nsz"}
+_entries = []
+_compile_lock = threading.Lock()
+
+
+def _compile(signature, function, fastmath):
+    options = dict(_OPTIONS, fastmath=fastmath)
+    args = (signature,) if signature is not None else ()
+    try:
+        return njit(*args, cache=True, **options)(function)
+    except RuntimeError as error:
+        # Nowhere to write the cache (read-only home, zipped package): slower to start, but it works.
+        if "cannot cache function" not in str(error):
+            raise
+        return njit(*args, **options)(function)
+
+
+def kernel(function=None, *, fast_sums=False):
+    """Compile a function that is called from other kernels only.
+
+    Parameters
+    ----------
+    function : callable
+        The function; omitted when the decorator is used with options.
+    fast_sums : bool, default=False
+        Whether floating-point sums may be reordered. Only for plain dot products and updates.
+    """
+    if function is None:
+        return lambda f: kernel(f, fast_sums=fast_sums)
+    return _compile(None, function, _FAST_SUMS if fast_sums else False)
+
+
+class Entry:
+    """A compiled function that Python calls: one signature, compiled or loaded at the first call."""
+
+    def __init__(self, function, signature):
+        self.__wrapped__ = function
+        self.__name__ = function.__name__
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+        self._signature = signature
+        self._dispatcher = None
+        _entries.append(self)
+
+    @property
+    def dispatcher(self):
+        """The Numba dispatcher, compiled now if it was not yet."""
+        if self._dispatcher is None:
+            with _compile_lock:
+                if self._dispatcher is None:
+                    self._dispatcher = _compile(self._signature, self.__wrapped__, False)
+        return self._dispatcher
+
+    def __call__(self, *args):
+        return self.dispatcher(*[a.dispatcher if isinstance(a, Entry) else a for a in args])
+
+    def __reduce__(self):
+        # By name, like any module-level function.
+        return self.__name__
+
+
+def entry(signature):
+    """Make a module-level function an `Entry` with this Numba signature."""
+    return lambda function: Entry(function, signature)
+
+
+def as_oracle(function):
+    """Make a module-level function a MAP oracle that every solver can call."""
+    return Entry(function, ORACLE_SIGNATURE)
+
+
+def readonly(array, dtype=np.float64):
+    """Return a C-contiguous read-only view or copy, the form in which kernels take their inputs.
+
+    Inside a namedtuple, Numba distinguishes read-only from writable arrays; this makes all of them one type.
+    """
+    view = np.ascontiguousarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+def compile_statistics():
+    """Return how many entries of this process were loaded from the cache and how many were compiled.
+
+    Returns
+    -------
+    statistics : dict
+        ``{"loaded": int, "compiled": int}``.
+    """
+    used = [e.dispatcher.stats for e in _entries if e._dispatcher is not None]
+    return {
+        "loaded": sum(sum(s.cache_hits.values()) for s in used),
+        "compiled": sum(sum(s.cache_misses.values()) for s in used),
+    }

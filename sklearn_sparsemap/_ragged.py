@@ -1,0 +1,186 @@
+"""RaggedArray: many per-sample arrays of different lengths, held as one."""
+
+import numpy as np
+from scipy import sparse
+
+
+class RaggedArray:
+    """A sequence of per-sample arrays with different numbers of rows, stored as one flat array.
+
+    Sample ``i`` is ``values[indptr[i]:indptr[i + 1]]``. scikit-learn's splitters, `train_test_split` and
+    `GridSearchCV` index it like any array of samples; nothing is copied per sample.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, ...) or CSR of shape (n_rows, n_features)
+        The rows of all samples, one sample after the other.
+    indptr : array-like of shape (n_samples + 1,)
+        Where each sample begins, non-decreasing from 0 to n_rows.
+    groups : array-like of shape (n_features,), default=None
+        For features: the group (for example the template) of each column.
+
+    Attributes
+    ----------
+    values, indptr, groups
+        As above; `indptr` is int64.
+
+    Raises
+    ------
+    ValueError
+        If `indptr` does not cut the rows of `values`, or `groups` does not name each column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import RaggedArray
+    >>> X = RaggedArray.from_list([np.zeros((2, 3)), np.ones((1, 3))])
+    >>> len(X), X[1].shape, X[[1, 0]].lengths.tolist()
+    (2, (1, 3), [1, 2])
+    """
+
+    def __init__(self, values, indptr, groups=None):
+        if sparse.issparse(values):
+            values = values.tocsr()
+        else:
+            values = np.asarray(values)
+        indptr = np.asarray(indptr, dtype=np.int64)
+        n_rows = values.shape[0]
+        if indptr.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != n_rows:
+            raise ValueError(f"indptr must run from 0 to the number of rows, {n_rows}; got {indptr!r}")
+        if np.any(np.diff(indptr) < 0):
+            raise ValueError("indptr must not decrease")
+        if groups is not None:
+            groups = np.asarray(groups)
+            if values.ndim != 2 or groups.shape != (values.shape[1],):
+                raise ValueError(
+                    f"groups must name the group of each column of values (shape {values.shape}); "
+                    f"got shape {groups.shape}"
+                )
+        self.values = values
+        self.indptr = indptr
+        self.groups = groups
+
+    @classmethod
+    def from_list(cls, arrays, dtype=None):
+        """Join per-sample arrays (all dense or all sparse, same number of columns).
+
+        Parameters
+        ----------
+        arrays : sequence of array-like
+            One array or sparse matrix per sample.
+        dtype : dtype, default=None
+            The type of the values; None takes what the arrays have in common.
+
+        Returns
+        -------
+        ragged : RaggedArray
+        """
+        arrays = list(arrays)
+        is_sparse = [sparse.issparse(a) for a in arrays]
+        if not arrays:
+            return cls(np.empty(0, dtype=dtype or np.float64), [0])
+        if any(is_sparse) and not all(is_sparse):
+            odd = is_sparse.index(not is_sparse[0])
+            raise ValueError(
+                f"sample {odd} is {'sparse' if is_sparse[odd] else 'dense'}, but sample 0 is not; "
+                "make all samples dense or all sparse"
+            )
+        if not is_sparse[0]:
+            arrays = [np.asarray(a, dtype=dtype) for a in arrays]
+        for i, a in enumerate(arrays):
+            if a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:]:
+                raise ValueError(
+                    f"sample {i} has shape {a.shape}, which does not go with sample 0 of shape {arrays[0].shape}; "
+                    "samples may differ in their number of rows only"
+                )
+        indptr = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
+        if not is_sparse[0]:
+            return cls(np.concatenate(arrays), indptr)
+        return cls(_stack_csr([a.tocsr() for a in arrays], dtype), indptr)
+
+    def tolist(self):
+        """Return the samples as a list of arrays (views where the values are dense)."""
+        return [self[i] for i in range(len(self))]
+
+    @property
+    def shape(self):
+        """``(n_samples,)``: a ragged array is a one-dimensional array of samples."""
+        return (len(self),)
+
+    @property
+    def ndim(self):
+        """Always 1."""
+        return 1
+
+    @property
+    def lengths(self):
+        """Number of rows of each sample, int array of shape (n_samples,)."""
+        return np.diff(self.indptr)
+
+    def __len__(self):
+        return len(self.indptr) - 1
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key):
+        if isinstance(key, tuple):
+            # scikit-learn indexes arrays as array[indices, ...].
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError("a RaggedArray has one axis: index it by sample")
+            key = key[0]
+        if isinstance(key, int | np.integer):
+            n = len(self)
+            if not -n <= key < n:
+                raise IndexError(f"sample {key} is out of range for {n} samples")
+            i = int(key) % n
+            return self._rows(self.indptr[i], self.indptr[i + 1])
+        if isinstance(key, slice):
+            key = np.arange(len(self))[key]
+        key = np.asarray(key)
+        if key.size == 0:
+            key = key.astype(np.int64)
+        if key.dtype == bool:
+            if key.shape != self.shape:
+                raise IndexError(f"a mask of {key.shape} does not fit {len(self)} samples")
+            key = np.flatnonzero(key)
+        if key.ndim != 1 or key.dtype.kind not in "iu":
+            raise IndexError("index a RaggedArray by an integer, a slice, integers or a mask")
+        key = np.arange(len(self))[key]
+        lengths = self.lengths[key]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        # Row r of the result comes from its sample's first row plus its place within the sample.
+        rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return RaggedArray(self.values[rows], indptr, self.groups)
+
+    def _rows(self, start, stop):
+        if not sparse.issparse(self.values):
+            return self.values[start:stop]
+        v = self.values
+        first, last = v.indptr[start], v.indptr[stop]
+        parts = (v.data[first:last], v.indices[first:last], v.indptr[start : stop + 1] - first)
+        return type(v)(parts, shape=(stop - start, v.shape[1]))
+
+    def __array__(self, dtype=None, copy=None):
+        if dtype is not None and np.dtype(dtype) != object:
+            raise ValueError("a RaggedArray converts to a 1-D object array of samples only")
+        samples = np.empty(len(self), dtype=object)
+        for i in range(len(self)):
+            samples[i] = self[i]
+        return samples
+
+    def __repr__(self):
+        kind = "CSR" if sparse.issparse(self.values) else "dense"
+        columns = "" if self.values.ndim == 1 else f", n_features={self.values.shape[1]}"
+        return f"RaggedArray(n_samples={len(self)}, n_rows={self.values.shape[0]}{columns}, {kind})"
+
+
+def _stack_csr(matrices, dtype):
+    """Stack many small CSR matrices; scipy's vstack is slow for thousands of them."""
+    starts = np.concatenate([[0], np.cumsum([m.indptr[-1] for m in matrices])])
+    indptr = np.concatenate([[0]] + [m.indptr[1:].astype(np.int64) + s for m, s in zip(matrices, starts)])
+    data = np.concatenate([m.data[: m.indptr[-1]] for m in matrices])
+    indices = np.concatenate([m.indices[: m.indptr[-1]] for m in matrices])
+    if dtype is not None:
+        data = data.astype(dtype, copy=False)
+    return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, matrices[0].shape[1]))
