@@ -1,0 +1,39 @@
+"""Threads over ranges: how `n_jobs` is used."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from joblib import effective_n_jobs
+
+# More ranges than threads, so that a thread that met easy problems takes another range.
+_RANGES_PER_THREAD = 8
+
+
+def over_ranges(function, costs, n_jobs):
+    """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
+
+    The results do not depend on `n_jobs` as long as `function` treats each problem by itself.
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL; called with the first problem of a range and the one after its last.
+    costs : array-like of shape (n_problems,)
+        What each problem costs, in any unit.
+    n_jobs : int or None
+        As in joblib: None is 1 unless a `joblib.parallel_config` says otherwise, -1 is all cores.
+
+    Returns
+    -------
+    results : list
+        What the calls returned, in the order of the ranges.
+    """
+    n_threads = effective_n_jobs(n_jobs)
+    n_problems = len(costs)
+    if n_threads == 1 or n_problems < 2:
+        return [function(0, n_problems)]
+    done = np.concatenate([[0.0], np.cumsum(costs, dtype=np.float64)])
+    targets = np.linspace(0, done[-1], min(n_problems, n_threads * _RANGES_PER_THREAD) + 1)[1:-1]
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(done, targets), [n_problems]]))
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(function, cuts[:-1].tolist(), cuts[1:].tolist()))

@@ -1,0 +1,165 @@
+"""Everything that a user passes in is checked here, once, with one style of message.
+
+A message says what is wrong, which value, and the remedy.
+"""
+
+import numbers
+
+import numpy as np
+from scipy import sparse
+
+from ._ragged import RaggedArray
+
+
+def check_solver(solver, allowed):
+    """Raise ValueError unless `solver` is one of the `allowed` names."""
+    if solver not in allowed:
+        raise ValueError(f"solver={solver!r} is not one of {', '.join(map(repr, allowed))}")
+
+
+def check_positive(name, value, *, integer=False, zero=False):
+    """Raise ValueError unless `value` is a positive number (or zero, where that is allowed)."""
+    kind = numbers.Integral if integer else numbers.Real
+    # NaN fails the comparison, too.
+    if isinstance(value, bool) or not isinstance(value, kind) or not (value >= 0 if zero else value > 0):
+        wanted = f"a {'non-negative' if zero else 'positive'} {'int' if integer else 'number'}"
+        raise ValueError(f"{name} must be {wanted}; got {value!r}")
+
+
+def is_batch(scores, ndim):
+    """Tell whether `scores` is a sequence of samples rather than one sample of `ndim` axes."""
+    if isinstance(scores, RaggedArray):
+        return True
+    if isinstance(scores, np.ndarray) and scores.dtype != object:
+        return scores.ndim == ndim + 1
+    depth = 0
+    while not hasattr(scores, "ndim") and isinstance(scores, list | tuple) and len(scores):
+        scores = scores[0]
+        depth += 1
+    if isinstance(scores, np.ndarray) and scores.dtype == object:
+        return True
+    return depth + getattr(scores, "ndim", 0) == ndim + 1
+
+
+def check_scores(scores, ndim, name="scores", finite=False):
+    """Return `scores` as a float64 array with `ndim` axes, C-contiguous.
+
+    -inf is allowed (it forbids a part) unless `finite`; NaN, +inf and empty arrays are not.
+    """
+    if sparse.issparse(scores):
+        raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
+    try:
+        array = np.ascontiguousarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers with {ndim} axes: {error}") from error
+    if np.ndim(scores) != ndim:
+        raise ValueError(f"{name} must have {ndim} axes; got shape {np.shape(scores)}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); each sample needs at least one part")
+    total = array.sum()
+    # One pass in the usual case: the sum is finite exactly when no entry is special.
+    if not np.isfinite(total):
+        bad = ~np.isfinite(array) if finite else np.isnan(array) | (array == np.inf)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            allowed = "finite" if finite else "finite, or -inf to forbid a part"
+            raise ValueError(f"{name}{list(where)} is {array[where]}; scores must be {allowed}")
+    return array
+
+
+def check_samples(X, n_features=None):
+    """Return structured features as a RaggedArray of float64 rows (dense, or CSR).
+
+    Parameters
+    ----------
+    X : sequence of array-like or sparse matrices of shape (n_rows_i, n_features)
+        List, tuple, 1-D object array or RaggedArray.
+    n_features : int, default=None
+        Number of features the model was fitted with.
+
+    Raises
+    ------
+    ValueError
+        Naming the first sample that is wrong.
+    """
+    remedy = "pass a list with one 2-D array (or CSR matrix) a sample"
+    if not isinstance(X, RaggedArray):
+        if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
+            shape = getattr(X, "shape", ())
+            raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array of shape {shape}: {remedy}")
+        if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+            raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
+        if len(X) == 0:
+            raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
+        X = RaggedArray.from_list(_check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features))
+    if len(X) == 0:
+        raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
+    values = X.values
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold rows of numbers; got {values.dtype} values of shape {values.shape}")
+    if n_features is not None and values.shape[1] != n_features:
+        raise ValueError(f"X has {values.shape[1]} features, but the model was fitted with {n_features}")
+    empty = np.flatnonzero(X.lengths == 0)
+    if len(empty):
+        raise ValueError(f"X[{empty[0]}] has no steps; leave out empty samples")
+    if values.dtype != np.float64 or not sparse.issparse(values):
+        values = values.astype(np.float64) if sparse.issparse(values) else np.ascontiguousarray(values, np.float64)
+    data = values.data if sparse.issparse(values) else values
+    if not np.isfinite(data.sum()) and not np.isfinite(data).all():
+        at = np.argwhere(~np.isfinite(data))[0][0]
+        row = np.searchsorted(values.indptr, at, side="right") - 1 if sparse.issparse(values) else at
+        sample = int(np.searchsorted(X.indptr, row, side="right") - 1)
+        raise ValueError(
+            f"X[{sample}] contains NaN or infinity, at row {int(row - X.indptr[sample])}; impute or drop such values"
+        )
+    return X if values is X.values else RaggedArray(values, X.indptr, X.groups)
+
+
+def _check_sample(x, i, remedy):
+    if sparse.issparse(x):
+        return x
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"X[{i}] is not a 2-D array of numbers ({error}): {remedy}") from error
+    if array.dtype.kind in "OUS":
+        if array.dtype.kind == "O" and array.ndim == 2:
+            try:
+                return array.astype(np.float64)
+            except (TypeError, ValueError):
+                pass
+        raise ValueError(
+            f"X[{i}] holds {type(array.flat[0]).__name__ if array.size else array.dtype} values, not numbers; turn raw "
+            "tokens into features first, for example with sklearn_sparsemap.features.TemplateVectorizer"
+        )
+    if array.size == 0 and array.shape[:1] == (0,):
+        raise ValueError(f"X[{i}] has no steps; leave out empty samples")
+    if array.ndim != 2:
+        raise ValueError(f"X[{i}] has shape {array.shape}; a sample has two axes, steps and features")
+    return array
+
+
+def _check_widths(samples, n_features):
+    """Name the sample whose number of features differs from the model's, or from what most samples have."""
+    widths = np.array([x.shape[1] for x in samples])
+    if n_features is not None:
+        expected, whose = n_features, "the model was fitted with"
+    else:
+        values, counts = np.unique(widths, return_counts=True)
+        expected, whose = int(values[counts.argmax()]), "other samples have"
+    wrong = np.flatnonzero(widths != expected)
+    if len(wrong):
+        raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
+    kinds = [sparse.issparse(x) for x in samples]
+    if any(kinds) and not all(kinds):
+        odd = kinds.index(not kinds[0])
+        raise ValueError(f"X[{odd}] is {'sparse' if kinds[odd] else 'dense'}, but X[0] is not; make all samples alike")
+    return samples
+
+
+def check_same_length(X, y):
+    """Raise ValueError unless X and y have the same number of samples."""
+    if len(X) != len(y):
+        raise ValueError(
+            f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure for each sample"
+        )

@@ -1,0 +1,325 @@
+"""Where structures meet solvers: `map_inference` and `sparsemap`, for one sample or for many."""
+
+import numpy as np
+
+from ._jit import readonly
+from ._threads import over_ranges
+from ._validation import check_positive, check_scores, check_solver, is_batch
+from .solvers._batch import METHODS, N_STRUCTURES, Problems, map_range, sparsemap_range
+from .solvers._result import MAPResult, SparseMAPResult
+
+_SOLVERS = ("active_set",)
+# The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
+# whose error can be as large as the gap's square root, are right to about `tol` themselves.
+_AIM = 1e-3
+
+
+def map_inference(structure, scores, *, n_jobs=None, **additional):
+    """Find the structure of highest score.
+
+    Parameters
+    ----------
+    structure : Structure
+        What to predict, for example ``LinearChain()``; its class documents the shapes below.
+    scores : array-like, or a list of them
+        Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
+    n_jobs : int, default=None
+        Number of threads over the samples of a list; -1 uses all cores.
+    **additional : array-like
+        Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or
+        a list (or tuple) with one array for each.
+
+    Returns
+    -------
+    result : MAPResult or list of MAPResult
+        A named tuple ``(structure, value)``; one for each sample where a list came in.
+
+    Raises
+    ------
+    ValueError
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> map_inference(Simplex(), [0.5, 2.0, 1.0])
+    MAPResult(structure=1, value=2.0)
+    """
+    samples, many = _as_samples(structure, scores, additional)
+    problems = join_problems(samples)
+    n_slots = problems.sizes[:, 0]
+    slot_ptr = readonly(np.concatenate([[0], np.cumsum(n_slots)]), np.int64)
+    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(samples))
+    over_ranges(
+        lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    _check_feasible(values > -np.inf, many)
+    results = [
+        MAPResult(structure.decode(slots[slot_ptr[i] : slot_ptr[i + 1]], sample.dims), float(values[i]))
+        for i, sample in enumerate(samples)
+    ]
+    return results if many else results[0]
+
+
+def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None, n_jobs=None, **additional):
+    """Solve SparseMAP: marginals that are a mixture of a few structures (S 3).
+
+    Maximises ``scores.u + additional.v - 1/2 |u|^2`` over the marginals u and additional marginals v of mixtures of
+    structures. The marginals are unique; the solution says which structures they are made of.
+
+    Parameters
+    ----------
+    structure : Structure
+        What to predict, for example ``LinearChain()``; its class documents the shapes below.
+    scores : array-like, or a list of them
+        Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
+    solver : {"active_set"}, default="active_set"
+        ``"active_set"`` is exact and finite. Structures with a closed form (`Simplex`) use that.
+    tol : float, default=1e-9
+        Largest duality gap at which a solution counts as converged. The solver aims lower. Where scores are so
+        large that rounding exceeds `tol`, rounding decides.
+    max_iter : int, default=None
+        Most calls of the MAP oracle for a sample; None allows as many as any problem should need,
+        ``1000 + 20 * n_parts``. A result says whether it has converged; no warning is given.
+    n_jobs : int, default=None
+        Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
+    **additional : array-like
+        Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or
+        a list (or tuple) with one array for each.
+
+    Returns
+    -------
+    result : SparseMAPResult or list of SparseMAPResult
+        One for each sample where a list came in.
+
+    Raises
+    ------
+    ValueError
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure.
+
+    References
+    ----------
+    Niculae, Martins, Blondel, Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> result = sparsemap(LinearChain(), [[1.0, 0.9], [0.0, 0.5]], transitions=[[0.5, 0.0], [0.0, 0.5]])
+    >>> [path.tolist() for path in result.structures], result.weights.round(3).tolist()
+    ([[1, 1], [0, 0]], [0.65, 0.35])
+    >>> result.marginals.round(3).tolist()
+    [[0.35, 0.65], [0.35, 0.65]]
+    """
+    check_solver(solver, _SOLVERS)
+    check_positive("tol", tol)
+    if max_iter is not None:
+        check_positive("max_iter", max_iter, integer=True)
+    samples, many = _as_samples(structure, scores, additional)
+    problems = join_problems(samples)
+    if max_iter is None:
+        max_iter = 1000 + 20 * int(np.diff(problems.score_ptr).max())
+    method = METHODS[structure.projection or solver]
+    marginals, statistics = np.empty(len(problems.scores)), np.empty((len(samples), 4))
+    pools = over_ranges(
+        lambda start, stop: sparsemap_range(
+            structure.oracle, method, problems, start, stop, tol * _AIM, max_iter, marginals, statistics
+        ),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    _check_feasible(statistics[:, N_STRUCTURES] > 0, many)
+    slots, additional_slots, weights = (np.concatenate(parts) for parts in zip(*pools))
+    n_structures = statistics[:, N_STRUCTURES].astype(np.int64)
+    sizes = problems.sizes
+    ends = [np.cumsum(n_structures * n).tolist() for n in (sizes[:, 0], sizes[:, 1], 1)]
+    first, first_additional, first_weight = 0, 0, 0
+    results = []
+    for i, sample in enumerate(samples):
+        k = n_structures[i]
+        support = (
+            slots[first : ends[0][i]].reshape(k, -1 if sizes[i, 0] else 0),
+            additional_slots[first_additional : ends[1][i]].reshape(k, sizes[i, 1]),
+            weights[first_weight : ends[2][i]],
+        )
+        first, first_additional, first_weight = (e[i] for e in ends)
+        u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]]
+        results.append(SparseMAPResult(structure, sample, u, support, statistics[i], tol))
+    return results if many else results[0]
+
+
+class Problem:
+    """One sample, checked and laid out for the kernels.
+
+    Parameters
+    ----------
+    structure : Structure
+    scores : float64 array
+        Checked.
+    given : dict of str -> float64 array
+        The additional scores that are given, checked, in the structure's order.
+    joined : read-only float64 array
+        The same, flattened and joined.
+
+    Attributes
+    ----------
+    scores, additional : read-only float64 arrays
+        Flat.
+    shape : tuple of int
+        Shape of the scores as the user gave them.
+    shapes : dict of str -> tuple of int
+        Shapes of the additional scores that are given.
+    dims, sizes : read-only int64 arrays
+        See structures/_base.py.
+    """
+
+    __slots__ = ("additional", "dims", "scores", "shape", "shapes", "sizes")
+
+    def __init__(self, structure, scores, given, joined):
+        self.shape = scores.shape
+        self.scores = readonly(scores.ravel())
+        self.shapes = {name: array.shape for name, array in given.items()}
+        self.additional = joined
+        dims = structure.dims(self.shape, self.shapes)
+        self.dims = readonly(dims, np.int64)
+        self.sizes = readonly(structure.sizes(dims), np.int64)
+
+    @property
+    def n_parts(self):
+        return len(self.scores)
+
+    def as_scores(self, name, values):
+        """Check an array that goes with the scores; return it flat."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != self.shape:
+            raise ValueError(f"{name} has shape {values.shape}, but the scores have {self.shape}")
+        return values.ravel()
+
+    def split_additional(self, flat):
+        """Cut what goes with the joined additional scores into a dict of arrays, each in its own shape."""
+        split, start = {}, 0
+        for name, shape in self.shapes.items():
+            stop = start + int(np.prod(shape))
+            split[name] = flat[start:stop].reshape(shape)
+            start = stop
+        return split
+
+    def join_additional(self, given):
+        """Join arrays that go with the additional scores; those not given are zero."""
+        unknown = set(given) - set(self.shapes)
+        if unknown:
+            raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.shapes)}")
+        joined = []
+        for name, shape in self.shapes.items():
+            array = np.asarray(given.get(name, np.zeros(shape)), dtype=np.float64)
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
+            joined.append(array.ravel())
+        return np.concatenate(joined) if joined else np.zeros(0)
+
+
+def join_problems(samples):
+    """Join problems into the arrays that kernels loop over; equal additional scores are stored once."""
+    additional, start, stop = [], [], []
+    seen, n = {}, 0
+    for sample in samples:
+        key = id(sample.additional)
+        if key not in seen:
+            seen[key] = n
+            additional.append(sample.additional)
+            n += len(sample.additional)
+        start.append(seen[key])
+        stop.append(seen[key] + len(sample.additional))
+    return Problems(
+        readonly(np.concatenate([s.scores for s in samples])),
+        readonly(np.concatenate([[0], np.cumsum([s.n_parts for s in samples])]), np.int64),
+        readonly(np.concatenate(additional)),
+        readonly(start, np.int64),
+        readonly(stop, np.int64),
+        readonly([s.dims for s in samples], np.int64),
+        readonly([s.sizes for s in samples], np.int64),
+    )
+
+
+def _as_samples(structure, scores, additional):
+    """Check what the user gave; return a list of `Problem` and whether there were many."""
+    ndim, names = structure.score_ndim, structure.additional_names
+    additional = {name: value for name, value in additional.items() if value is not None}
+    unknown = sorted(set(additional) - set(names))
+    if unknown:
+        takes = ", ".join(names) or "none"
+        raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
+    many = is_batch(scores, ndim)
+    if not many:
+        array = check_scores(scores, ndim)
+        given = {
+            name: check_additional(name, additional[name], structure, array.shape)
+            for name in names
+            if name in additional
+        }
+        return [Problem(structure, array, given, _join(given))], False
+    if len(scores) == 0:
+        return [], True
+    arrays = [check_scores(s, ndim, f"scores[{i}]") for i, s in enumerate(scores)]
+    per_sample = {
+        name for name in additional if _is_per_sample(additional[name], structure, arrays, name)
+    }
+    samples, shared = [], {}
+    for i, array in enumerate(arrays):
+        given = {}
+        for name in names:
+            if name in per_sample:
+                given[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, array.shape, name)
+            elif name in additional:
+                if (name, array.shape) not in shared:
+                    shared[name, array.shape] = check_additional(name, additional[name], structure, array.shape)
+                given[name] = shared[name, array.shape]
+        if per_sample:
+            joined = _join(given)
+        else:
+            key = tuple(id(a) for a in given.values())
+            if key not in shared:
+                shared[key] = _join(given)
+            joined = shared[key]
+        samples.append(Problem(structure, array, given, joined))
+    return samples, True
+
+
+def check_additional(label, value, structure, shape, name=None):
+    """Return additional scores as a float64 array, of a shape that goes with scores of `shape`."""
+    accepted = structure.additional_shapes(shape)[name or label]
+    if np.shape(value) not in accepted:
+        wanted = " or ".join(map(str, accepted))
+        raise ValueError(f"{label} has shape {np.shape(value)}; with scores of shape {shape} it must have {wanted}")
+    if np.size(value) == 0:
+        return np.zeros(np.shape(value))
+    return check_scores(value, np.ndim(value), label)
+
+
+def _is_per_sample(value, structure, arrays, name):
+    """Tell whether additional scores are one array for all samples, or a sequence with one for each."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.ndim > max(len(s) for s in structure.additional_shapes(arrays[0].shape)[name])
+    if not hasattr(value, "__len__") or len(value) == 0:
+        return False
+    if np.shape(value[0]) not in structure.additional_shapes(arrays[0].shape)[name]:
+        return False
+    if len(value) != len(arrays):
+        raise ValueError(f"{name} is a list of {len(value)} arrays for {len(arrays)} samples; pass one for each sample")
+    return True
+
+
+def _join(given):
+    return readonly(np.concatenate([a.ravel() for a in given.values()]) if given else np.zeros(0))
+
+
+def _check_feasible(feasible, many):
+    if not feasible.all():
+        which = f"scores[{int(np.argmin(feasible))}]" if many else "scores"
+        raise ValueError(
+            f"infeasible: {which} (with the additional scores) forbid every structure; allow at least one by "
+            "a score above -inf"
+        )

@@ -1,0 +1,5 @@
+"""How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
+
+from ._result import MAPResult, SparseMAPResult
+
+__all__ = ["MAPResult", "SparseMAPResult"]

@@ -1,0 +1,186 @@
+"""The active set solver: SparseMAP as the minimum-norm point of a polytope that is known by its MAP oracle.
+
+S 3 and A. The weights are solved for exactly on the support in every round, so the method ends after finitely many
+rounds; that includes structures that depend affinely on the support, which happen because only unary parts are
+penalised.
+"""
+
+import numpy as np
+
+from .._jit import kernel
+from ._linalg import dot, solve_constrained, solve_upper
+from ._support import append, contains, grow, mix, new_support, project_on_support, refactor, remove, score
+
+INFEASIBLE = -1
+_EPS = 2.220446049250313e-16
+
+
+@kernel
+def refine(support, k):
+    """Give the support its best weights, dropping structures on the way; return the new size.
+
+    Each round solves exactly on the support. Where the solution has a negative weight, go towards it until the
+    first weight reaches zero and drop that structure.
+    """
+    weights, target = support.weights, support.target
+    while True:
+        if k == 1:
+            # Exactly, so that a training sample that is fitted has a gradient of exactly zero.
+            weights[0] = 1.0
+            return k
+        solve_constrained(support.factor, support.rhs, k, target)
+        step, blocking = 1.0, -1
+        for s in range(k):
+            if target[s] < 0.0:
+                ratio = weights[s] / (weights[s] - target[s])
+                if blocking < 0 or ratio < step:
+                    step, blocking = ratio, s
+        if blocking < 0:
+            weights[:k] = target[:k]
+            return k
+        for s in range(k):
+            weights[s] = max(0.0, weights[s] + step * (target[s] - weights[s]))
+        k = remove(support, k, blocking)
+
+
+@kernel
+def drop_weightless(support, k):
+    """Drop the structures without weight; return the new size."""
+    for s in range(k - 1, -1, -1):
+        if support.weights[s] <= 1e-15 and k > 1:
+            k = remove(support, k, s)
+    return k
+
+
+@kernel
+def make_room(support, k):
+    """Drop the structure that an affinely dependent one replaces; return the new size and the weight it gets.
+
+    `support.column` holds the projection of the new structure. In its unary parts it equals a combination w of the
+    support. Taking t w from the weights and giving t to the new structure leaves the marginals as they are and gains
+    t times the gap, up to where a first weight reaches zero.
+    """
+    combination, weights = support.column, support.weights
+    solve_upper(support.factor, k, combination)
+    step, leaving = np.inf, -1
+    for s in range(k):
+        if combination[s] > 1e-6 and weights[s] < step * combination[s]:
+            step, leaving = weights[s] / combination[s], s
+    if leaving < 0:
+        return k, 0.0
+    for s in range(k):
+        weights[s] = max(0.0, weights[s] - step * combination[s])
+    return remove(support, k, leaving), step
+
+
+@kernel
+def warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights, n_warm):
+    """Fill an empty support with structures of an earlier solution; return the size and the reference score."""
+    k, total, reference = 0, 0.0, 0.0
+    for s in range(n_warm):
+        theta = score(scores, additional, warm_slots[s], warm_additional[s])
+        if k == 0:
+            reference = theta
+        pivot_squared = project_on_support(support, k, warm_slots[s])
+        if pivot_squared > 0.0 and theta > -np.inf:
+            total += warm_weights[s]
+            k = append(
+                support, k, warm_slots[s], warm_additional[s], theta - reference, warm_weights[s], pivot_squared
+            )
+    for s in range(k):
+        support.weights[s] = support.weights[s] / total if total > 0.0 else 1.0 / k
+    return k, reference
+
+
+@kernel
+def active_set(
+    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, n_warm, marginals
+):
+    """Solve one problem.
+
+    Parameters
+    ----------
+    oracle, scores, additional, dims
+        The problem, as in structures/_base.py.
+    sizes : ints (n_slots, n_additional_slots, n_work)
+    tol : float
+        Duality gap to reach. Rounding sets a floor of a few units in the last place of the scores' sum.
+    max_iter : int
+        Most calls of the oracle.
+    warm_slots, warm_additional, warm_weights, n_warm
+        Structures to start from, one a row, and their weights; none starts from the MAP structure.
+    marginals : array, overwritten
+
+    Returns
+    -------
+    support : Support
+    k : int
+        Number of structures in it, or INFEASIBLE.
+    objective, gap : float
+    n_iter : int
+        Calls of the oracle.
+    """
+    n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
+    work = np.empty(n_work)
+    slots = np.empty(n_slots, np.int32)
+    additional_slots = np.empty(n_additional, np.int32)
+    reduced = np.empty(scores.shape[0])
+    support = new_support(max(8, n_warm + 2), n_slots, n_additional)
+    k, n_iter, reference = 0, 0, 0.0
+    if n_warm > 0:
+        k, reference = warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights, n_warm)
+    if k == 0:
+        value = oracle(scores, additional, dims, work, slots, additional_slots)
+        n_iter = 1
+        if value == -np.inf:
+            return support, INFEASIBLE, 0.0, 0.0, n_iter
+        reference = score(scores, additional, slots, additional_slots)
+        k = append(support, 0, slots, additional_slots, 0.0, 1.0, project_on_support(support, 0, slots))
+
+    size = 1.0 + n_slots
+    for t in range(n_slots):
+        if support.slots[0, t] >= 0:
+            size += abs(scores[support.slots[0, t]])
+    for t in range(n_additional):
+        if support.additional[0, t] >= 0:
+            size += abs(additional[support.additional[0, t]])
+    tol = max(tol, 8.0 * _EPS * size)
+
+    refreshed = False
+    while True:
+        k = refine(support, k)
+        mix(support, k, support.weights, marginals)
+        norm_squared = dot(marginals, marginals)
+        linear = dot(support.theta[:k], support.weights[:k]) + reference
+        for i in range(scores.shape[0]):
+            reduced[i] = scores[i] - marginals[i]
+        value = oracle(reduced, additional, dims, work, slots, additional_slots)
+        n_iter += 1
+        gap = value - (linear - norm_squared)
+        if gap <= tol or n_iter >= max_iter:
+            break
+        pivot_squared = project_on_support(support, k, slots)
+        if pivot_squared == 0.0 and contains(support, k, slots, additional_slots):
+            # The oracle has nothing new: what is left of the gap is rounding. A fresh factor may still help.
+            if refreshed:
+                break
+            refreshed = True
+            k = refactor(support, k)
+            continue
+        weight = 0.0
+        if pivot_squared == 0.0:
+            k = drop_weightless(support, k)
+            pivot_squared = project_on_support(support, k, slots)
+        if pivot_squared == 0.0:
+            k, weight = make_room(support, k)
+            pivot_squared = project_on_support(support, k, slots)
+        if pivot_squared == 0.0:
+            if refreshed:
+                break
+            refreshed = True
+            k = refactor(support, k)
+            continue
+        support = grow(support, k)
+        theta = score(scores, additional, slots, additional_slots) - reference
+        k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
+    return support, k, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter

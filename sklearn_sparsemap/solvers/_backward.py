@@ -1,0 +1,180 @@
+"""Jacobian products of SparseMAP from the structures of its solution (S Prop. 1).
+
+The Jacobian is the orthogonal projector onto the direction space of the face on which the solution lies. The support
+of a solver need not span that face (a structure of weight zero may be missing), so the face is completed first.
+"""
+
+import numpy as np
+from numba import types
+from scipy.linalg import solve_triangular
+
+from .._jit import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    INTS,
+    ORACLE,
+    PARTS_2D_OUT,
+    entry,
+    kernel,
+)
+from ._linalg import dot, solve_lower, solve_upper
+from ._support import append, common_parts, grow, new_support, project_on_support, score
+
+# A structure whose reduced cost is below this belongs to the face.
+_FACE_TOLERANCE = 1e-9
+
+
+@kernel
+def _reduced_score(scores, additional, marginals, slots, additional_slots):
+    value = score(scores, additional, slots, additional_slots)
+    for t in range(slots.shape[0]):
+        if slots[t] >= 0:
+            value -= marginals[slots[t]]
+    return value
+
+
+@kernel
+def _orthogonal_part(support, k, direction):
+    """Take from `direction` its component in the direction space of the support; return its largest entry."""
+    products, ones = np.empty(k), np.ones(k)
+    for s in range(k):
+        products[s] = 0.0
+        for part in support.slots[s]:
+            if part >= 0:
+                products[s] += direction[part]
+    solve_lower(support.factor, k, products)
+    solve_lower(support.factor, k, ones)
+    shift = dot(ones, products) / dot(ones, ones)
+    for s in range(k):
+        products[s] -= shift * ones[s]
+    solve_upper(support.factor, k, products)
+    for s in range(k):
+        for part in support.slots[s]:
+            if part >= 0:
+                direction[part] -= products[s]
+    largest = 0.0
+    for i in range(direction.shape[0]):
+        largest = max(largest, abs(direction[i]))
+    return largest
+
+
+@entry(
+    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, types.Array(types.int32, 2, "C", readonly=True),
+        types.Array(types.int32, 2, "C", readonly=True), FLOATS
+    )
+)
+def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream):
+    """Find affinely independent structures that span the face of a solution.
+
+    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d that the span
+    does not hold yet: `upstream` first, then random ones, each with both signs. A structure found that is as good as
+    those of the support joins it. A random direction that brings nothing new ends the search.
+
+    Returns
+    -------
+    slots, additional_slots : arrays with one structure a row
+    factor : array of shape (k, k)
+        Cholesky factor R of K = M'M + 11', in the upper triangle.
+    """
+    n_parts = scores.shape[0]
+    support = new_support(slots.shape[0] + 8, slots.shape[1], additional_slots.shape[1])
+    k = 0
+    best = -np.inf
+    for s in range(slots.shape[0]):
+        best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))
+    size = 1.0 + abs(best)
+    for s in range(slots.shape[0]):
+        pivot_squared = project_on_support(support, k, slots[s])
+        if pivot_squared > 0.0:
+            k = append(support, k, slots[s], additional_slots[s], 0.0, 0.0, pivot_squared)
+
+    work = np.empty(sizes[2])
+    found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    tilted, direction = np.empty(n_parts), np.empty(n_parts)
+    tolerance = max(_FACE_TOLERANCE, 1e-15 * size * sizes[0])
+    state = np.uint64(88172645463325252)
+    attempt, fruitless = 0, 0
+    while fruitless < 2:
+        for i in range(n_parts):
+            if attempt == 0:
+                direction[i] = upstream[i]
+            else:
+                state ^= state << np.uint64(13)
+                state ^= state >> np.uint64(7)
+                state ^= state << np.uint64(17)
+                direction[i] = float(state >> np.uint64(11)) / 9007199254740992.0 - 0.5
+        attempt += 1
+        largest = _orthogonal_part(support, k, direction)
+        grown = False
+        for sign in (1.0, -1.0):
+            if largest < 1e-10:
+                break
+            epsilon = sign * 1e-6 / largest
+            # A structure just off the face can hide one that is on it; a smaller tilt tells them apart.
+            for _ in range(3):
+                for i in range(n_parts):
+                    tilted[i] = scores[i] - marginals[i] + epsilon * direction[i]
+                oracle(tilted, additional, dims, work, found, found_additional)
+                if best - _reduced_score(scores, additional, marginals, found, found_additional) <= tolerance:
+                    pivot_squared = project_on_support(support, k, found)
+                    if pivot_squared > 0.0:
+                        support = grow(support, k)
+                        k = append(support, k, found, found_additional, 0.0, 0.0, pivot_squared)
+                        grown = True
+                    break
+                epsilon *= 0.1
+            if grown:
+                break
+        if grown:
+            fruitless = 0
+        elif attempt > 1:
+            fruitless += 1
+    return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
+
+
+class Face:
+    """The face of a solution: products with the projector onto its direction space.
+
+    Parameters
+    ----------
+    slots, additional_slots : arrays of shape (k, n_slots) and (k, n_additional_slots)
+        Affinely independent structures that span the face.
+    factor : array of shape (k, k)
+        Upper Cholesky factor of K = M'M + 11'.
+    n_parts, n_additional : int
+        Number of unary and of additional scores.
+    """
+
+    def __init__(self, slots, additional_slots, factor, n_parts, n_additional):
+        self.slots, self.additional_slots = slots, additional_slots
+        self.factor = np.triu(factor)
+        self.n_parts, self.n_additional = n_parts, n_additional
+        self._ones = solve_triangular(self.factor, np.ones(len(factor)), trans="T")
+
+    def products(self, unary, additional=None):
+        """Return ``Q (M'unary + N'additional)``, shape (k,): how the weights on the face respond."""
+        p = _gather(self.slots, unary)
+        if additional is not None:
+            p = p + _gather(self.additional_slots, additional)
+        p = solve_triangular(self.factor, p, trans="T")
+        p -= self._ones * ((self._ones @ p) / (self._ones @ self._ones))
+        return solve_triangular(self.factor, p)
+
+    def spread(self, weights):
+        """Return ``(M weights, N weights)``."""
+        return (
+            _scatter(self.slots, weights, self.n_parts),
+            _scatter(self.additional_slots, weights, self.n_additional),
+        )
+
+
+def _gather(slots, values):
+    """Sum the values of each structure's parts; -1 marks an empty slot."""
+    return np.append(values, 0.0)[slots].sum(axis=1)
+
+
+def _scatter(slots, weights, n):
+    """Add each structure's weight to its parts."""
+    totals = np.bincount((slots + 1).ravel(), np.repeat(weights, slots.shape[1]), minlength=n + 1)
+    return totals[1:]

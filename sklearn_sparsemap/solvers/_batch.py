@@ -1,0 +1,139 @@
+"""The loop over many problems: MAP and SparseMAP of a range of a batch, inside one compiled call each."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from .._jit import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    INTS_OUT,
+    ORACLE,
+    PARTS_OUT,
+    entry,
+    kernel,
+)
+from ._active_set import INFEASIBLE, active_set
+from ._projection import project_simplex
+from ._support import new_support
+
+# Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
+# may share additional scores), dims[i] and sizes[i] = (n_slots, n_additional_slots, n_work). All arrays are made
+# read-only with `readonly`.
+Problems = namedtuple(
+    "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
+)
+PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
+
+# How SparseMAP is solved; the names are those of the public `solver` parameter and of `Structure.projection`.
+METHODS = {"simplex": 0, "active_set": 1}
+SIMPLEX = METHODS["simplex"]
+
+# Columns of the statistics of a batch.
+OBJECTIVE, GAP, N_ITER, N_STRUCTURES = range(4)
+
+
+@entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
+def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
+    """Find the MAP structures of problems start..stop, problem i into slots[slot_ptr[i]:slot_ptr[i + 1]]."""
+    for i in range(start, stop):
+        work = np.empty(problems.sizes[i, 2])
+        additional_slots = np.empty(problems.sizes[i, 1], np.int32)
+        values[i] = oracle(
+            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+            problems.dims[i],
+            work,
+            slots[slot_ptr[i] : slot_ptr[i + 1]],
+            additional_slots,
+        )
+
+
+@kernel
+def _with_room(pool, used, needed):
+    """Return `pool` with room for `needed` more entries."""
+    if used + needed <= pool.shape[0]:
+        return pool
+    larger = np.empty(2 * (used + needed), pool.dtype)
+    larger[:used] = pool[:used]
+    return larger
+
+
+_SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
+
+
+@entry(
+    _SUPPORTS(
+        ORACLE, types.int64, PROBLEMS, types.int64, types.int64, types.float64, types.int64, FLOATS_OUT, FLOATS_2D_OUT
+    )
+)
+def sparsemap_range(oracle, method, problems, start, stop, tol, max_iter, marginals, statistics):
+    """Solve problems start..stop.
+
+    Marginals and statistics (see the column names above) are written in place. The supports are returned one after
+    the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.
+    """
+    n_slots_used, n_additional_used, n_weights_used = 0, 0, 0
+    slot_pool = np.empty(64, np.int32)
+    additional_pool = np.empty(64, np.int32)
+    weight_pool = np.empty(16)
+    no_slots = np.empty((0, 0), np.int32)
+    no_weights = np.empty(0)
+    for i in range(start, stop):
+        scores = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]]
+        u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]]
+        n_slots, n_additional = problems.sizes[i, 0], problems.sizes[i, 1]
+        if method == SIMPLEX:
+            objective, gap = project_simplex(scores, u)
+            k = 0
+            for j in range(u.shape[0]):
+                k += u[j] > 0.0
+            support = new_support(k, 1, 0)
+            k = 0
+            for j in range(u.shape[0]):
+                if u[j] > 0.0:
+                    support.slots[k, 0] = j
+                    support.weights[k] = u[j]
+                    k += 1
+            n_iter = 1
+            if k == 0:
+                k = INFEASIBLE
+        else:
+            support, k, objective, gap, n_iter = active_set(
+                oracle,
+                scores,
+                problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+                problems.dims[i],
+                problems.sizes[i],
+                tol,
+                max_iter,
+                no_slots,
+                no_slots,
+                no_weights,
+                0,
+                u,
+            )
+        statistics[i, 0] = objective
+        statistics[i, 1] = gap
+        statistics[i, 2] = n_iter
+        statistics[i, 3] = k
+        k = max(k, 0)
+        slot_pool = _with_room(slot_pool, n_slots_used, k * n_slots)
+        additional_pool = _with_room(additional_pool, n_additional_used, k * n_additional)
+        weight_pool = _with_room(weight_pool, n_weights_used, k)
+        for s in range(k):
+            slot_pool[n_slots_used : n_slots_used + n_slots] = support.slots[s]
+            additional_pool[n_additional_used : n_additional_used + n_additional] = support.additional[s]
+            weight_pool[n_weights_used] = support.weights[s]
+            n_slots_used += n_slots
+            n_additional_used += n_additional
+            n_weights_used += 1
+    return (
+        slot_pool[:n_slots_used].copy(),
+        additional_pool[:n_additional_used].copy(),
+        weight_pool[:n_weights_used].copy(),
+    )

@@ -1,0 +1,153 @@
+"""What inference returns: a solution with its certificate."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import readonly
+from ._backward import Face, _scatter, complete_face
+
+# Structures with less weight than this are rounding, and are not reported.
+_NEGLIGIBLE = 1e-12
+
+
+def _rounding(problem):
+    """Return the gap that rounding alone can leave."""
+    largest = np.abs(problem.scores[np.isfinite(problem.scores)]).max()
+    if len(problem.additional):
+        largest = max(largest, np.abs(problem.additional[np.isfinite(problem.additional)]).max(initial=0.0))
+    return 32 * np.finfo(np.float64).eps * largest * problem.sizes[:2].sum()
+
+
+class MAPResult(NamedTuple):
+    """The structure of highest score.
+
+    Attributes
+    ----------
+    structure : object
+        As the structure's class documents it.
+    value : float
+        Its total score.
+    """
+
+    structure: object
+    value: float
+
+
+class SparseMAPResult:
+    """The solution of one SparseMAP problem (S 3).
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of scores
+        Probability of each part, exactly 0 for the parts that no selected structure has.
+    additional_marginals : dict of str -> ndarray
+        For each additional score that was given, in its shape: the expected count of the part. One of possibly
+        several optimal ones, because these are not penalised.
+    structures : list
+        The selected structures, most probable first.
+    weights : ndarray of shape (n_structures,)
+        Their probabilities.
+    objective : float
+        ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
+    gap : float
+        Duality gap: no solution has an objective that is better by more. Hence also
+        ``|marginals - optimum|^2 <= 2 gap``.
+    n_iter : int
+        Calls of the MAP oracle; 1 for a closed form.
+    converged : bool
+        Whether the gap is within the tolerance asked for, or within rounding.
+    """
+
+    def __init__(self, structure, problem, marginals, support, statistics, tol):
+        slots, additional_slots, weights = support
+        self._structure = structure
+        self._problem = problem
+        self._all = slots, additional_slots
+        order = np.argsort(-weights, kind="stable")
+        order = order[weights[order] > _NEGLIGIBLE]
+        self._selected = slots[order]
+        self._all_weights = weights
+        self._face = None
+        self._structures = None
+        self.marginals = marginals.reshape(problem.shape)
+        self.weights = weights[order]
+        self.objective = float(statistics[0])
+        self.gap = float(statistics[1])
+        self.n_iter = int(statistics[2])
+        self.converged = self.gap <= tol or self.gap <= _rounding(problem)
+
+    @property
+    def structures(self):
+        if self._structures is None:
+            self._structures = [self._structure.decode(s, self._problem.dims) for s in self._selected]
+        return self._structures
+
+    @property
+    def additional_marginals(self):
+        expected = _scatter(self._all[1], self._all_weights, len(self._problem.additional))
+        return self._problem.split_additional(expected)
+
+    def vjp(self, v):
+        """Multiply a vector with the Jacobian of the marginals (reverse mode).
+
+        The first derivative completes the face of the solution (see `complete_face`), which asks the oracle a few
+        more times; later ones reuse it.
+
+        Parameters
+        ----------
+        v : array-like, shape of scores
+            Gradient of some loss with respect to the marginals.
+
+        Returns
+        -------
+        gradients : dict of str -> ndarray
+            The gradient with respect to ``"scores"`` and to each additional score that was given, in its shape.
+        """
+        v = self._problem.as_scores("v", v)
+        face = self._completed(v)
+        unary, additional = face.spread(face.products(v))
+        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def jvp(self, scores=None, **additional):
+        """Directional derivative of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like, shape of scores, default=None
+            Direction in which the scores change; None is zero.
+        **additional : array-like
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : ndarray, shape of scores
+        """
+        problem = self._problem
+        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
+        face = self._completed(direction)
+        products = face.products(direction, problem.join_additional(additional))
+        return face.spread(products)[0].reshape(problem.shape)
+
+    def _completed(self, direction):
+        """Return the completed face, searched first along `direction`."""
+        if self._face is None:
+            p = self._problem
+            spanning = complete_face(
+                self._structure.oracle,
+                p.scores,
+                p.additional,
+                p.dims,
+                p.sizes,
+                readonly(self.marginals.ravel()),
+                *self._all,
+                readonly(direction),
+            )
+            self._face = Face(*spanning, p.n_parts, len(p.additional))
+        return self._face
+
+    def __repr__(self):
+        return (
+            f"SparseMAPResult(n_structures={len(self.weights)}, objective={self.objective:.6g}, "
+            f"gap={self.gap:.2g}, n_iter={self.n_iter}, converged={self.converged})"
+        )

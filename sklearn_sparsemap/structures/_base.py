@@ -1,0 +1,120 @@
+"""Structure: the protocol of everything that can be predicted, and the guide to adding one."""
+
+import numpy as np
+
+
+class Structure:
+    """Base class of structures: the parts of a problem, its MAP oracle, and how a structure is written as parts.
+
+    A structure is a choice of *parts*. Unary parts have one score each in `scores` and are what marginals are
+    about; additional parts (say, transitions) have scores of their own and are not penalised. Solvers, losses and
+    estimators know parts by index only. A new structure is therefore one compiled function, the oracle, and a few
+    short methods; it then works with every solver, loss and estimator.
+
+    Conventions
+    -----------
+    shape
+        Shape of one sample's `scores`. A flat part index runs over it in C order.
+    dims : int64 array
+        All that the oracle needs to know of a problem's size, as returned by `dims`. Never the scores.
+    additional : float64 array
+        The additional scores of a problem, flattened and joined in the order of `additional_names`, without those
+        that the user did not give.
+    slots : int32 array of shape (n_slots,)
+        The unary parts of one structure, or -1 for an empty slot. A part may appear in one slot only (slot ``t``
+        of a chain holds the state of step ``t``), so that two structures share exactly the parts that stand in the
+        same slot of both.
+    additional_slots : int32 array of shape (n_additional_slots,)
+        The additional parts of one structure as indices into `additional`, or -1. Repeats count.
+
+    The oracle
+    ----------
+    A function made by `sklearn_sparsemap._jit.as_oracle`::
+
+        value = oracle(scores, additional, dims, work, slots, additional_slots)
+
+    `scores` and `additional` are flat and must not be changed; `work` is scratch space of the size that `sizes` asks
+    for; `slots` and `additional_slots` are filled with a structure of highest total score, and that score is
+    returned. Scores may be -inf (the part is forbidden); a value of -inf says that no structure is allowed. Ties
+    may be broken in any way, but always in the same.
+
+    Attributes
+    ----------
+    score_ndim : int
+        Number of axes of `scores`.
+    additional_names : tuple of str
+        Names of the additional scores, in the order in which they are joined.
+    oracle : compiled function
+        The MAP oracle.
+    projection : str or None
+        Name of the closed form that solves SparseMAP, where there is one (``"simplex"``).
+    labelled : bool
+        Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
+        for each row of scores (`score_ndim` 2).
+    """
+
+    score_ndim = 1
+    additional_names = ()
+    oracle = None
+    projection = None
+    labelled = False
+
+    def additional_shapes(self, shape):
+        """Return the accepted shapes of each additional score: dict of name -> tuple of shapes."""
+        return {}
+
+    def dims(self, shape, given):
+        """Describe a problem to the oracle.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of `scores`.
+        given : dict of str -> tuple of int
+            Shapes of the additional scores that are given.
+
+        Returns
+        -------
+        dims : tuple of int
+        """
+        raise NotImplementedError
+
+    def sizes(self, dims):
+        """Return ``(n_slots, n_additional_slots, n_work)`` for a problem."""
+        raise NotImplementedError
+
+    def encode(self, structure, dims):
+        """Write a structure, in the form a user gives it, as ``(slots, additional_slots)``.
+
+        Raises ValueError when it is not a structure of this problem.
+        """
+        raise NotImplementedError
+
+    def decode(self, slots, dims):
+        """Return the structure with these slots, in the form that a user reads."""
+        raise NotImplementedError
+
+    def scores_shape(self, n_rows, n_outputs):
+        """Return the shape of `scores` for a sample of `n_rows` rows of features under a linear model."""
+        raise NotImplementedError
+
+    def learned_shapes(self, n_outputs):
+        """Return the additional scores that a linear model learns: dict of name -> shape."""
+        return {}
+
+    def _params(self):
+        return dict(sorted(vars(self).items()))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._params().items())})"
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self._params() == other._params()
+
+    def __hash__(self):
+        return hash((type(self), tuple(self._params().items())))
+
+
+def as_parts(parts):
+    """Return part indices as the int32 array that kernels take."""
+    return np.ascontiguousarray(parts, dtype=np.int32)

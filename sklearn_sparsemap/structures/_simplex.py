@@ -1,0 +1,55 @@
+"""Simplex: one of n choices, the structure of multiclass prediction."""
+
+import numpy as np
+
+from .._jit import as_oracle
+from ._base import Structure, as_parts
+
+
+@as_oracle
+def best_choice(scores, additional, dims, work, slots, additional_slots):
+    """Pick the choice of highest score, the first one of equals."""
+    best = 0
+    for i in range(scores.shape[0]):
+        if scores[i] > scores[best]:
+            best = i
+    slots[0] = best
+    return scores[best]
+
+
+class Simplex(Structure):
+    """One of n choices.
+
+    SparseMAP over the simplex is sparsemax (S 2), which has a closed form. Scores have shape (n,), a structure is an
+    int. See `Structure` for the conventions.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> sparsemap(Simplex(), [1.0, 0.5, -2.0]).marginals.tolist()
+    [0.75, 0.25, 0.0]
+    """
+
+    score_ndim = 1
+    oracle = best_choice
+    projection = "simplex"
+    labelled = True
+
+    def dims(self, shape, given):
+        return shape
+
+    def sizes(self, dims):
+        return 1, 0, 0
+
+    def encode(self, structure, dims):
+        choice = np.asarray(structure)
+        if choice.shape != () or choice.dtype.kind not in "iu" or not 0 <= choice < dims[0]:
+            raise ValueError(f"a choice is an int from 0 to {dims[0] - 1}; got {structure!r}")
+        return as_parts([choice]), as_parts([])
+
+    def decode(self, slots, dims):
+        return int(slots[0])
+
+    def scores_shape(self, n_rows, n_outputs):
+        return (n_outputs,)
