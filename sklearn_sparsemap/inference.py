@@ -5,10 +5,9 @@ import numpy as np
 from ._jit import readonly
 from ._threads import over_ranges
 from ._validation import check_positive, check_scores, check_solver, is_batch
-from .solvers._batch import METHODS, N_STRUCTURES, Problems, map_range, sparsemap_range
+from .solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, Problems, map_range, sparsemap_range
 from .solvers._result import MAPResult, SparseMAPResult
 
-_SOLVERS = ("active_set",)
 # The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
 # whose error can be as large as the gap's square root, are right to about `tol` themselves.
 _AIM = 1e-3
@@ -46,7 +45,7 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     >>> map_inference(Simplex(), [0.5, 2.0, 1.0])
     MAPResult(structure=1, value=2.0)
     """
-    samples, many = _as_samples(structure, scores, additional)
+    samples, many = as_samples(structure, scores, additional)
     problems = join_problems(samples)
     n_slots = problems.sizes[:, 0]
     slot_ptr = readonly(np.concatenate([[0], np.cumsum(n_slots)]), np.int64)
@@ -114,19 +113,19 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
     >>> result.marginals.round(3).tolist()
     [[0.35, 0.65], [0.35, 0.65]]
     """
-    check_solver(solver, _SOLVERS)
+    check_solver(solver, SOLVERS)
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
-    samples, many = _as_samples(structure, scores, additional)
+    samples, many = as_samples(structure, scores, additional)
     problems = join_problems(samples)
     if max_iter is None:
         max_iter = 1000 + 20 * int(np.diff(problems.score_ptr).max())
-    method = METHODS[structure.projection or solver]
+    run = solver_of(structure, solver)
     marginals, statistics = np.empty(len(problems.scores)), np.empty((len(samples), 4))
     pools = over_ranges(
         lambda start, stop: sparsemap_range(
-            structure.oracle, method, problems, start, stop, tol * _AIM, max_iter, marginals, statistics
+            structure.oracle, run, problems, start, stop, tol * _AIM, max_iter, marginals, statistics
         ),
         np.diff(problems.score_ptr),
         n_jobs,
@@ -149,6 +148,11 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
         u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]]
         results.append(SparseMAPResult(structure, sample, u, support, statistics[i], tol))
     return results if many else results[0]
+
+
+def solver_of(structure, solver="active_set"):
+    """Return the compiled solver for a structure: its closed form, where it has one."""
+    return PROJECTIONS[structure.projection] if structure.projection else SOLVERS[solver]
 
 
 class Problem:
@@ -244,7 +248,7 @@ def join_problems(samples):
     )
 
 
-def _as_samples(structure, scores, additional):
+def as_samples(structure, scores, additional):
     """Check what the user gave; return a list of `Problem` and whether there were many."""
     ndim, names = structure.score_ndim, structure.additional_names
     additional = {name: value for name, value in additional.items() if value is not None}

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._jit import kernel
 from ._linalg import dot, solve_constrained, solve_upper
+from ._protocol import INFEASIBLE, as_solver
 from ._support import append, contains, grow, mix, new_support, project_on_support, refactor, remove, score
 
-INFEASIBLE = -1
 _EPS = 2.220446049250313e-16
 
 
@@ -74,10 +74,10 @@ def make_room(support, k):
 
 
 @kernel
-def warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights, n_warm):
+def warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights):
     """Fill an empty support with structures of an earlier solution; return the size and the reference score."""
     k, total, reference = 0, 0.0, 0.0
-    for s in range(n_warm):
+    for s in range(warm_weights.shape[0]):
         theta = score(scores, additional, warm_slots[s], warm_additional[s])
         if k == 0:
             reference = theta
@@ -92,34 +92,15 @@ def warm_start(support, scores, additional, warm_slots, warm_additional, warm_we
     return k, reference
 
 
-@kernel
+@as_solver
 def active_set(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, n_warm, marginals
+    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem.
+    """Solve one problem exactly; see `_protocol`.
 
-    Parameters
-    ----------
-    oracle, scores, additional, dims
-        The problem, as in structures/_base.py.
-    sizes : ints (n_slots, n_additional_slots, n_work)
-    tol : float
-        Duality gap to reach. Rounding sets a floor of a few units in the last place of the scores' sum.
-    max_iter : int
-        Most calls of the oracle.
-    warm_slots, warm_additional, warm_weights, n_warm
-        Structures to start from, one a row, and their weights; none starts from the MAP structure.
-    marginals : array, overwritten
-
-    Returns
-    -------
-    support : Support
-    k : int
-        Number of structures in it, or INFEASIBLE.
-    objective, gap : float
-    n_iter : int
-        Calls of the oracle.
+    Rounding sets a floor to the gap, of a few units in the last place of the scores' sum.
     """
+    n_warm = warm_weights.shape[0]
     n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
     work = np.empty(n_work)
     slots = np.empty(n_slots, np.int32)
@@ -128,12 +109,12 @@ def active_set(
     support = new_support(max(8, n_warm + 2), n_slots, n_additional)
     k, n_iter, reference = 0, 0, 0.0
     if n_warm > 0:
-        k, reference = warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights, n_warm)
+        k, reference = warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights)
     if k == 0:
         value = oracle(scores, additional, dims, work, slots, additional_slots)
         n_iter = 1
         if value == -np.inf:
-            return support, INFEASIBLE, 0.0, 0.0, n_iter
+            return support.slots, support.additional, support.weights, INFEASIBLE, 0.0, 0.0, n_iter
         reference = score(scores, additional, slots, additional_slots)
         k = append(support, 0, slots, additional_slots, 0.0, 1.0, project_on_support(support, 0, slots))
 
@@ -183,4 +164,5 @@ def active_set(
         support = grow(support, k)
         theta = score(scores, additional, slots, additional_slots) - reference
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
-    return support, k, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter
+    objective = linear - 0.5 * norm_squared
+    return support.slots, support.additional, support.weights, k, objective, max(gap, 0.0), n_iter

@@ -60,8 +60,7 @@ def _orthogonal_part(support, k, direction):
 
 @entry(
     types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
-        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, types.Array(types.int32, 2, "C", readonly=True),
-        types.Array(types.int32, 2, "C", readonly=True), FLOATS
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS
     )
 )
 def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream):

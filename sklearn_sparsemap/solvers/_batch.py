@@ -17,9 +17,9 @@ from .._jit import (
     entry,
     kernel,
 )
-from ._active_set import INFEASIBLE, active_set
+from ._active_set import active_set
 from ._projection import project_simplex
-from ._support import new_support
+from ._protocol import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
 # may share additional scores), dims[i] and sizes[i] = (n_slots, n_additional_slots, n_work). All arrays are made
@@ -29,9 +29,9 @@ Problems = namedtuple(
 )
 PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
 
-# How SparseMAP is solved; the names are those of the public `solver` parameter and of `Structure.projection`.
-METHODS = {"simplex": 0, "active_set": 1}
-SIMPLEX = METHODS["simplex"]
+# The names are those of the public `solver` parameter, and of `Structure.projection`.
+SOLVERS = {"active_set": active_set}
+PROJECTIONS = {"simplex": project_simplex}
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, N_ITER, N_STRUCTURES = range(4)
@@ -68,10 +68,10 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
 
 @entry(
     _SUPPORTS(
-        ORACLE, types.int64, PROBLEMS, types.int64, types.int64, types.float64, types.int64, FLOATS_OUT, FLOATS_2D_OUT
+        ORACLE, SOLVER, PROBLEMS, types.int64, types.int64, types.float64, types.int64, FLOATS_OUT, FLOATS_2D_OUT
     )
 )
-def sparsemap_range(oracle, method, problems, start, stop, tol, max_iter, marginals, statistics):
+def sparsemap_range(oracle, solver, problems, start, stop, tol, max_iter, marginals, statistics):
     """Solve problems start..stop.
 
     Marginals and statistics (see the column names above) are written in place. The supports are returned one after
@@ -84,39 +84,20 @@ def sparsemap_range(oracle, method, problems, start, stop, tol, max_iter, margin
     no_slots = np.empty((0, 0), np.int32)
     no_weights = np.empty(0)
     for i in range(start, stop):
-        scores = problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]]
-        u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]]
         n_slots, n_additional = problems.sizes[i, 0], problems.sizes[i, 1]
-        if method == SIMPLEX:
-            objective, gap = project_simplex(scores, u)
-            k = 0
-            for j in range(u.shape[0]):
-                k += u[j] > 0.0
-            support = new_support(k, 1, 0)
-            k = 0
-            for j in range(u.shape[0]):
-                if u[j] > 0.0:
-                    support.slots[k, 0] = j
-                    support.weights[k] = u[j]
-                    k += 1
-            n_iter = 1
-            if k == 0:
-                k = INFEASIBLE
-        else:
-            support, k, objective, gap, n_iter = active_set(
-                oracle,
-                scores,
-                problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
-                problems.dims[i],
-                problems.sizes[i],
-                tol,
-                max_iter,
-                no_slots,
-                no_slots,
-                no_weights,
-                0,
-                u,
-            )
+        slots, additional_slots, weights, k, objective, gap, n_iter = solver(
+            oracle,
+            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+            problems.dims[i],
+            problems.sizes[i],
+            tol,
+            max_iter,
+            no_slots,
+            no_slots,
+            no_weights,
+            marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+        )
         statistics[i, 0] = objective
         statistics[i, 1] = gap
         statistics[i, 2] = n_iter
@@ -126,9 +107,9 @@ def sparsemap_range(oracle, method, problems, start, stop, tol, max_iter, margin
         additional_pool = _with_room(additional_pool, n_additional_used, k * n_additional)
         weight_pool = _with_room(weight_pool, n_weights_used, k)
         for s in range(k):
-            slot_pool[n_slots_used : n_slots_used + n_slots] = support.slots[s]
-            additional_pool[n_additional_used : n_additional_used + n_additional] = support.additional[s]
-            weight_pool[n_weights_used] = support.weights[s]
+            slot_pool[n_slots_used : n_slots_used + n_slots] = slots[s]
+            additional_pool[n_additional_used : n_additional_used + n_additional] = additional_slots[s]
+            weight_pool[n_weights_used] = weights[s]
             n_slots_used += n_slots
             n_additional_used += n_additional
             n_weights_used += 1
