@@ -163,3 +163,22 @@ def check_same_length(X, y):
         raise ValueError(
             f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure for each sample"
         )
+
+
+def check_sample_weight(sample_weight, n_samples):
+    """Return sample weights as a float64 array; None is all ones, a number stands for all."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_samples, float(weights))
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
+    if len(weights) != n_samples:
+        raise ValueError(f"sample_weight has {len(weights)} entries for {n_samples} samples")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
+        raise ValueError(f"sample_weight[{i}] is {weights[i]}; weights must be finite and not negative")
+    if not weights.any():
+        raise ValueError("all sample weights are zero; at least one must be positive")
+    return weights

@@ -13,10 +13,8 @@ import numpy as np
 from numba import types
 
 from ._jit import (
-    FLOATS,
     FLOATS_OUT,
     INTS,
-    INTS_2D,
     INTS_OUT,
     ORACLE,
     PARTS,

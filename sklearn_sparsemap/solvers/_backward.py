@@ -18,7 +18,7 @@ from .._jit import (
     kernel,
 )
 from ._linalg import dot, solve_lower, solve_upper
-from ._support import append, common_parts, grow, new_support, project_on_support, score
+from ._support import append, grow, new_support, project_on_support, score
 
 # A structure whose reduced cost is below this belongs to the face.
 _FACE_TOLERANCE = 1e-9

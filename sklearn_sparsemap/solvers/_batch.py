@@ -11,7 +11,6 @@ from .._jit import (
     FLOATS_OUT,
     INTS,
     INTS_2D,
-    INTS_OUT,
     ORACLE,
     PARTS_OUT,
     entry,

@@ -1,0 +1,148 @@
+"""load_conll: files with one token on each line and its fields in columns."""
+
+import gzip
+from pathlib import Path
+
+_DOCUMENT_START = "-DOCSTART-"
+
+
+def load_conll(
+    path, columns=("word", "pos", "label"), *, label="label", separator=None, encoding="utf-8", comment=None
+):
+    """Load a file in the column format of the CoNLL shared tasks.
+
+    One token on each line, its fields in columns, sentences separated by blank lines. Lines that start with
+    ``-DOCSTART-`` end a sentence and are skipped.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or compressed by gzip.
+    columns : sequence of str or None, default=("word", "pos", "label")
+        The name of each column, from left to right; a column named None is skipped.
+    label : str or None, default="label"
+        The name of the column that goes to `y`. There is no `y` if this is None, or if it is left at
+        ``"label"`` and no column has that name.
+    separator : str, default=None
+        What separates columns; None means any run of white space.
+    encoding : str, default="utf-8"
+        The encoding of the text.
+    comment : str, default=None
+        Lines that start with this are skipped. None: no line is a comment (``#`` may well be a word).
+
+    Returns
+    -------
+    X : list of lists of dict
+        Sentences of tokens; a token maps the name of a column to a str.
+    y : list of lists of str, or None
+        The labels of each sentence's tokens.
+
+    Raises
+    ------
+    ValueError
+        If a line has not as many columns as named (the message says where), the file holds no token or is not
+        text in this encoding, or `columns` and `label` do not fit together.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_sparsemap.datasets import load_conll
+    >>> path = Path(tempfile.mkdtemp(), "train.txt")
+    >>> _ = path.write_text("Time NN B-NP\\nflies VBZ B-VP\\n\\nStop VB B-VP\\n")
+    >>> X, y = load_conll(path)
+    >>> X[0]
+    [{'word': 'Time', 'pos': 'NN'}, {'word': 'flies', 'pos': 'VBZ'}]
+    >>> y
+    [['B-NP', 'B-VP'], ['B-VP']]
+    """
+    columns, kept, label_index = _check_columns(columns, label)
+    if separator == "" or comment == "":
+        raise ValueError("separator and comment must not be empty; leave them at None")
+    n_columns = len(columns)
+    cells, ends = _read_cells(_read_text(path, encoding), n_columns, separator, comment, path)
+    if not cells:
+        raise ValueError(f"{path} holds no token; is it the right file?")
+    # Equal strings become one object: less memory, and faster to compare and hash.
+    share = {}.setdefault
+    cells = list(map(share, cells, cells))
+    names = [columns[i] for i in kept]
+    tokens = [dict(zip(names, token)) for token in zip(*(cells[i::n_columns] for i in kept))]
+    starts = [0, *ends[:-1]]
+    X = [tokens[start:end] for start, end in zip(starts, ends)]
+    if label_index is None:
+        return X, None
+    labels = cells[label_index::n_columns]
+    return X, [labels[start:end] for start, end in zip(starts, ends)]
+
+
+def _check_columns(columns, label):
+    """Return the columns as a list, the indices of those kept as fields, and that of the label or None."""
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of names; write ({columns!r},)")
+    columns = list(columns)
+    odd = [name for name in columns if name is not None and not isinstance(name, str)]
+    if odd:
+        raise ValueError(f"columns must be names or None; got {odd[0]!r}")
+    names = [name for name in columns if name is not None]
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    if repeated:
+        raise ValueError(
+            f"columns has the name {repeated[0]!r} twice; name each column once, or None to skip it"
+        )
+    if label in names:
+        label_index = columns.index(label)
+    elif label is None or label == "label":
+        label_index = None
+    else:
+        raise ValueError(f"label={label!r} is not among the columns {columns}; use one of them or None")
+    kept = [i for i, name in enumerate(columns) if name is not None and i != label_index]
+    if not kept:
+        raise ValueError(
+            f"columns={columns} leaves no field for X; name at least one column besides the label"
+        )
+    return columns, kept, label_index
+
+
+def _read_text(path, encoding):
+    data = Path(path).read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not text in {encoding} ({error}); pass its encoding, for example 'latin-1'"
+        ) from error
+    # Not str.splitlines later on: it also cuts at characters that occur within words.
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_cells(text, n_columns, separator, comment, path):
+    """Split a text into the fields of its tokens, one token after the other, and where each sentence ends."""
+    cells = []
+    ends = []
+    n_tokens = n_ended = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if comment is not None and line.startswith(comment):
+            continue
+        row = line.split(separator)
+        if len(row) == n_columns and row[0] != _DOCUMENT_START and line and not line.isspace():
+            # Not a list of rows: a list for each token would keep the garbage collector busy.
+            cells += row
+            n_tokens += 1
+        elif not line or line.isspace() or row[0] == _DOCUMENT_START:
+            if n_tokens > n_ended:
+                n_ended = n_tokens
+                ends.append(n_tokens)
+        else:
+            found = f"{len(row)} column{'s' * (len(row) != 1)}"
+            raise ValueError(
+                f"{path}, line {number}: expected {n_columns}, found {found} in {line!r}; name every column "
+                "in columns (None skips one), or set separator"
+            )
+    if n_tokens > n_ended:
+        ends.append(n_tokens)
+    return cells, ends

@@ -1,0 +1,319 @@
+"""What the linear structured estimators share: checking data, scoring parts, and predicting."""
+
+from itertools import pairwise
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._ragged import RaggedArray
+from .._validation import check_same_length, check_sample_weight, check_samples
+from ..inference import map_inference, sparsemap
+from ..structures import LinearChain, Simplex, Structure
+from ..training._data import LinearModel
+from ._labels import encode_labels, flatten_labels, sorted_labels
+
+_STRUCTURES = {"auto": Simplex, "chain": LinearChain}
+
+
+def resolve_structure(structure):
+    """Return the Structure that the parameter `structure` means."""
+    if isinstance(structure, Structure) and structure.labelled:
+        return structure
+    if isinstance(structure, str) and structure in _STRUCTURES:
+        return _STRUCTURES[structure]()
+    raise ValueError(
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))} or a Structure made of labels"
+    )
+
+
+def _is_flat(structure):
+    """Tell whether a sample has a single label: 2-D X and 1-D y, as in scikit-learn's classifiers."""
+    return resolve_structure(structure).score_ndim == 1
+
+
+def _has_proba(estimator):
+    if not _is_flat(estimator.structure):
+        raise AttributeError("predict_proba is for multiclass problems; use predict_marginals for structures")
+    return True
+
+
+class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the estimators whose part scores are linear in the features.
+
+    A subclass has the parameters `structure`, `temperature`, `class_weight` and `n_jobs`. It sets `classes_` and
+    `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is
+    needed. Inside, flat data are structured data with one row a sample: X is always a `RaggedArray`.
+    """
+
+    def decision_function(self, X):
+        """Compute the scores of the labels.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes; or 1-D object array
+            For structures: for each sample an array of shape (n_steps, n_classes), without the additional scores.
+        """
+        structure, X = self._check_predict(X)
+        scores = self._linear_scores(X, self._current)
+        if structure.score_ndim == 1:
+            return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        return object_array(split_rows(scores, X.indptr))
+
+    def predict(self, X):
+        """Predict the labels, or structures, of highest score.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels; for structures a 1-D object array of label arrays.
+        """
+        structure, X = self._check_predict(X)
+        codes = self._predict_codes(structure, X, self._current)
+        if structure.score_ndim == 1:
+            return self.classes_[codes]
+        return object_array(split_rows(self.classes_[codes], X.indptr))
+
+    def predict_marginals(self, X):
+        """Compute the SparseMAP marginals of each label: sparse, and zero for most.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of (n_steps, n_classes) arrays
+        """
+        results = self._solve(X)
+        marginals = [r.marginals for r in results]
+        return np.array(marginals) if _is_flat(self.structure) else object_array(marginals)
+
+    def predict_structures(self, X):
+        """Find the few structures that SparseMAP selects for each sample, with their probabilities.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        structures : list of lists of (structure, probability)
+            Most probable first. A structure is a label, or an array of labels.
+        """
+        found = []
+        for result in self._solve(X):
+            labelled = [self.classes_[s] for s in result.structures]
+            found.append(list(zip(labelled, result.weights.tolist())))
+        return found
+
+    @available_if(_has_proba)
+    def predict_proba(self, X):
+        """Compute the probabilities of the labels (multiclass): the sparsemax of the scores.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        return self.predict_marginals(X)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the accuracy of single labels.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+        sample_weight : array-like of shape (n_samples,), default=None
+            A structured sample's weight counts for each of its steps.
+
+        Returns
+        -------
+        score : float
+            In [0, 1].
+        """
+        structure, X = self._check_predict(X)
+        if structure.score_ndim == 1:
+            y = column_or_1d(y)
+        check_same_length(X, y)
+        labels = y.tolist() if structure.score_ndim == 1 else flatten_labels(y, X.lengths)
+        predicted = self.classes_[self._predict_codes(structure, X, self._current)].tolist()
+        right = np.fromiter((a == b for a, b in zip(labels, predicted)), np.float64, len(labels))
+        return float(np.average(right, weights=np.repeat(check_sample_weight(sample_weight, len(X)), X.lengths)))
+
+    @property
+    def coef_(self):
+        return self._current.coef.T
+
+    @property
+    def intercept_(self):
+        return self._current.intercept
+
+    @property
+    def transitions_(self):
+        return self._learned("transitions")
+
+    @property
+    def start_(self):
+        return self._learned("start")
+
+    @property
+    def end_(self):
+        return self._learned("end")
+
+    @property
+    def _current(self):
+        """The model, brought up to date with the online optimiser."""
+        if getattr(self, "_model", None) is None:
+            if getattr(self, "_optimizer", None) is None:
+                raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+            self._model = self._optimizer.model()
+        return self._model
+
+    def _learned(self, name):
+        additional = self._additional(self._current)
+        if name not in additional:
+            raise AttributeError(f"{name}_ is not learned with structure={self.structure!r}")
+        return additional[name]
+
+    def _additional(self, model):
+        """Return a model's additional scores by name, as views."""
+        split, start = {}, 0
+        for name, shape in resolve_structure(self.structure).learned_shapes(len(self.classes_)).items():
+            stop = start + int(np.prod(shape))
+            split[name] = model.additional[start:stop].reshape(shape)
+            start = stop
+        return split
+
+    def _new_model(self, structure, n_features, n_outputs):
+        n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
+        return LinearModel.zeros(n_features, n_outputs, n_additional)
+
+    def _check_X(self, structure, X, reset=False):
+        """Return features as a RaggedArray of float64."""
+        if structure.score_ndim == 1:
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
+            return RaggedArray(X, np.arange(X.shape[0] + 1))
+        X = check_samples(X, None if reset else self.n_features_in_)
+        if reset:
+            self.n_features_in_ = X.values.shape[1]
+        return X
+
+    def _check_data(self, structure, X, y, reset, classes=None):
+        """Check training data.
+
+        Returns
+        -------
+        X : RaggedArray
+        codes : int array, or RaggedArray of them
+            The label of each row, as a place in `classes`.
+        classes : ndarray
+            As given, or all labels in y.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if structure.score_ndim == 1:
+            values, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=False
+            )
+            check_classification_targets(y)
+            X = RaggedArray(values, np.arange(values.shape[0] + 1))
+            labels = y.tolist()
+        else:
+            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2 and np.ndim(y) == 1:
+                raise ValueError(
+                    "X is one 2-D array, but this structure takes a sequence of them; for a single sample pass [X] and [y]"
+                )
+            if hasattr(X, "__len__") and hasattr(y, "__len__"):
+                check_same_length(X, y)
+            X = self._check_X(structure, X, reset)
+            check_same_length(X, y)
+            labels = flatten_labels(y, X.lengths)
+        if classes is None:
+            # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
+            classes = np.unique(y) if structure.score_ndim == 1 else sorted_labels(labels)
+        codes = encode_labels(labels, classes, X.indptr)
+        return X, codes if structure.score_ndim == 1 else RaggedArray(codes, X.indptr), classes
+
+    def _sample_weights(self, X, codes, classes, sample_weight):
+        """Combine sample weights and class weights into one weight a sample."""
+        weights = check_sample_weight(sample_weight, len(X))
+        if self.class_weight is None:
+            return weights
+        flat = codes.values if isinstance(codes, RaggedArray) else codes
+        if isinstance(self.class_weight, str):
+            if self.class_weight != "balanced":
+                raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
+            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat)
+        else:
+            unknown = [label for label in self.class_weight if label not in set(classes.tolist())]
+            if unknown:
+                raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
+            of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+            if not (of_class >= 0).all():
+                raise ValueError("class_weight must not be negative")
+        return weights * np.add.reduceat(of_class[flat], X.indptr[:-1]) / X.lengths
+
+    def _check_predict(self, X):
+        check_is_fitted(self)
+        structure = resolve_structure(self.structure)
+        return structure, self._check_X(structure, X)
+
+    def _linear_scores(self, X, model):
+        scores = X.values @ model.coef
+        scores += model.intercept
+        return scores
+
+    def _predict_codes(self, structure, X, model):
+        """Return the code of the predicted label of each row."""
+        scores = self._linear_scores(X, model)
+        if structure.score_ndim == 1:
+            return scores.argmax(axis=1)
+        found = map_inference(structure, split_rows(scores, X.indptr), n_jobs=self.n_jobs, **self._additional(model))
+        return np.concatenate([result.structure for result in found])
+
+    def _solve(self, X):
+        structure, X = self._check_predict(X)
+        scores = self._linear_scores(X, self._current) / self.temperature
+        additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
+        samples = list(scores) if structure.score_ndim == 1 else split_rows(scores, X.indptr)
+        return sparsemap(structure, samples, n_jobs=self.n_jobs, **additional)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "classes_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        if not _is_flat(self.structure):
+            # Not a classifier in scikit-learn's sense, whose y is 1-D: splitters must not stratify by y.
+            tags.estimator_type = None
+            tags.classifier_tags = None
+        return tags
+
+
+def split_rows(values, indptr):
+    """Cut the rows of all samples into a list with one array a sample."""
+    return [values[start:stop] for start, stop in pairwise(indptr.tolist())]
+
+
+def object_array(samples):
+    """Return samples as a 1-D object array, also when all have the same shape."""
+    array = np.empty(len(samples), dtype=object)
+    for i, sample in enumerate(samples):
+        array[i] = sample
+    return array

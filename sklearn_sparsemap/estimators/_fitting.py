@@ -1,0 +1,165 @@
+"""The course of a fit: run an optimiser, watch the loss or a validation score, keep the best model."""
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from ..inference import solver_of
+from ..losses import new_memory
+from ..training._batch import BatchObjective, minimize_lbfgs
+from ..training._data import make_rows
+from ..training._online import UNCONVERGED, OnlineOptimizer
+
+# Memory for the solutions of the training samples, from which the next epoch starts.
+_WARM_START_BYTES = 512 * 2**20
+# Duality gap of the inference in training; the losses' gradients are then right to about this.
+_INFERENCE_TOL = 1e-8
+
+
+class Monitor:
+    """Watch the iterations of a fit.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameters `tol` and `n_iter_no_change`.
+    model : LinearModel
+        The model before the first iteration.
+    validate : callable or None
+        From a model to its score on the held-out samples; the best model is then kept.
+    progress : Progress
+    watch_loss : bool
+        Whether to stop when the loss no longer improves (if there is no `validate`).
+    """
+
+    def __init__(self, estimator, model, validate, progress, watch_loss):
+        self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
+        self.losses, self.scores = [], []
+        # Returns the present model; the optimisers replace it.
+        self.latest = lambda: model
+        self._best_model = None
+        self._best, self._without_improvement = -np.inf, 0
+
+    def model(self):
+        """Return the model to keep if training ended now."""
+        return self._best_model if self._best_model is not None else self.latest()
+
+    def attributes(self, model):
+        """Return the fitted attributes of an estimator with this model."""
+        return {
+            "classes_": self.estimator.classes_,
+            "n_features_in_": self.estimator.n_features_in_,
+            "n_iter_": max(1, len(self.losses)),
+            "_model": model.copy(),
+            "_optimizer": None,
+        }
+
+    def iteration(self, loss):
+        """Report an iteration; return whether to stop."""
+        if not np.isfinite(loss):
+            raise ValueError(
+                "training diverged: the loss is not finite; scale the features (for example to unit variance), or "
+                "lower eta0"
+            )
+        self.losses.append(float(loss))
+        note, value = "", -loss
+        if self.validate is not None:
+            model = self.latest()
+            value = self.validate(model)
+            self.scores.append(value)
+            note = f", validation score {value:.4f}"
+            if value > max(self.scores[:-1], default=-np.inf):
+                self._best_model = model.copy()
+        stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
+        if self.validate is not None or self.watch_loss:
+            improved = value > self._best + self.estimator.tol
+            self._without_improvement = 0 if improved else self._without_improvement + 1
+            self._best = max(self._best, value)
+            stop = stop or self._without_improvement >= self.estimator.n_iter_no_change
+        return stop
+
+
+def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
+    """Minimise the objective over all samples, starting at `model`."""
+    objective = BatchObjective(
+        structure.oracle,
+        solver_of(structure),
+        X,
+        targets,
+        model,
+        new_memory(targets.sizes, _WARM_START_BYTES),
+        alpha=estimator.alpha,
+        temperature=estimator.temperature,
+        tol=_INFERENCE_TOL,
+        fit_intercept=estimator.fit_intercept,
+        n_jobs=estimator.n_jobs,
+    )
+
+    def after_iteration(current, loss):
+        monitor.latest = lambda: current
+        return monitor.iteration(loss)
+
+    found, loss, message = minimize_lbfgs(
+        objective, model, max_iter=max_iter, tol=estimator.tol, after_iteration=after_iteration
+    )
+    monitor.latest = lambda: found
+    if not monitor.losses:
+        # The first point was optimal already.
+        monitor.losses.append(loss)
+    if message:
+        warnings.warn(
+            f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    _warn_of_inference(objective.unconverged)
+
+
+def fit_adagrad(estimator, structure, X, targets, model, max_iter, monitor):
+    """Run epochs of AdaGrad, starting at `model`."""
+    optimizer = new_optimizer(estimator, model)
+    monitor.latest = optimizer.model
+    rows, memory = make_rows(X), new_memory(targets.sizes, _WARM_START_BYTES)
+    rng = check_random_state(estimator.random_state)
+    order = np.arange(len(targets.weights))
+    total_weight = targets.weights.sum()
+    stopped = False
+    for _ in range(max_iter):
+        if estimator.shuffle:
+            rng.shuffle(order)
+        total = optimizer.epoch(structure.oracle, solver_of(structure), rows, targets, order, memory)
+        stopped = monitor.iteration(total / total_weight + optimizer.penalty())
+        if stopped:
+            break
+    if not stopped:
+        warnings.warn(
+            f"AdaGrad was still improving after max_iter={max_iter} epochs; raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    _warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+
+
+def new_optimizer(estimator, model):
+    """Make the online optimiser that an estimator's parameters ask for."""
+    return OnlineOptimizer(
+        model,
+        alpha=estimator.alpha,
+        eta0=estimator.eta0,
+        temperature=estimator.temperature,
+        tol=_INFERENCE_TOL,
+        fit_intercept=estimator.fit_intercept,
+        average=estimator.average,
+    )
+
+
+def _warn_of_inference(unconverged):
+    if unconverged:
+        warnings.warn(
+            f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale "
+            "the features or raise alpha",
+            ConvergenceWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,88 @@
+"""Labels: any hashable outside, integer codes inside."""
+
+from itertools import chain
+
+import numpy as np
+
+from .._ragged import RaggedArray
+
+
+def label_array(labels):
+    """Return labels as a 1-D array, of their own type where they have one in common, else of objects."""
+    labels = list(labels)
+    for kind, dtype in ((str, None), (bool, bool), (int, np.int64), (float, np.float64)):
+        if all(type(label) is kind for label in labels):
+            return np.array(labels, dtype=dtype)
+    array = np.empty(len(labels), dtype=object)
+    for i, label in enumerate(labels):
+        array[i] = label
+    return array
+
+
+def sorted_labels(labels):
+    """Return the different labels, sorted where they can be compared, else in order of appearance."""
+    different = list(dict.fromkeys(labels))
+    try:
+        different.sort()
+    except TypeError:
+        pass
+    return label_array(different)
+
+
+def flatten_labels(y, lengths):
+    """Join label sequences, one label for each step of a sample.
+
+    Parameters
+    ----------
+    y : sequence of sequences of hashable
+    lengths : array of shape (n_samples,)
+        Number of steps of each sample.
+
+    Returns
+    -------
+    labels : list
+        Python objects, so that equal labels of different array types are equal.
+
+    Raises
+    ------
+    ValueError
+        Naming the sample, if it is no sequence or its length is wrong.
+    """
+    if isinstance(y, RaggedArray) and y.values.ndim == 1:
+        samples, found = None, y.lengths
+    else:
+        samples = []
+        for i, sequence in enumerate(y):
+            if isinstance(sequence, str | bytes) or (np.ndim(sequence) == 0 and not hasattr(sequence, "__len__")):
+                raise ValueError(f"y[{i}] is {sequence!r}; it must be a sequence with one label for each step of X[{i}]")
+            if isinstance(sequence, np.ndarray) and sequence.ndim != 1:
+                raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
+            samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
+        found = np.array([len(s) for s in samples])
+    wrong = np.flatnonzero(found != lengths)
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one label for each step")
+    labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
+    for label in labels:
+        if isinstance(label, float) and label != label:
+            raise ValueError("y contains NaN as a label; drop these samples or give them a label")
+    try:
+        hash(tuple(labels))
+    except TypeError as error:
+        raise ValueError(f"labels must be hashable: {error}") from error
+    return labels
+
+
+def encode_labels(labels, classes, indptr):
+    """Return the codes of flat labels; ValueError names the sample of the first label that is not in `classes`."""
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    codes = np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
+    unseen = np.flatnonzero(codes < 0)
+    if len(unseen):
+        i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)
+        raise ValueError(
+            f"y[{i}] has the label {labels[unseen[0]]!r}, which is not in classes; name every label in "
+            "partial_fit(..., classes=...) at the first call"
+        )
+    return codes

@@ -1,0 +1,87 @@
+"""Progress of a fit: verbose messages, and scikit-learn's callbacks where they exist (scikit-learn 1.9)."""
+
+import logging
+import sys
+from time import perf_counter
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Stands in where scikit-learn has no callbacks yet."""
+
+    def with_callbacks(method):
+        return method
+
+
+logger = logging.getLogger("sklearn_sparsemap")
+
+
+class Progress:
+    """Follow the iterations of one fit.
+
+    Messages go to the logger ``"sklearn_sparsemap"``; if nobody has configured logging, `verbose` writes them to
+    standard output.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y : the training data, as the user gave them
+    max_iter : int
+    """
+
+    def __init__(self, estimator, X, y, max_iter):
+        self.estimator, self.data = estimator, {"X": X, "y": y}
+        self.verbose = estimator.verbose
+        self.started = perf_counter()
+        self.n_iter = 0
+        self.context = self.subcontext = None
+        if hasattr(estimator, "_init_callback_context"):
+            self.context = estimator._init_callback_context(max_subtasks=max_iter)
+            self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
+            self._begin_iteration()
+
+    def iteration(self, loss, attributes, note=""):
+        """Report one iteration; return whether a callback wants to stop.
+
+        Parameters
+        ----------
+        loss : float
+        attributes : callable
+            Returns the fitted attributes of an estimator as if training stopped now.
+        note : str
+            What else to say in the message.
+        """
+        self.n_iter += 1
+        if self.verbose and (self.verbose > 1 or self.n_iter % 10 == 0 or self.n_iter <= 10):
+            elapsed = perf_counter() - self.started
+            self._say(f"iteration {self.n_iter}: loss {loss:.6g}{note}, {elapsed:.2f} s")
+        if self.context is None:
+            return False
+        stop = self.subcontext.call_on_fit_task_end(
+            estimator=self.estimator, **self.data, reconstruction_attributes=attributes
+        )
+        self.subcontext = None
+        if not stop and self.n_iter < self.context.max_subtasks:
+            self._begin_iteration()
+        return stop
+
+    def end(self, attributes):
+        """Report the end of the fit."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, **self.data, reconstruction_attributes=attributes
+            )
+
+    def _begin_iteration(self):
+        self.subcontext = self.context.subcontext(task_name="iteration")
+        self.subcontext.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+    def _say(self, message):
+        message = f"[{type(self.estimator).__name__}] {message}"
+        if logger.hasHandlers():
+            logger.info(message)
+        else:
+            sys.stdout.write(message + "\n")
+            sys.stdout.flush()

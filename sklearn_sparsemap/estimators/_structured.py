@@ -1,0 +1,311 @@
+"""StructuredSparseMAPClassifier: a linear model of part scores under a structure."""
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+
+from .._validation import check_positive, check_solver
+from ..inference import solver_of
+from ..losses import LOSSES, new_memory
+from ..training._data import make_rows, make_targets
+from ._base import LinearStructuredClassifier, resolve_structure
+from ._fitting import Monitor, fit_adagrad, fit_lbfgs, new_optimizer
+from ._labels import sorted_labels
+from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+_SOLVERS = ("auto", "lbfgs", "adagrad")
+_MAX_ITER = {"lbfgs": 1000, "adagrad": 100}
+# Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
+_MOST_BATCH_WEIGHTS = 50_000
+
+
+class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
+    """Linear structured classifier, trained with a SparseMAP loss.
+
+    Scores of parts are linear in the features; a structure's score is the sum of its parts' and of learned
+    additional scores (a chain's transitions, start and end). Training minimises the mean Fenchel-Young loss plus
+    ``alpha/2 |w|^2`` (S 4). With 1-D `y` this is multiclass classification with the sparsemax loss.
+
+    Parameters
+    ----------
+    structure : {"auto", "chain"} or Structure, default="auto"
+        What a sample's target is. ``"auto"``: one label (1-D `y`, 2-D `X`). ``"chain"``: one label for each step.
+    loss : {"sparsemap"}, default="sparsemap"
+        The training loss.
+    temperature : float, default=1.0
+        Scale of the loss: small values approach a structured perceptron, large ones ask for a wider margin.
+    alpha : float, default=1e-4
+        Strength of the squared penalty on all weights but the intercept.
+    solver : {"auto", "lbfgs", "adagrad"}, default="auto"
+        ``"lbfgs"``: exact batch optimisation by scipy, for models of moderate size. ``"adagrad"``: online, with
+        sparse updates and averaged weights, for large ones and streams. ``"auto"`` takes the first up to 50,000
+        weights. `partial_fit` is always online.
+    max_iter : int, default=None
+        Most iterations (L-BFGS) or epochs (AdaGrad). None is 1000 and 100.
+    tol : float, default=1e-4
+        L-BFGS stops when no entry of the gradient is larger. AdaGrad stops when the mean loss (with early stopping:
+        the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
+    eta0 : float, default=0.1
+        AdaGrad's step size.
+    fit_intercept : bool, default=True
+        Whether each output has an intercept, which is not penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the labels. A structured sample weighs the mean over its steps' labels.
+    average : bool, default=True
+        Whether AdaGrad returns the average of the weights over all steps.
+    early_stopping : bool, default=False
+        Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
+        the best model.
+    validation_fraction : float, default=0.1
+        The part to hold out.
+    n_iter_no_change : int, default=5
+        Epochs without improvement before training stops.
+    shuffle : bool, default=True
+        Whether AdaGrad visits the samples in a new random order in each epoch.
+    warm_start : bool, default=False
+        Whether `fit` starts from the weights of the last call.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffling and of the validation split.
+    n_jobs : int, default=None
+        Number of threads for L-BFGS and for prediction. Results do not depend on it.
+    verbose : int, default=0
+        1 reports the first iterations and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_ : ndarray of shape (n_classes, n_features)
+    intercept_ : ndarray of shape (n_classes,)
+    transitions_ : ndarray of shape (n_classes, n_classes)
+        Chains: score of going from one label (row) to the next (column). It may be edited, for example to forbid a
+        transition with -inf.
+    start_, end_ : ndarray of shape (n_classes,)
+        Chains: scores of the first and of the last label.
+    n_features_in_ : int
+    n_iter_ : int
+        Iterations or epochs run.
+    loss_curve_ : list of float
+        The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad).
+    validation_scores_ : list of float
+        With early stopping: the score after each iteration.
+
+    Notes
+    -----
+    Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array or `RaggedArray` of 2-D arrays
+    or CSR matrices of shape (n_steps, n_features); `y` is a sequence of label sequences. Labels may be any hashable.
+
+    Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
+
+    References
+    ----------
+    Niculae, Martins, Blondel, Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> X = [np.array([[1.0], [0.0], [0.9]]), np.array([[0.1], [1.1]])]
+    >>> y = [["b", "a", "b"], ["a", "b"]]
+    >>> model = StructuredSparseMAPClassifier(structure="chain").fit(X, y)
+    >>> model.predict([np.array([[0.0], [1.0]])])[0].tolist()
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        structure="auto",
+        loss="sparsemap",
+        temperature=1.0,
+        alpha=1e-4,
+        solver="auto",
+        max_iter=None,
+        tol=1e-4,
+        eta0=0.1,
+        fit_intercept=True,
+        class_weight=None,
+        average=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        shuffle=True,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.structure = structure
+        self.loss = loss
+        self.temperature = temperature
+        self.alpha = alpha
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.eta0 = eta0
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.average = average
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.shuffle = shuffle
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Learn from labelled samples.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
+            The second for structured problems.
+        y : array-like of shape (n_samples,), or a sequence of label sequences
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the data are not as described; the message names the sample.
+        """
+        structure = self._check_params()
+        data = X, y
+        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        weights = self._sample_weights(X, codes, classes, sample_weight)
+        n_features, n_outputs = X.values.shape[1], len(classes)
+        model = self._initial_model(structure, n_features, classes)
+        self.classes_, self._model, self._optimizer = classes, model, None
+
+        validate = None
+        if self.early_stopping:
+            X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
+        # The objective is a mean: weights count relative to each other.
+        targets = make_targets(structure, X.indptr, n_outputs, codes, weights / weights.mean())
+        solver = self.solver
+        if solver == "auto":
+            solver = "lbfgs" if n_features * n_outputs <= _MOST_BATCH_WEIGHTS else "adagrad"
+        max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
+        progress = Progress(self, *data, max_iter)
+        monitor = Monitor(self, model, validate, progress, watch_loss=solver == "adagrad")
+        try:
+            run = fit_lbfgs if solver == "lbfgs" else fit_adagrad
+            run(self, structure, X.values, targets, model, max_iter, monitor)
+        finally:
+            # Also when training is interrupted: what was learned so far is kept.
+            self._model = monitor.model()
+            self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
+            self.n_iter_ = max(1, len(monitor.losses))
+        progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn online from a mini-batch: one pass of AdaGrad over its samples, in their order.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`. Weights are absolute here: a sample of weight 2 counts as two.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed at the first call.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also at the first call without `classes`, and for a label that is not among them.
+        """
+        structure = self._check_params()
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+        if classes is not None:
+            given = sorted_labels(np.asarray(classes).tolist() if isinstance(classes, np.ndarray) else classes)
+            if not first and given.tolist() != self.classes_.tolist():
+                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {self.classes_.tolist()}")
+        else:
+            given = self.classes_
+        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
+        weights = self._sample_weights(X, codes, given, sample_weight)
+        if first:
+            self._model = self._new_model(structure, X.values.shape[1], len(given))
+            self.classes_ = given
+            self.n_iter_ = 0
+            self.loss_curve_ = []
+        if getattr(self, "_optimizer", None) is None:
+            self._optimizer = new_optimizer(self, self._model)
+        targets = make_targets(structure, X.indptr, len(self.classes_), codes, weights)
+        loss = self._optimizer.epoch(
+            structure.oracle,
+            solver_of(structure),
+            make_rows(X.values),
+            targets,
+            np.arange(len(X)),
+            new_memory(targets.sizes, 0),
+        )
+        self._model = None
+        self.n_iter_ += 1
+        self.loss_curve_.append(loss / max(weights.sum(), np.finfo(float).tiny))
+        return self
+
+    def _check_params(self):
+        """Check the parameters; return the structure."""
+        structure = resolve_structure(self.structure)
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, LOSSES))}")
+        check_solver(self.solver, _SOLVERS)
+        for name in ("temperature", "eta0"):
+            check_positive(name, getattr(self, name))
+        for name in ("alpha", "tol"):
+            check_positive(name, getattr(self, name), zero=True)
+        check_positive("n_iter_no_change", self.n_iter_no_change, integer=True)
+        if self.max_iter is not None:
+            check_positive("max_iter", self.max_iter, integer=True)
+        if self.early_stopping and not 0.0 < self.validation_fraction < 1.0:
+            raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}")
+        return structure
+
+    def _initial_model(self, structure, n_features, classes):
+        """Return a model of zeros, or with `warm_start` the present one if it still fits."""
+        if self.warm_start and hasattr(self, "classes_"):
+            model = self._current.copy()
+            if model.coef.shape[0] == n_features and self.classes_.tolist() == classes.tolist():
+                return model
+            raise ValueError(
+                "warm_start=True needs the features and labels of the last fit: it had "
+                f"{model.coef.shape[0]} features and labels {self.classes_.tolist()}; now there are {n_features} and "
+                f"{classes.tolist()}"
+            )
+        return self._new_model(structure, n_features, len(classes))
+
+    def _hold_out(self, structure, X, codes, weights):
+        """Split off the validation part; return the rest, and a function from a model to its score."""
+        rng = check_random_state(self.random_state)
+        train, held = train_test_split(
+            np.arange(len(X)),
+            test_size=self.validation_fraction,
+            random_state=rng.randint(2**31 - 1),
+            stratify=codes if structure.score_ndim == 1 else None,
+        )
+        X_held, gold = X[held], codes[held]
+        gold = gold if structure.score_ndim == 1 else gold.values
+        step_weights = np.repeat(weights[held], X_held.lengths)
+        if not step_weights.any():
+            step_weights[:] = 1.0
+
+        def validate(model):
+            return float(np.average(self._predict_codes(structure, X_held, model) == gold, weights=step_weights))
+
+        return X[train], codes[train], weights[train], validate

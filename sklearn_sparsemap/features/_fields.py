@@ -1,0 +1,240 @@
+"""From sentences of tokens to the distinct values of each field, and their 64-bit hashes."""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from itertools import chain
+from operator import itemgetter
+
+import numpy as np
+
+# What a field may hold. The types that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
+_VALUE_TYPES = (str, int, np.integer, np.bool_)
+
+
+def word_shape(word):
+    """Return the shape of a word: the types of its characters, repeats collapsed.
+
+    Upper-case and title-case letters become ``A``, lower-case letters ``a``, letters without case ``x``,
+    digits ``0``; every other character stands for itself. A run of one symbol is written once; a run of two
+    or more digits is written ``0+``.
+
+    Parameters
+    ----------
+    word : str
+
+    Returns
+    -------
+    shape : str
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import word_shape
+    >>> word_shape("Confidence"), word_shape("2,664,098"), word_shape("McDonald's"), word_shape("--")
+    ('Aa', '0,0+,0+', "AaAa'a", '-')
+    """
+    shape = ""
+    previous = ""
+    for character in word:
+        if character.isdigit():
+            symbol = "0"
+        elif character.islower():
+            symbol = "a"
+        elif character.isupper() or character.istitle():
+            symbol = "A"
+        elif character.isalpha():
+            symbol = "x"
+        else:
+            symbol = character
+        if symbol != previous:
+            shape += symbol
+        elif symbol == "0" and shape[-1] == "0":
+            shape += "+"
+        previous = symbol
+    return shape
+
+
+DERIVED_FIELDS = {"shape": ("word", word_shape), "lower": ("word", str.lower)}
+
+
+def check_derived_fields(derived_fields):
+    """Check the parameter `derived_fields` and fill in its default."""
+    if derived_fields is None:
+        return DERIVED_FIELDS
+    if not isinstance(derived_fields, Mapping):
+        raise ValueError(
+            f"derived_fields must map a name to (source field, function); got {derived_fields!r}"
+        )
+    for name, definition in derived_fields.items():
+        is_pair = isinstance(definition, tuple | list) and len(definition) == 2
+        if not is_pair or not isinstance(definition[0], str) or not callable(definition[1]):
+            raise ValueError(
+                f"derived_fields[{name!r}] must be a pair (source field, function); got {definition!r}"
+            )
+    return derived_fields
+
+
+class Tokens:
+    """All tokens of some sentences, and the values of their fields.
+
+    Parameters
+    ----------
+    X : sequence of sentences
+        Each a sequence of tokens: dicts from field to value, or bare strings, which are words.
+    derived_fields : mapping
+        Name to (source field, function).
+
+    Attributes
+    ----------
+    lengths : int64 array of shape (n_sentences,)
+        Number of tokens of each sentence.
+    """
+
+    def __init__(self, X, derived_fields):
+        sentences = _check_sentences(X)
+        self.lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+        if not self.lengths.all():
+            raise ValueError(f"X[{int(np.argmin(self.lengths))}] has no tokens; remove empty sentences")
+        self._tokens = list(chain.from_iterable(sentences))
+        self._derived = derived_fields
+        kinds = set(map(type, self._tokens))
+        odd = [kind for kind in kinds if not issubclass(kind, str | Mapping)]
+        if odd:
+            i = next(i for i, token in enumerate(self._tokens) if type(token) in odd)
+            raise ValueError(
+                f"{self._place(i)} is {self._tokens[i]!r} of type {type(self._tokens[i]).__name__}; "
+                "a token must be a dict from field to value, or a string"
+            )
+        if any(issubclass(kind, str) for kind in kinds):
+            self._tokens = [{"word": t} if isinstance(t, str) else t for t in self._tokens]
+
+    def field(self, name, needed_by):
+        """Return the distinct values of a field and which one each token has.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        needed_by : str
+            What asks for it; named when a token lacks the field.
+
+        Returns
+        -------
+        codes : int32 array of shape (n_tokens,)
+            Index into `values`.
+        values : list of str or int
+            Distinct values, in order of appearance.
+        """
+        found = self._values(name, needed_by, None, ())
+        index = {value: i for i, value in enumerate(dict.fromkeys(found))}
+        codes = np.fromiter(map(index.__getitem__, found), dtype=np.int32, count=len(found))
+        return codes, [str(v) if isinstance(v, str) else int(v) for v in index]
+
+    def _values(self, name, needed_by, where, path):
+        """The values of a field for the tokens numbered in `where` (None: for all), as a list."""
+        if name in path:
+            raise ValueError(
+                f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source"
+            )
+        tokens = self._tokens if where is None else [self._tokens[i] for i in where]
+        if name not in self._derived:
+            return self._own_values(tokens, name, needed_by, where)
+        is_own = np.fromiter((name in token for token in tokens), dtype=bool, count=len(tokens))
+        if is_own.all():
+            return self._own_values(tokens, name, needed_by, where)
+        path = (*path, name)
+        if not is_own.any():
+            return self._derived_values(name, where, path)
+        numbers = np.arange(len(tokens)) if where is None else np.asarray(where)
+        own, rest = numbers[is_own].tolist(), numbers[~is_own].tolist()
+        values = np.empty(len(tokens), dtype=object)
+        values[is_own] = self._own_values([self._tokens[i] for i in own], name, needed_by, own)
+        values[~is_own] = self._derived_values(name, rest, path)
+        return values.tolist()
+
+    def _own_values(self, tokens, name, needed_by, where):
+        try:
+            values = list(map(itemgetter(name), tokens))
+        except KeyError:
+            i = next(i for i, token in enumerate(tokens) if name not in token)
+            has = ", ".join(repr(key) for key in tokens[i]) or "no field"
+            raise ValueError(
+                f"{self._place(i, where)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
+                "give every token this field or leave it out of the templates"
+            ) from None
+        odd = [kind for kind in set(map(type, values)) if not issubclass(kind, _VALUE_TYPES)]
+        if odd:
+            i = next(i for i, value in enumerate(values) if type(value) in odd)
+            raise ValueError(
+                f"the field {name!r} of {self._place(i, where)} is {values[i]!r} of type "
+                f"{type(values[i]).__name__}; values must be strings or integers"
+            )
+        return values
+
+    def _derived_values(self, name, where, path):
+        source, function = self._derived[name]
+        values = self._values(source, f"the derived field {name!r}", where, path)
+        derived = {}
+        for value in dict.fromkeys(values):
+            try:
+                result = function(value)
+            except Exception as error:
+                raise ValueError(
+                    f"the derived field {name!r} failed for {source}={value!r}: {error}"
+                ) from error
+            if not isinstance(result, _VALUE_TYPES):
+                raise ValueError(
+                    f"the derived field {name!r} must be a string or an integer; its function returned "
+                    f"{result!r} for {source}={value!r}"
+                )
+            derived[value] = result
+        return list(map(derived.__getitem__, values))
+
+    def _place(self, i, where=None):
+        """Name a token the way a user would index it."""
+        number = i if where is None else where[i]
+        ends = np.cumsum(self.lengths)
+        sentence = int(np.searchsorted(ends, number, side="right"))
+        return f"X[{sentence}][{int(number - (ends[sentence] - self.lengths[sentence]))}]"
+
+
+def _check_sentences(X):
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
+        raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
+    sentences = list(X)
+    if not sentences:
+        raise ValueError("X has no sentences; give at least one")
+    for kind in set(map(type, sentences)):
+        if not issubclass(kind, str | bytes | Mapping) and hasattr(kind, "__len__"):
+            continue
+        i = next(i for i, sentence in enumerate(sentences) if type(sentence) is kind)
+        hint = ""
+        if issubclass(kind, str):
+            hint = "; split it into tokens first"
+        elif issubclass(kind, Mapping):
+            hint = ", which is a token; wrap a single sentence in a list: [sentence]"
+        raise ValueError(f"X[{i}] must be a sequence of tokens; got a {kind.__name__}{hint}")
+    return sentences
+
+
+def hash_values(values):
+    """Return a 64-bit hash of each value, the same in every process.
+
+    Parameters
+    ----------
+    values : iterable of str, int or (str, int)
+        Strings and integers are hashed apart, so that ``"1"`` and ``1`` differ; a pair is a padding value.
+
+    Returns
+    -------
+    hashes : uint64 array of shape (n_values,)
+    """
+    digests = [blake2b(_tagged(value), digest_size=8).digest() for value in values]
+    return np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+
+
+def _tagged(value):
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, tuple):
+        return b"p%s%d" % (value[0].encode(), value[1])
+    return b"i%d" % value

@@ -1,0 +1,271 @@
+"""TemplateVectorizer: sentences of tokens in, sparse rows out."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from .._ragged import RaggedArray
+from ._encoding import EncodedTokens, Plan
+from ._fields import check_derived_fields
+from ._hashed import HashedColumns
+from ._templates import as_templates, ngrams
+from ._vocabulary import learn
+
+
+# What comes out is a RaggedArray, which no data frame can hold: so there is no `set_output`.
+class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Turn sentences of tokens into sparse indicator features by templates.
+
+    At each token every template has one value (an n-gram of field values, such as the previous and the
+    current word). Each n-gram that occurs in training is a column; a row has a one in the columns of its
+    n-grams. The columns of one template lie side by side.
+
+    With `n_features` set, n-grams are hashed into a fixed number of columns instead. Then nothing is learned:
+    `transform` works without `fit`, on streams of any length.
+
+    Parameters
+    ----------
+    templates : list of Template or str, default=None
+        For example ``["word[0]", "word[-1]|pos[0]"]`` or ``chunking_templates()``. None means
+        ``ngrams("word", (1, 2), window=1)``.
+    derived_fields : dict, default=None
+        Fields computed from others, once for each distinct value: name to (source field, function). A token
+        that has the field itself keeps its own value. None means ``{"shape": ("word", word_shape), "lower":
+        ("word", str.lower)}``. To be pickled, the functions must be importable (no lambdas).
+    min_count : int, default=1
+        N-grams that occur less often in training are left out; only without `n_features`.
+    n_features : int, default=None
+        The number of columns of the hashed mode, shared equally among the templates. N-grams of one template
+        may share a column, those of different templates never do.
+    dtype : dtype, default=numpy.float64
+        The type of the values.
+
+    Attributes
+    ----------
+    templates_ : tuple of Template
+        The templates in use.
+    template_names_ : list of str
+        Their string forms: the names of the groups.
+    groups_ : int32 array of shape (n_features_out_,)
+        The template of each column.
+    n_features_out_ : int
+        Number of columns.
+
+    Notes
+    -----
+    A token is a dict from field to value; a bare string stands for ``{"word": string}``. Values are strings
+    or integers, and ``1`` is not the same as ``"1"``. Places outside the sentence have values of their own,
+    one for each distance from it. Values are compared by 64-bit hashes.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import TemplateVectorizer
+    >>> sentences = [["the", "dog", "barks"], ["the", "cat"]]
+    >>> vectorizer = TemplateVectorizer(["word[0]", "word[-1]|word[0]"])
+    >>> X = vectorizer.fit_transform(sentences)
+    >>> X
+    RaggedArray(n_samples=2, n_rows=5, n_features=8, CSR)
+    >>> vectorizer.get_feature_names_out()[3:7].tolist()
+    ['word[0]=cat', 'word[-1]|word[0]=<begin-1>|the', 'word[-1]|word[0]=the|dog',
+    'word[-1]|word[0]=dog|barks']
+    >>> X.groups.tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> vectorizer.transform([["a", "dog"]])[0].toarray()
+    array([[0., 0., 0., 0., 0., 0., 0., 0.],
+           [0., 1., 0., 0., 0., 0., 0., 0.]])
+    """
+
+    def __init__(
+        self, templates=None, *, derived_fields=None, min_count=1, n_features=None, dtype=np.float64
+    ):
+        self.templates = templates
+        self.derived_fields = derived_fields
+        self.min_count = min_count
+        self.n_features = n_features
+        self.dtype = dtype
+
+    def fit(self, X, y=None):
+        """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            Each a sequence of tokens; see the notes of the class.
+        y : ignored
+
+        Returns
+        -------
+        self : TemplateVectorizer
+
+        Raises
+        ------
+        ValueError
+            If a parameter has no meaning, a sentence is empty, or a token is not one or lacks a field.
+        """
+        self._fit(X, keep_columns=False)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Learn the n-grams of training sentences and return their rows; faster than `fit`, then `transform`.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+        y : ignored
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            As from `transform`.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        encoded, columns = self._fit(X, keep_columns=True)
+        return self._rows(encoded, columns)
+
+    def transform(self, X):
+        """Return the rows of sentences. N-grams that have no column are left out.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            Its values are a CSR array (n_tokens, n_features_out_), its `groups` the template of each column.
+
+        Raises
+        ------
+        NotFittedError
+            Without `n_features`, if `fit` was not called before.
+        ValueError
+            As `fit`.
+        """
+        model = self._model()
+        encoded = EncodedTokens(model.plan, X)
+        return self._rows(encoded, model.columns(encoded))
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        names : object array of shape (n_features_out_,)
+            ``template=values``, such as ``word[-1]|word[0]=the|dog``, where ``<begin-1>`` and ``<end+1>``
+            stand for places outside the sentence; ``template#slot`` in the hashed mode.
+
+        Raises
+        ------
+        NotFittedError
+            Without `n_features`, if `fit` was not called before.
+        """
+        return self._model().names()
+
+    @property
+    def templates_(self):
+        """The templates in use."""
+        return self._model().plan.templates
+
+    @property
+    def template_names_(self):
+        """The string forms of the templates."""
+        return [str(template) for template in self.templates_]
+
+    @property
+    def groups_(self):
+        """The template of each column."""
+        return self._model().groups
+
+    @property
+    def n_features_out_(self):
+        """The number of columns."""
+        return int(self._model().column_ptr[-1])
+
+    def _model(self):
+        """What gives n-grams their columns: in the hashed mode the parameters, else what `fit` has seen."""
+        if self.n_features is not None:
+            return HashedColumns(self._make_plan(), self.n_features)
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform on training "
+                "sentences, or set n_features for the hashed mode, which transforms without fitting."
+            )
+        return self._vocabulary
+
+    def _fit(self, X, keep_columns):
+        if self.n_features is not None:
+            self._vocabulary = None
+            model = self._model()
+            encoded = EncodedTokens(model.plan, X)
+            return encoded, model.columns(encoded) if keep_columns else None
+        plan = self._make_plan()
+        encoded = EncodedTokens(plan, X)
+        self._vocabulary, columns = learn(plan, encoded, int(self.min_count), keep_columns)
+        return encoded, columns
+
+    def _make_plan(self):
+        """Check the parameters and lay out the templates."""
+        _check_dtype(self.dtype)
+        is_int = isinstance(self.min_count, Integral) and not isinstance(self.min_count, bool)
+        if not is_int or self.min_count < 1:
+            raise ValueError(f"min_count must be an integer of at least 1; got {self.min_count!r}")
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError(
+                f"min_count={self.min_count} needs counts, and the hashed mode keeps none; use min_count=1 "
+                "or n_features=None"
+            )
+        templates = ngrams("word", (1, 2), 1) if self.templates is None else self.templates
+        return Plan(as_templates(templates), check_derived_fields(self.derived_fields))
+
+    def _rows(self, encoded, columns):
+        """Make the ragged CSR rows from the column of each (token, template)."""
+        model = self._model()
+        n_tokens, n_templates = len(encoded.places), len(model.plan.templates)
+        is_known = columns >= 0
+        if is_known.all():
+            row_ptr = np.arange(0, len(columns) + 1, n_templates, dtype=np.int64)
+        else:
+            counts = np.count_nonzero(is_known.reshape(n_tokens, n_templates), axis=1)
+            row_ptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+            columns = columns[is_known]
+        if row_ptr[-1] < 2**31:
+            row_ptr = row_ptr.astype(np.int32)
+        values = np.ones(len(columns), dtype=self.dtype)
+        rows = sparse.csr_array((values, columns, row_ptr), shape=(n_tokens, int(model.column_ptr[-1])))
+        # True by construction: templates ascend along a row, and each has one column.
+        rows.has_canonical_format = True
+        return RaggedArray(rows, encoded.indptr, model.groups)
+
+    def __sklearn_is_fitted__(self):
+        return self.n_features is not None or getattr(self, "_vocabulary", None) is not None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        tags.requires_fit = self.n_features is None
+        return tags
+
+
+def _check_dtype(dtype):
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise ValueError(f"dtype must be a floating-point or integer type; got {dtype!r}") from None
+    # Half precision is beyond scipy.sparse.
+    if dtype.kind not in "fiu" or dtype == np.float16:
+        raise ValueError(f"dtype must be a floating-point (not float16) or integer type; got {dtype}")

@@ -1,0 +1,1 @@
+"""How weights are learned: online and batch optimisers over flat data. They know losses, but no estimator."""

@@ -1,0 +1,95 @@
+"""What the optimisers learn from and what they learn: flat training data, and the weights of a linear model."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+from scipy import sparse
+
+from .._jit import FLOATS, INTS, INTS_2D, PARTS, readonly
+from ..losses import GOLD, join_gold
+
+# Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
+# `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.
+Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights"])
+TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS], Targets)
+
+# Features as CSR rows.
+Rows = namedtuple("Rows", ["data", "indices", "indptr"])
+ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
+
+
+class LinearModel:
+    """The weights of a linear model of scores.
+
+    The scores of a sample with features X_i are ``X_i @ coef + intercept``; the additional scores are the same for
+    all samples.
+
+    Attributes
+    ----------
+    coef : array of shape (n_features, n_outputs)
+    intercept : array of shape (n_outputs,)
+    additional : array of shape (n_additional,)
+        Flattened and joined as in structures/_base.py.
+    """
+
+    def __init__(self, coef, intercept, additional):
+        self.coef, self.intercept, self.additional = coef, intercept, additional
+
+    @classmethod
+    def zeros(cls, n_features, n_outputs, n_additional):
+        return cls(np.zeros((n_features, n_outputs)), np.zeros(n_outputs), np.zeros(n_additional))
+
+    def copy(self):
+        return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
+
+    def penalty(self, alpha):
+        """Return ``alpha/2 |w|^2`` over all weights but the intercept."""
+        return 0.5 * alpha * (np.vdot(self.coef, self.coef) + np.vdot(self.additional, self.additional))
+
+
+def linear_problems(structure, lengths, n_outputs):
+    """Describe samples of the given numbers of rows under a linear model.
+
+    Returns
+    -------
+    dims, sizes : int64 arrays with one row a sample
+    """
+    given = structure.learned_shapes(n_outputs)
+    kinds, which = np.unique(lengths, return_inverse=True)
+    dims = [structure.dims(structure.scores_shape(int(n), n_outputs), given) for n in kinds]
+    sizes = [structure.sizes(d) for d in dims]
+    return readonly(np.array(dims, np.int64)[which], np.int64), readonly(np.array(sizes, np.int64)[which], np.int64)
+
+
+def make_targets(structure, row_ptr, n_outputs, codes, weights):
+    """Lay out the gold structures of many samples.
+
+    Parameters
+    ----------
+    structure : Structure
+    row_ptr : array of shape (n_samples + 1,)
+    n_outputs : int
+    codes : sequence
+        The gold structure of each sample, in the form in which `structure` decodes.
+    weights : array of shape (n_samples,)
+
+    Raises
+    ------
+    ValueError
+        Naming the first sample whose gold structure is none.
+    """
+    dims, sizes = linear_problems(structure, np.diff(row_ptr), n_outputs)
+    encoded = []
+    for i, gold in enumerate(codes):
+        try:
+            encoded.append(structure.encode(gold, dims[i]))
+        except ValueError as error:
+            raise ValueError(f"y[{i}]: {error}") from error
+    return Targets(readonly(row_ptr, np.int64), dims, sizes, join_gold(encoded), readonly(weights))
+
+
+def make_rows(X):
+    """Return features as CSR rows for the kernels; zeros of dense features are left out."""
+    X = sparse.csr_array(X)
+    return Rows(readonly(X.data), readonly(X.indices, np.int32), readonly(X.indptr, np.int64))

@@ -1,0 +1,225 @@
+"""AdaGrad: one sample at a time, sparse updates, averaged weights; a whole epoch is one compiled call.
+
+The objective is ``mean loss + alpha/2 |w|^2``. A sample's loss moves only the weights of its features, and of the
+outputs whose marginals are wrong: SparseMAP is exactly right on most samples after a few epochs, and then nothing
+moves. The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs no more
+than the samples themselves.
+"""
+
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, entry, kernel
+from ..losses import MEMORY, loss_of_sample
+from ..solvers._protocol import SOLVER
+from ._data import ROWS, TARGETS, LinearModel
+
+# Weights, sums of squared gradients, and sums for averaging (see `OnlineOptimizer.averaged`), for the features'
+# weights (n_features, n_outputs) and for the dense ones: intercept, then additional scores.
+OnlineState = namedtuple(
+    "OnlineState", ["coef", "coef_squares", "coef_sums", "dense", "dense_squares", "dense_sums"]
+)
+ONLINE_STATE = types.NamedTuple([FLOATS_2D_OUT] * 3 + [FLOATS_OUT] * 3, OnlineState)
+
+# Places of the counters that an epoch shares with its caller, who may set STOP from another thread.
+STEP, SINCE_PENALTY, STOP, UNCONVERGED = range(4)
+_N_COUNTERS = 4
+
+# Residuals below this are the rounding of marginals that are right.
+_NEGLIGIBLE = 1e-12
+# Keeps the first steps of a weight finite, and well below eta0 for gradients smaller than this one's square root.
+_FIRST_SQUARE = 1e-6
+
+
+@kernel
+def _move(w, squares, sums, j, gradient, eta0, step_number, average):
+    """Take one AdaGrad step in one coordinate."""
+    squares[j] += gradient * gradient
+    delta = eta0 * gradient / np.sqrt(squares[j])
+    w[j] -= delta
+    if average:
+        sums[j] -= (step_number - 1.0) * delta
+
+
+@kernel
+def _shrink(w, squares, sums, first, rate, step_number, average):
+    """Take the proximal step of the squared norm for w[first:], in the metric of the steps."""
+    for j in range(first, w.shape[0]):
+        if w[j] != 0.0:
+            shrunk = w[j] / (1.0 + rate / np.sqrt(squares[j]))
+            if average:
+                sums[j] += step_number * (shrunk - w[j])
+            w[j] = shrunk
+
+
+@entry(types.float64(ORACLE, SOLVER, ROWS, TARGETS, INTS, ONLINE_STATE, MEMORY, INTS_OUT, types.int64, FLOATS))
+def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters, penalty_every, settings):
+    """Visit the samples in this order, updating `state` in place.
+
+    Parameters
+    ----------
+    counters : int array, see the places above
+    penalty_every : int
+        Samples between two proximal steps.
+    settings : array (alpha, eta0, temperature, tol, fit_intercept, average)
+
+    Returns
+    -------
+    total : float
+        Sum of the weighted losses, each before its update.
+    """
+    alpha, eta0, temperature, tol = settings[0], settings[1], settings[2], settings[3]
+    fit_intercept, average = settings[4] != 0.0, settings[5] != 0.0
+    coef, dense = state.coef, state.dense
+    n_outputs = coef.shape[1]
+    additional = dense[n_outputs:]
+    additional_residual = np.empty(additional.shape[0])
+    wrong = np.empty(n_outputs, np.int64)
+    total = 0.0
+    for place in range(order.shape[0]):
+        if counters[STOP] != 0:
+            break
+        i = order[place]
+        weight = targets.weights[i]
+        counters[STEP] += 1
+        counters[SINCE_PENALTY] += 1
+        step_number = float(counters[STEP])
+        first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
+        scores = np.empty(n_rows * n_outputs)
+        residual = np.empty(n_rows * n_outputs)
+        for r in range(n_rows):
+            here = scores[r * n_outputs : (r + 1) * n_outputs]
+            here[:] = dense[:n_outputs]
+            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+                value, w = rows.data[at], coef[rows.indices[at]]
+                for j in range(n_outputs):
+                    here[j] += value * w[j]
+        additional_residual[:] = 0.0
+        loss, gap = loss_of_sample(
+            oracle,
+            solver,
+            temperature,
+            scores,
+            additional,
+            targets.dims[i],
+            targets.sizes[i],
+            targets.gold.slots[targets.gold.slot_ptr[i] : targets.gold.slot_ptr[i + 1]],
+            targets.gold.additional[targets.gold.additional_ptr[i] : targets.gold.additional_ptr[i + 1]],
+            tol,
+            memory,
+            i,
+            weight,
+            residual,
+            additional_residual,
+        )
+        total += weight * loss
+        # Rounding of large scores can leave a larger gap than asked for; that is no failure.
+        counters[UNCONVERGED] += gap > 1e3 * tol + 1e-9 * abs(loss)
+        for r in range(n_rows):
+            n_wrong = 0
+            for j in range(n_outputs):
+                if abs(residual[r * n_outputs + j]) > _NEGLIGIBLE:
+                    wrong[n_wrong] = j
+                    n_wrong += 1
+            if n_wrong == 0:
+                continue
+            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+                f, value = rows.indices[at], weight * rows.data[at]
+                w, squares = coef[f], state.coef_squares[f]
+                sums = state.coef_sums[f] if average else w
+                for p in range(n_wrong):
+                    j = wrong[p]
+                    _move(w, squares, sums, j, value * residual[r * n_outputs + j], eta0, step_number, average)
+            if fit_intercept:
+                for p in range(n_wrong):
+                    j = wrong[p]
+                    gradient = weight * residual[r * n_outputs + j]
+                    _move(dense, state.dense_squares, state.dense_sums, j, gradient, eta0, step_number, average)
+        for j in range(additional_residual.shape[0]):
+            if abs(additional_residual[j]) > _NEGLIGIBLE:
+                _move(
+                    dense,
+                    state.dense_squares,
+                    state.dense_sums,
+                    n_outputs + j,
+                    additional_residual[j],
+                    eta0,
+                    step_number,
+                    average,
+                )
+        if alpha > 0.0 and counters[SINCE_PENALTY] >= penalty_every:
+            rate = eta0 * alpha * counters[SINCE_PENALTY]
+            for f in range(coef.shape[0]):
+                sums = state.coef_sums[f] if average else coef[f]
+                _shrink(coef[f], state.coef_squares[f], sums, 0, rate, step_number, average)
+            _shrink(dense, state.dense_squares, state.dense_sums, n_outputs, rate, step_number, average)
+            counters[SINCE_PENALTY] = 0
+    return total
+
+
+class OnlineOptimizer:
+    """AdaGrad over a linear model; holds what it needs to go on with the next epoch or mini-batch.
+
+    Parameters
+    ----------
+    model : LinearModel
+        Where to start.
+    alpha, eta0, temperature, tol : float
+    fit_intercept, average : bool
+    """
+
+    def __init__(self, model, *, alpha, eta0, temperature, tol, fit_intercept, average):
+        coef = np.ascontiguousarray(model.coef, np.float64).copy()
+        dense = np.concatenate([model.intercept, model.additional]).astype(np.float64)
+        self.n_outputs = coef.shape[1]
+        self.average = average
+        self.counters = np.zeros(_N_COUNTERS, np.int64)
+        self.settings = np.array([alpha, eta0, temperature, tol, fit_intercept, average], np.float64)
+        self.state = OnlineState(
+            coef,
+            np.full(coef.shape, _FIRST_SQUARE),
+            np.zeros(coef.shape if average else (0, self.n_outputs)),
+            dense,
+            np.full(dense.shape, _FIRST_SQUARE),
+            np.zeros(dense.shape),
+        )
+
+    def epoch(self, oracle, solver, rows, targets, order, memory):
+        """Visit the samples in this order; return the sum of their weighted losses.
+
+        KeyboardInterrupt takes effect after the present sample.
+        """
+        per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
+        # A proximal step costs as much as this many samples.
+        penalty_every = max(1, len(self.state.coef) // per_sample)
+        self.counters[STOP] = 0
+        arguments = (oracle, solver, rows, targets, order, self.state, memory, self.counters, penalty_every)
+        # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(adagrad_epoch, *arguments, self.settings)
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                self.counters[STOP] = 1
+                raise
+
+    def penalty(self):
+        """Return ``alpha/2 |w|^2`` at the last weights."""
+        s = self.state
+        return LinearModel(s.coef, None, s.dense[self.n_outputs :]).penalty(self.settings[0])
+
+    def model(self):
+        """Return the weights learned so far: averaged over all steps if asked for, else the last ones.
+
+        Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps
+        is the last weights less sum / T.
+        """
+        s, n, steps = self.state, self.n_outputs, max(1, int(self.counters[STEP]))
+        coef, dense = s.coef.copy(), s.dense.copy()
+        if self.average:
+            coef -= s.coef_sums / steps
+            dense -= s.dense_sums / steps
+        return LinearModel(coef, dense[:n], dense[n:])

@@ -1,0 +1,51 @@
+"""Slow, obvious twins of the features: names of n-grams, built token by token."""
+
+
+def naive_shape(word):
+    """The shape of an ASCII word, run by run."""
+    shape = ""
+    while word:
+        kind = _kind(word[0])
+        length = 1
+        while length < len(word) and _kind(word[length]) == kind:
+            length += 1
+        shape += "0+" if kind == "0" and length > 1 else kind
+        word = word[length:]
+    return shape
+
+
+def _kind(character):
+    if character in "0123456789":
+        return "0"
+    if character in "abcdefghijklmnopqrstuvwxyz":
+        return "a"
+    if character in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
+        return "A"
+    return character
+
+
+def naive_value(sentence, position, field):
+    """The value of a field at a position, which may lie outside the sentence."""
+    if position < 0:
+        return f"<begin-{-position}>"
+    if position >= len(sentence):
+        return f"<end+{position - len(sentence) + 1}>"
+    token = sentence[position]
+    if isinstance(token, str):
+        token = {"word": token}
+    if field in token:
+        return str(token[field])
+    return {"shape": naive_shape, "lower": str.lower}[field](token["word"])
+
+
+def naive_feature_names(sentence, templates):
+    """For each token, the list of its features' names, one for each template."""
+    rows = []
+    for t in range(len(sentence)):
+        row = []
+        for template in templates:
+            atoms = [atom.rstrip("]").split("[") for atom in str(template).split("|")]
+            values = [naive_value(sentence, t + int(offset), field) for field, offset in atoms]
+            row.append(f"{template}={'|'.join(values)}")
+        rows.append(row)
+    return rows

@@ -1,0 +1,198 @@
+import numpy as np
+import pytest
+from naive_metrics import naive_accuracy, naive_f1, naive_span_counts
+from sklearn.base import BaseEstimator
+
+from sklearn_sparsemap import RaggedArray
+from sklearn_sparsemap.metrics import (
+    flat_accuracy_score,
+    flat_accuracy_scorer,
+    sequence_accuracy_score,
+    sequence_accuracy_scorer,
+    span_f1_score,
+    span_f1_scorer,
+    span_precision_recall_f1,
+)
+
+PREFIXES = {"IOB": "OBI", "IOE": "OIE", "IOBES": "OBIES"}
+
+
+def random_labels(rng, prefixes, types, n_samples=40):
+    tags = [f"{p}-{t}" if t else p for p in prefixes if p != "O" for t in types] + ["O"]
+    lengths = rng.integers(1, 12, n_samples)
+    y_true = [rng.choice(tags, n).tolist() for n in lengths]
+    # Close to the truth, so that whole spans agree.
+    y_pred = [[tag if rng.random() < 0.8 else str(rng.choice(tags)) for tag in sample] for sample in y_true]
+    return y_true, y_pred
+
+
+def object_array(samples):
+    array = np.empty(len(samples), dtype=object)
+    for i, sample in enumerate(samples):
+        array[i] = sample
+    return array
+
+
+@pytest.mark.parametrize("scheme", PREFIXES)
+@pytest.mark.parametrize("types", [["NP", "VP"], ["A", "B-C", "D"], [""]])
+def test_spans_are_those_of_conlleval(scheme, types):
+    rng = np.random.default_rng(len(types))
+    y_true, y_pred = random_labels(rng, PREFIXES[scheme], types)
+    n_true, n_pred, n_right = naive_span_counts(y_true, y_pred)
+    assert 0 < n_right.total() < n_true.total()
+    table = span_precision_recall_f1(y_true, y_pred)
+    assert list(table) == ["overall", *sorted(types)]
+    for name in types:
+        row = table[name]
+        counts = n_true[name], n_pred[name], n_right[name]
+        assert (row["n_true"], row["n_pred"], row["n_correct"]) == counts
+        assert row["precision"] == pytest.approx(n_right[name] / n_pred[name])
+        assert row["recall"] == pytest.approx(n_right[name] / n_true[name])
+        assert row["f1"] == pytest.approx(naive_f1(*counts))
+    total = [counter.total() for counter in (n_true, n_pred, n_right)]
+    f1 = [naive_f1(n_true[name], n_pred[name], n_right[name]) for name in types]
+    assert span_f1_score(y_true, y_pred) == pytest.approx(naive_f1(*total))
+    assert span_f1_score(y_true, y_pred, average="macro") == pytest.approx(np.mean(f1))
+    weights = [n_true[name] for name in types]
+    assert span_f1_score(y_true, y_pred, average="weighted") == pytest.approx(np.average(f1, weights=weights))
+
+
+@pytest.mark.parametrize(
+    ("sample", "n_spans"),
+    [
+        (["B-X", "I-X", "I-X"], 1),
+        (["I-X", "I-X", "B-X"], 2),
+        (["I-X", "I-Y"], 2),
+        (["B-X", "E-X", "B-X", "E-X"], 2),
+        (["S-X", "S-X", "I-X"], 3),
+        (["I-X", "E-X", "E-X"], 2),
+        (["O", "O"], 0),
+        (["B-X", "O", "I-X"], 2),
+        (["B", "I", "O", "I"], 2),
+    ],
+)
+def test_where_spans_begin(sample, n_spans):
+    row = span_precision_recall_f1([sample], [sample])["overall"]
+    assert row["n_true"] == row["n_pred"] == row["n_correct"] == n_spans
+
+
+def test_spans_end_with_their_sample():
+    joined = span_precision_recall_f1([["B-X", "I-X", "I-X"]], [["B-X", "I-X", "I-X"]])
+    apart = span_precision_recall_f1([["B-X"], ["I-X", "I-X"]], [["B-X"], ["I-X", "I-X"]])
+    assert joined["overall"]["n_true"] == 1
+    assert apart["overall"]["n_true"] == apart["overall"]["n_correct"] == 2
+
+
+def test_span_needs_both_ends_and_the_type():
+    y_true = [["B-X", "I-X", "O"]]
+    for wrong in (["B-X", "O", "O"], ["B-X", "I-X", "I-X"], ["O", "I-X", "O"], ["B-Y", "I-Y", "O"]):
+        assert span_f1_score(y_true, [wrong]) == 0.0
+    assert span_f1_score(y_true, [["I-X", "I-X", "O"]]) == 1.0
+
+
+def test_span_f1_of_chosen_types():
+    y_true = [["B-X", "B-Y", "B-Y"]]
+    y_pred = [["B-X", "B-Z", "B-Y"]]
+    assert span_f1_score(y_true, y_pred, labels=["X"]) == 1.0
+    assert span_f1_score(y_true, y_pred, labels=["Y"]) == pytest.approx(2 / 3)
+    assert span_f1_score(y_true, y_pred, labels=["X", "unseen"], average="macro") == 0.5
+    assert list(span_precision_recall_f1(y_true, y_pred, labels=["Y", "X"])) == ["overall", "Y", "X"]
+
+
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
+def test_no_spans_score_zero(average):
+    assert span_f1_score([["O", "O"]], [["O", "O"]], average=average) == 0.0
+    assert span_f1_score([["O", "O"]], [["O", "B-X"]], average=average) == 0.0
+    assert span_f1_score([["B-X", "O"]], [["O", "O"]], average=average) == 0.0
+    assert span_f1_score([], [], average=average) == 0.0
+
+
+@pytest.mark.parametrize("label", ["NP", "X-NP", "", "-NP", "O-NP", 3, None])
+def test_span_labels_are_checked(label):
+    with pytest.raises(ValueError, match="label"):
+        span_f1_score([[label, "O"]], [["O", "O"]])
+
+
+def test_span_average_is_checked():
+    with pytest.raises(ValueError, match=r"average must be .* got 'binary'"):
+        span_f1_score([["O"]], [["O"]], average="binary")
+
+
+def test_accuracies():
+    rng = np.random.default_rng(0)
+    y_true, y_pred = random_labels(rng, "OBI", ["X"])
+    flat, whole = naive_accuracy(y_true, y_pred)
+    assert 0 < whole < flat < 1
+    assert flat_accuracy_score(y_true, y_pred) == pytest.approx(flat)
+    assert sequence_accuracy_score(y_true, y_pred) == pytest.approx(whole)
+    assert isinstance(flat_accuracy_score(y_true, y_pred), float)
+
+
+def test_sample_weight_counts_samples_repeatedly():
+    y_true, y_pred = [[1, 2, 3], [4], [5, 6]], [[1, 2, 0], [4], [0, 0]]
+    repeated = [0, 0, 1, 2, 2, 2]
+    weights = [2, 1, 3]
+    for metric in (flat_accuracy_score, sequence_accuracy_score):
+        expected = metric([y_true[i] for i in repeated], [y_pred[i] for i in repeated])
+        assert metric(y_true, y_pred, sample_weight=weights) == pytest.approx(expected)
+        assert metric(y_true, y_pred) != pytest.approx(expected)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, np.nan], [0.0, 0.0]])
+def test_sample_weight_is_checked(weights):
+    for metric in (flat_accuracy_score, sequence_accuracy_score):
+        with pytest.raises(ValueError, match="sample_weight"):
+            metric([[1], [2]], [[1], [2]], sample_weight=weights)
+
+
+@pytest.mark.parametrize("metric", [flat_accuracy_score, sequence_accuracy_score, span_f1_score])
+def test_containers(metric):
+    y_true = [["B-X", "I-X", "O"], ["O"], ["B-X", "O"]]
+    y_pred = [["B-X", "O", "O"], ["O"], ["B-X", "O"]]
+    expected = metric(y_true, y_pred)
+    assert 0 < expected < 1
+    containers = (tuple, object_array, RaggedArray.from_list, lambda y: [np.array(s) for s in y])
+    for wrap in containers:
+        assert metric(wrap(y_true), y_pred) == expected
+        assert metric(y_true, wrap(y_pred)) == expected
+        assert metric(wrap(y_true), wrap(y_pred)) == expected
+
+
+@pytest.mark.parametrize("metric", [flat_accuracy_score, sequence_accuracy_score, span_f1_score])
+def test_wrong_input(metric):
+    with pytest.raises(ValueError, match="y_true has 2 samples, but y_pred has 1"):
+        metric([["O"], ["O"]], [["O"]])
+    with pytest.raises(ValueError, match=r"y_true\[1\] has 2 labels, but y_pred\[1\] has 1"):
+        metric([["O"], ["O", "O"]], [["O"], ["O"]])
+    with pytest.raises(ValueError, match=r"y_pred\[0\] is 'O', not a sequence"):
+        metric([["O"]], ["O"])
+    with pytest.raises(ValueError, match=r"y_true\[0\] is .*1.*, not a sequence"):
+        metric(np.array([1, 2]), np.array([1, 2]))
+    with pytest.raises(ValueError, match=r"y_true\[0\] must have one label for each position"):
+        metric([np.zeros((2, 3))], [np.zeros((2, 3))])
+    with pytest.raises(ValueError, match="y_true must be a sequence"):
+        metric("OO", ["O"])
+
+
+@pytest.mark.parametrize("metric", [flat_accuracy_score, sequence_accuracy_score])
+def test_accuracy_of_nothing(metric):
+    with pytest.raises(ValueError, match="undefined"):
+        metric([], [])
+
+
+class Parrot(BaseEstimator):
+    """Predicts what it is shown."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return X
+
+
+def test_scorers():
+    y_true, y_pred = random_labels(np.random.default_rng(1), "OBI", ["X", "Y"])
+    model = Parrot().fit(None, None)
+    assert flat_accuracy_scorer(model, y_pred, y_true) == flat_accuracy_score(y_true, y_pred)
+    assert sequence_accuracy_scorer(model, y_pred, y_true) == sequence_accuracy_score(y_true, y_pred)
+    assert span_f1_scorer(model, y_pred, y_true) == span_f1_score(y_true, y_pred)
