@@ -9,7 +9,20 @@ from joblib import effective_n_jobs
 _RANGES_PER_THREAD = 8
 
 
-def over_ranges(function, costs, n_jobs, n_ranges=None):
+def cut_evenly(costs, n_ranges):
+    """Cut problems into at most `n_ranges` ranges of about the same total cost.
+
+    Returns
+    -------
+    cuts : int array
+        Range r is from cuts[r] to cuts[r + 1]; none is empty.
+    """
+    done = np.concatenate([[0.0], np.cumsum(costs, dtype=np.float64)])
+    targets = np.linspace(0, done[-1], min(n_ranges, len(costs)) + 1)[1:-1]
+    return np.unique(np.concatenate([[0], np.searchsorted(done, targets), [len(costs)]]))
+
+
+def over_ranges(function, costs, n_jobs):
     """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
 
     The results do not depend on `n_jobs` as long as `function` treats each problem by itself.
@@ -22,9 +35,6 @@ def over_ranges(function, costs, n_jobs, n_ranges=None):
         What each problem costs, in any unit.
     n_jobs : int or None
         As in joblib: None is 1 unless a `joblib.parallel_config` says otherwise, -1 is all cores.
-    n_ranges : int, default=None
-        Number of ranges. Give it where what `function` returns is summed, so that the sum does not depend on
-        `n_jobs`; None chooses it by the number of threads.
 
     Returns
     -------
@@ -32,16 +42,8 @@ def over_ranges(function, costs, n_jobs, n_ranges=None):
         What the calls returned, in the order of the ranges.
     """
     n_threads = effective_n_jobs(n_jobs)
-    n_problems = len(costs)
-    if n_ranges is None:
-        n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1
-    n_ranges = min(n_ranges, n_problems)
-    if n_ranges < 2:
-        return [function(0, n_problems)]
-    done = np.concatenate([[0.0], np.cumsum(costs, dtype=np.float64)])
-    targets = np.linspace(0, done[-1], n_ranges + 1)[1:-1]
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(done, targets), [n_problems]])).tolist()
-    if n_threads == 1:
-        return [function(start, stop) for start, stop in zip(cuts, cuts[1:])]
+    if n_threads == 1 or len(costs) < 2:
+        return [function(0, len(costs))]
+    cuts = cut_evenly(costs, n_threads * _RANGES_PER_THREAD).tolist()
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(function, cuts[:-1], cuts[1:]))

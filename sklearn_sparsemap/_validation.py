@@ -10,6 +10,9 @@ from scipy import sparse
 
 from ._ragged import RaggedArray
 
+# Squares of features must not overflow when they are summed.
+_LARGEST = 1e100
+
 
 def check_solver(solver, allowed):
     """Raise ValueError unless `solver` is one of the `allowed` names."""
@@ -52,10 +55,10 @@ def check_scores(scores, ndim, name="scores", finite=False):
         array = np.ascontiguousarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers with {ndim} axes: {error}") from error
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
     if np.ndim(scores) != ndim:
         raise ValueError(f"{name} must have {ndim} axes; got shape {np.shape(scores)}")
-    if array.size == 0:
-        raise ValueError(f"{name} is empty (shape {array.shape}); each sample needs at least one part")
     total = array.sum()
     # One pass in the usual case: the sum is finite exactly when no entry is special.
     if not np.isfinite(total):
@@ -86,7 +89,7 @@ def check_samples(X, n_features=None):
     if not isinstance(X, RaggedArray):
         if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
             shape = getattr(X, "shape", ())
-            raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array of shape {shape}: {remedy}")
+            raise ValueError(f"X must be a sequence of samples; got one {len(shape)}-D array, {shape}: {remedy}")
         if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
             raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
         if len(X) == 0:
@@ -157,11 +160,18 @@ def _check_widths(samples, n_features):
     return samples
 
 
+def check_magnitude(X):
+    """Raise ValueError if features of a RaggedArray are so large that their squares overflow."""
+    data = X.values.data if sparse.issparse(X.values) else X.values
+    if data.size and max(data.max(), -data.min()) > _LARGEST:
+        raise ValueError(f"X contains values beyond {_LARGEST:g}; rescale the features, for example to unit variance")
+
+
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples."""
     if len(X) != len(y):
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure for each sample"
+            f"X and y have inconsistent numbers of samples: {len(X)} and {len(y)}; y needs one structure a sample"
         )
 
 

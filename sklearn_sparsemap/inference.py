@@ -109,9 +109,9 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
     >>> from sklearn_sparsemap.structures import LinearChain
     >>> result = sparsemap(LinearChain(), [[1.0, 0.9], [0.0, 0.5]], transitions=[[0.5, 0.0], [0.0, 0.5]])
     >>> [path.tolist() for path in result.structures], result.weights.round(3).tolist()
-    ([[1, 1], [0, 0]], [0.65, 0.35])
+    ([[1, 1], [0, 0]], [0.6, 0.4])
     >>> result.marginals.round(3).tolist()
-    [[0.35, 0.65], [0.35, 0.65]]
+    [[0.4, 0.6], [0.4, 0.6]]
     """
     check_solver(solver, SOLVERS)
     check_positive("tol", tol)
@@ -266,7 +266,7 @@ def as_samples(structure, scores, additional):
         }
         return [Problem(structure, array, given, _join(given))], False
     if len(scores) == 0:
-        return [], True
+        raise ValueError("scores is empty; there must be at least one sample")
     arrays = [check_scores(s, ndim, f"scores[{i}]") for i, s in enumerate(scores)]
     per_sample = {
         name for name in additional if _is_per_sample(additional[name], structure, arrays, name)

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_same_length, check_sample_weight, check_samples
+from .._validation import check_magnitude, check_same_length, check_sample_weight, check_samples
 from ..inference import map_inference, sparsemap
 from ..structures import LinearChain, Simplex, Structure
 from ..training._data import LinearModel
@@ -236,7 +236,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         else:
             if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2 and np.ndim(y) == 1:
                 raise ValueError(
-                    "X is one 2-D array, but this structure takes a sequence of them; for a single sample pass [X] and [y]"
+                    "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
                 )
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
@@ -246,6 +246,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         if classes is None:
             # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
             classes = np.unique(y) if structure.score_ndim == 1 else sorted_labels(labels)
+        check_magnitude(X)
         codes = encode_labels(labels, classes, X.indptr)
         return X, codes if structure.score_ndim == 1 else RaggedArray(codes, X.indptr), classes
 

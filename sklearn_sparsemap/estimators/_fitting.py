@@ -14,8 +14,10 @@ from ..training._online import UNCONVERGED, OnlineOptimizer
 
 # Memory for the solutions of the training samples, from which the next epoch starts.
 _WARM_START_BYTES = 512 * 2**20
-# Duality gap of the inference in training; the losses' gradients are then right to about this.
-_INFERENCE_TOL = 1e-8
+# Duality gap of the inference in training, by which losses are inexact: online a matter of the gradients' noise, but
+# L-BFGS compares losses that differ by little.
+_ONLINE_TOL = 1e-8
+_BATCH_TOL = 1e-12
 
 
 class Monitor:
@@ -92,7 +94,7 @@ def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
         new_memory(targets.sizes, _WARM_START_BYTES),
         alpha=estimator.alpha,
         temperature=estimator.temperature,
-        tol=_INFERENCE_TOL,
+        tol=_BATCH_TOL,
         fit_intercept=estimator.fit_intercept,
         n_jobs=estimator.n_jobs,
     )
@@ -149,7 +151,7 @@ def new_optimizer(estimator, model):
         alpha=estimator.alpha,
         eta0=estimator.eta0,
         temperature=estimator.temperature,
-        tol=_INFERENCE_TOL,
+        tol=_ONLINE_TOL,
         fit_intercept=estimator.fit_intercept,
         average=estimator.average,
     )

@@ -1,5 +1,6 @@
 """Labels: any hashable outside, integer codes inside."""
 
+from contextlib import suppress
 from itertools import chain
 
 import numpy as np
@@ -22,10 +23,8 @@ def label_array(labels):
 def sorted_labels(labels):
     """Return the different labels, sorted where they can be compared, else in order of appearance."""
     different = list(dict.fromkeys(labels))
-    try:
+    with suppress(TypeError):
         different.sort()
-    except TypeError:
-        pass
     return label_array(different)
 
 
@@ -54,7 +53,7 @@ def flatten_labels(y, lengths):
         samples = []
         for i, sequence in enumerate(y):
             if isinstance(sequence, str | bytes) or (np.ndim(sequence) == 0 and not hasattr(sequence, "__len__")):
-                raise ValueError(f"y[{i}] is {sequence!r}; it must be a sequence with one label for each step of X[{i}]")
+                raise ValueError(f"y[{i}] is {sequence!r}; it must be a sequence, one label for each step of X[{i}]")
             if isinstance(sequence, np.ndarray) and sequence.ndim != 1:
                 raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
             samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
@@ -62,7 +61,7 @@ def flatten_labels(y, lengths):
     wrong = np.flatnonzero(found != lengths)
     if len(wrong):
         i = int(wrong[0])
-        raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one label for each step")
+        raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one for each step")
     labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
     for label in labels:
         if isinstance(label, float) and label != label:

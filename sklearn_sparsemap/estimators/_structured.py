@@ -234,7 +234,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if classes is not None:
             given = sorted_labels(np.asarray(classes).tolist() if isinstance(classes, np.ndarray) else classes)
             if not first and given.tolist() != self.classes_.tolist():
-                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {self.classes_.tolist()}")
+                known = self.classes_.tolist()
+                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known}")
         else:
             given = self.classes_
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)

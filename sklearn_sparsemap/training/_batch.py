@@ -4,23 +4,40 @@ import numpy as np
 from numba import types
 from scipy.optimize import minimize
 
-from .._jit import FLOATS, FLOATS_OUT, ORACLE, entry, readonly
-from .._threads import over_ranges
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
+from .._threads import cut_evenly, over_ranges
 from ..losses import MEMORY, loss_of_sample
 from ..solvers._protocol import SOLVER
 from ._data import TARGETS, LinearModel
 
-# The samples are always cut into this many ranges, so that sums do not depend on the number of threads.
-_N_RANGES = 16
+# The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
+_N_RANGES = 64
+# scipy's status of an L-BFGS run whose line search found no better point.
+_LINE_SEARCH_FAILED = 2
+# A new start after such an end must have gained this much, relative to the loss, for another one to be made.
+_LEAST_GAIN = 1e-6
 
 
 @entry(
-    types.Tuple((types.float64, types.int64))(
-        ORACLE, SOLVER, types.float64, types.float64, FLOATS, FLOATS, TARGETS, MEMORY, types.int64, types.int64,
-        types.int64, FLOATS_OUT, FLOATS_OUT
+    types.void(
+        ORACLE,
+        SOLVER,
+        types.float64,
+        types.float64,
+        FLOATS,
+        FLOATS,
+        TARGETS,
+        MEMORY,
+        types.int64,
+        INTS,
+        types.int64,
+        types.int64,
+        FLOATS_OUT,
+        FLOATS_2D_OUT,
+        FLOATS_2D_OUT,
     )
 )
-def residuals_of_range(
+def residuals_of_ranges(
     oracle,
     solver,
     temperature,
@@ -30,46 +47,47 @@ def residuals_of_range(
     targets,
     memory,
     n_outputs,
-    start,
-    stop,
+    cuts,
+    first_range,
+    last_range,
     residuals,
-    additional_residual,
+    additional_residuals,
+    sums,
 ):
-    """Compute the weighted losses of samples start..stop and their gradients with respect to the scores.
+    """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
 
-    Returns
-    -------
-    total : float
-        Sum of the weighted losses.
-    unconverged : int
-        Number of samples whose inference did not converge.
+    Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `additional_residuals` (zeros at first)
+    and `sums` (weighted loss, number of samples whose inference did not converge).
     """
-    total, unconverged = 0.0, 0
-    for i in range(start, stop):
-        first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-        weight, residual = targets.weights[i], residuals[first:last]
-        loss, gap = loss_of_sample(
-            oracle,
-            solver,
-            temperature,
-            scores[first:last],
-            additional,
-            targets.dims[i],
-            targets.sizes[i],
-            targets.gold.slots[targets.gold.slot_ptr[i] : targets.gold.slot_ptr[i + 1]],
-            targets.gold.additional[targets.gold.additional_ptr[i] : targets.gold.additional_ptr[i + 1]],
-            tol,
-            memory,
-            i,
-            weight,
-            residual,
-            additional_residual,
-        )
-        for j in range(residual.shape[0]):
-            residual[j] *= weight
-        total += weight * loss
-        unconverged += gap > 1e3 * tol + 1e-9 * abs(loss)
-    return total, unconverged
+    for r in range(first_range, last_range):
+        total, unconverged = 0.0, 0
+        for i in range(cuts[r], cuts[r + 1]):
+            first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
+            weight, residual = targets.weights[i], residuals[first:last]
+            loss, gap = loss_of_sample(
+                oracle,
+                solver,
+                temperature,
+                scores[first:last],
+                additional,
+                targets.dims[i],
+                targets.sizes[i],
+                targets.gold.slots[targets.gold.slot_ptr[i] : targets.gold.slot_ptr[i + 1]],
+                targets.gold.additional[targets.gold.additional_ptr[i] : targets.gold.additional_ptr[i + 1]],
+                tol,
+                memory,
+                i,
+                weight,
+                residual,
+                additional_residuals[r],
+            )
+            for j in range(residual.shape[0]):
+                residual[j] *= weight
+            total += weight * loss
+            # Rounding of large scores can leave a larger gap than asked for; that is no failure.
+            unconverged += gap > 1e3 * tol + 1e-9 * (1.0 + abs(loss))
+        sums[r, 0] = total
+        sums[r, 1] = unconverged
 
 
 class BatchObjective:
@@ -97,6 +115,7 @@ class BatchObjective:
         self.fit_intercept, self.n_jobs = fit_intercept, n_jobs
         self.shape = template.coef.shape
         self.total_weight = float(targets.weights.sum())
+        self.cuts = readonly(cut_evenly(np.diff(targets.row_ptr), _N_RANGES), np.int64)
         self.unconverged = 0
 
     def unpack(self, vector):
@@ -115,11 +134,10 @@ class BatchObjective:
         scores += model.intercept
         residuals = np.empty_like(scores, order="C")
         flat, additional = readonly(scores.ravel()), readonly(model.additional)
-        costs = np.diff(self.targets.row_ptr)
-
-        def run(start, stop):
-            partial = np.zeros(len(additional))
-            result = residuals_of_range(
+        n_ranges = len(self.cuts) - 1
+        partials, sums = np.zeros((n_ranges, len(additional))), np.empty((n_ranges, 2))
+        over_ranges(
+            lambda start, stop: residuals_of_ranges(
                 self.oracle,
                 self.solver,
                 self.temperature,
@@ -129,26 +147,32 @@ class BatchObjective:
                 self.targets,
                 self.memory,
                 self.shape[1],
+                self.cuts,
                 start,
                 stop,
                 residuals.ravel(),
-                partial,
-            )
-            return *result, partial
-
-        losses, unconverged, partials = zip(*over_ranges(run, costs, self.n_jobs, n_ranges=_N_RANGES))
-        self.unconverged = sum(unconverged)
+                partials,
+                sums,
+            ),
+            np.diff(self.targets.row_ptr[self.cuts]),
+            self.n_jobs,
+        )
+        self.unconverged = int(sums[:, 1].sum())
         out = self.unpack(gradient)
         out.coef[:] = self.X.T @ residuals
         out.coef /= self.total_weight
         out.coef += self.alpha * model.coef
         out.intercept[:] = residuals.sum(axis=0) / self.total_weight if self.fit_intercept else 0.0
-        out.additional[:] = np.sum(partials, axis=0) / self.total_weight + self.alpha * model.additional
-        return sum(losses) / self.total_weight + model.penalty(self.alpha), gradient
+        out.additional[:] = partials.sum(axis=0) / self.total_weight + self.alpha * model.additional
+        return sums[:, 0].sum() / self.total_weight + model.penalty(self.alpha), gradient
 
 
 def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     """Minimise with L-BFGS.
+
+    The loss is smooth in the scores of the unary parts, but has kinks in the additional scores, which the regulariser
+    does not see. At a kink the line search can fail short of the minimum; L-BFGS is then started anew from there, until
+    a start gains next to nothing.
 
     Parameters
     ----------
@@ -169,21 +193,34 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     message : str
         Why it stopped; empty if it converged or was stopped.
     """
-    stopped = False
+    stopped, n_iter = False, 0
 
     def callback(intermediate_result):
-        nonlocal stopped
+        nonlocal stopped, n_iter
+        n_iter += 1
         if after_iteration(objective.unpack(intermediate_result.x.copy()), float(intermediate_result.fun)):
             stopped = True
+        if stopped or n_iter >= max_iter:
             raise StopIteration
 
-    result = minimize(
-        objective.loss_gradient,
-        objective.pack(model),
-        jac=True,
-        method="L-BFGS-B",
-        callback=callback,
-        options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps},
-    )
-    message = "" if result.success or stopped else str(result.message)
-    return objective.unpack(result.x), float(result.fun), message
+    x, loss = objective.pack(model), np.inf
+    while True:
+        before = loss
+        result = minimize(
+            objective.loss_gradient,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            callback=callback,
+            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps},
+        )
+        x, loss = result.x, float(result.fun)
+        if stopped or result.success or np.abs(result.jac).max() <= tol or not np.isfinite(loss):
+            message = ""
+        elif n_iter >= max_iter:
+            message = f"it reached max_iter={max_iter}"
+        elif result.status == _LINE_SEARCH_FAILED and before - loss > _LEAST_GAIN * max(1.0, abs(loss)):
+            continue
+        else:
+            message = "" if result.status == _LINE_SEARCH_FAILED else str(result.message)
+        return objective.unpack(x), loss, message

@@ -2,8 +2,8 @@
 
 The objective is ``mean loss + alpha/2 |w|^2``. A sample's loss moves only the weights of its features, and of the
 outputs whose marginals are wrong: SparseMAP is exactly right on most samples after a few epochs, and then nothing
-moves. The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs no more
-than the samples themselves.
+moves. The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs a
+fraction of the samples themselves.
 """
 
 from collections import namedtuple
@@ -30,6 +30,8 @@ _N_COUNTERS = 4
 
 # Residuals below this are the rounding of marginals that are right.
 _NEGLIGIBLE = 1e-12
+# A proximal step over all weights is taken when the samples since the last one had this many times as many weights.
+_SAMPLES_PER_PENALTY = 4
 # Keeps the first steps of a weight finite, and well below eta0 for gradients smaller than this one's square root.
 _FIRST_SQUARE = 1e-6
 
@@ -117,7 +119,7 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
         )
         total += weight * loss
         # Rounding of large scores can leave a larger gap than asked for; that is no failure.
-        counters[UNCONVERGED] += gap > 1e3 * tol + 1e-9 * abs(loss)
+        counters[UNCONVERGED] += gap > 1e3 * tol + 1e-9 * (1.0 + abs(loss))
         for r in range(n_rows):
             n_wrong = 0
             for j in range(n_outputs):
@@ -193,8 +195,8 @@ class OnlineOptimizer:
         KeyboardInterrupt takes effect after the present sample.
         """
         per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
-        # A proximal step costs as much as this many samples.
-        penalty_every = max(1, len(self.state.coef) // per_sample)
+        # All proximal steps together cost a fraction of what the samples cost.
+        penalty_every = max(1, _SAMPLES_PER_PENALTY * len(self.state.coef) // per_sample)
         self.counters[STOP] = 0
         arguments = (oracle, solver, rows, targets, order, self.state, memory, self.counters, penalty_every)
         # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.

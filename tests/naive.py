@@ -1,0 +1,110 @@
+"""Slow, obvious twins of the fast code: enumeration, dense linear algebra, finite differences."""
+
+from itertools import product
+
+import numpy as np
+
+
+def enumerate_simplex(scores):
+    """Return (structures, unary indicators M, total scores) of all choices."""
+    n = len(scores)
+    return list(range(n)), np.eye(n), np.asarray(scores, dtype=float)
+
+
+def enumerate_chain(scores, transitions=None, start=None, end=None):
+    """Return (paths, unary indicators M with one column a path, total scores) of all paths."""
+    n, m = scores.shape
+    paths = list(product(range(m), repeat=n))
+    M = np.zeros((n * m, len(paths)))
+    theta = np.zeros(len(paths))
+    for p, path in enumerate(paths):
+        for t, s in enumerate(path):
+            M[t * m + s, p] = 1.0
+        theta[p] = chain_score(path, scores, transitions, start, end)
+    return paths, M, theta
+
+
+def chain_score(path, scores, transitions=None, start=None, end=None):
+    """Return the total score of a path, term by term."""
+    total = 0.0
+    for t, s in enumerate(path):
+        total += scores[t, s]
+        if t > 0 and transitions is not None:
+            matrix = transitions if transitions.ndim == 2 else transitions[t - 1]
+            total += matrix[path[t - 1], s]
+    if start is not None:
+        total += start[path[0]]
+    if end is not None:
+        total += end[path[-1]]
+    return total
+
+
+def solve_qp(M, theta, tol=1e-13):
+    """Maximise theta.w - 1/2 |M w|^2 over the simplex, over all columns; return (M w, w).
+
+    The textbook active set with everything dense and made from scratch in each round. Columns with a score of -inf
+    are left out. Where [M; 1] has a null space on the support, go along it, uphill, until a weight is zero.
+    """
+    allowed = np.flatnonzero(theta > -np.inf)
+    M, theta = M[:, allowed], theta[allowed]
+    tol *= 1.0 + np.abs(theta).max()
+    support = [int(np.argmax(theta))]
+    y = np.ones(1)
+    for _ in range(100_000):
+        while True:
+            A = np.vstack([M[:, support], np.ones(len(support))])
+            _, singular, vt = np.linalg.svd(A)
+            rank = int((singular > 1e-10).sum())
+            if rank < len(support):
+                direction = vt[-1]
+                if theta[support] @ direction < 0:
+                    direction = -direction
+                shrinking = direction < -1e-12
+                steps = np.where(shrinking, y / np.where(shrinking, -direction, 1.0), np.inf)
+                s = int(np.argmin(steps))
+                y = y + steps[s] * direction
+            else:
+                k = len(support)
+                kkt = np.zeros((k + 1, k + 1))
+                kkt[:k, :k] = M[:, support].T @ M[:, support]
+                kkt[k, :k] = kkt[:k, k] = 1.0
+                z = np.linalg.solve(kkt, np.append(theta[support], 1.0))[:k]
+                if (z >= -1e-14).all():
+                    y = np.maximum(z, 0.0)
+                    break
+                steps = np.where(z < 0, y / np.where(z < 0, y - z, 1.0), np.inf)
+                s = int(np.argmin(steps))
+                y = y + steps[s] * (z - y)
+            y = np.maximum(np.delete(y, s), 0.0)
+            del support[s]
+        u = M[:, support] @ y
+        reduced = theta - M.T @ u
+        best = int(np.argmax(reduced))
+        if reduced[best] - reduced[support] @ y <= tol or best in support:
+            w = np.zeros(len(theta))
+            w[support] = y
+            full = np.zeros(allowed.max() + 1)
+            full[allowed] = w
+            return u, full
+        support.append(best)
+        y = np.append(y, 0.0)
+    raise AssertionError("the reference QP did not converge")
+
+
+def finite_difference(function, x, direction, step=1e-6):
+    """Central difference of an array-valued function along a direction."""
+    return (function(x + step * direction) - function(x - step * direction)) / (2 * step)
+
+
+def sequence_loss(scores, gold, transitions=None, start=None, end=None, temperature=1.0):
+    """SparseMAP loss of a chain, from its definition over all paths."""
+
+    def scaled(a):
+        return None if a is None else a / temperature
+
+    paths, M, theta = enumerate_chain(scaled(scores), scaled(transitions), scaled(start), scaled(end))
+    u, w = solve_qp(M, theta)
+    used = w > 0
+    objective = theta[: len(w)][used] @ w[used] - 0.5 * u @ u
+    g = paths.index(tuple(gold))
+    return temperature * (objective + 0.5 * M[:, g].sum() - theta[g])

@@ -1,0 +1,171 @@
+"""The public functions: one sample, many samples, what they accept and what they refuse."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sklearn_sparsemap import RaggedArray, map_inference, sparsemap
+from sklearn_sparsemap.structures import LinearChain, Simplex
+
+CHAIN = LinearChain()
+
+
+def batch(seed=0, n=7, m=3):
+    rng = np.random.default_rng(seed)
+    scores = [rng.normal(size=(length, m)) for length in rng.integers(1, 9, size=n)]
+    return scores, rng.normal(size=(m, m))
+
+
+def assert_same(a, b):
+    assert np.array_equal(a.marginals, b.marginals)
+    assert np.array_equal(a.weights, b.weights)
+    assert all(np.array_equal(s, t) for s, t in zip(a.structures, b.structures))
+    assert (a.objective, a.gap, a.n_iter, a.converged) == (b.objective, b.gap, b.n_iter, b.converged)
+
+
+@pytest.mark.parametrize("container", [list, tuple, RaggedArray.from_list], ids=["list", "tuple", "ragged"])
+def test_a_batch_equals_its_samples(container):
+    scores, transitions = batch()
+    start = np.array([0.5, 0.0, -0.5])
+    many = sparsemap(CHAIN, container(scores), transitions=transitions, start=start)
+    paths = map_inference(CHAIN, container(scores), transitions=transitions, start=start)
+    assert isinstance(many, list)
+    for s, result, (path, value) in zip(scores, many, paths):
+        assert_same(result, sparsemap(CHAIN, s, transitions=transitions, start=start))
+        alone = map_inference(CHAIN, s, transitions=transitions, start=start)
+        assert np.array_equal(path, alone.structure) and value == alone.value
+
+
+def test_a_stacked_batch_and_object_arrays():
+    stacked = np.random.default_rng(0).normal(size=(4, 5, 3))
+    for a, b in zip(sparsemap(CHAIN, stacked), sparsemap(CHAIN, list(stacked))):
+        assert_same(a, b)
+    as_objects = np.empty(4, dtype=object)
+    as_objects[:] = list(stacked)
+    assert_same(sparsemap(CHAIN, as_objects)[3], sparsemap(CHAIN, stacked[3]))
+    assert len(sparsemap(Simplex(), np.zeros((4, 2)))) == 4
+
+
+def test_additional_scores_of_each_sample():
+    rng = np.random.default_rng(1)
+    scores, _ = batch()
+    own = [rng.normal(size=(len(s) - 1, 3, 3)) for s in scores]
+    for s, t, result in zip(scores, own, sparsemap(CHAIN, scores, transitions=own)):
+        assert_same(result, sparsemap(CHAIN, s, transitions=t))
+        assert result.additional_marginals["transitions"].shape == t.shape
+        # One transition is taken at each step.
+        np.testing.assert_allclose(result.additional_marginals["transitions"].sum(axis=(1, 2)), 1.0, atol=1e-9)
+    with pytest.raises(ValueError, match="list of 6 arrays for 7 samples"):
+        sparsemap(CHAIN, [np.zeros((2, 3))] * 7, transitions=[np.zeros((3, 3))] * 6)
+
+
+def test_additional_marginals_agree_with_marginals():
+    scores, transitions = batch()
+    for result in sparsemap(CHAIN, scores, transitions=transitions, start=np.zeros(3), end=np.ones(3)):
+        additional = result.additional_marginals
+        np.testing.assert_allclose(additional["start"], result.marginals[0], atol=1e-9)
+        np.testing.assert_allclose(additional["end"], result.marginals[-1], atol=1e-9)
+        np.testing.assert_allclose(additional["transitions"].sum(axis=1), result.marginals[:-1].sum(axis=0), atol=1e-9)
+        np.testing.assert_allclose(additional["transitions"].sum(axis=0), result.marginals[1:].sum(axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_threads_change_nothing(n_jobs):
+    scores, transitions = batch(n=60)
+    one = sparsemap(CHAIN, scores, transitions=transitions)
+    for a, b in zip(one, sparsemap(CHAIN, scores, transitions=transitions, n_jobs=n_jobs)):
+        assert_same(a, b)
+    one = map_inference(CHAIN, scores, transitions=transitions)
+    for a, b in zip(one, map_inference(CHAIN, scores, transitions=transitions, n_jobs=n_jobs)):
+        assert np.array_equal(a.structure, b.structure) and a.value == b.value
+
+
+def test_any_layout_of_the_input():
+    scores, transitions = batch()
+    scores = np.round(scores[0], 1)
+    expected = sparsemap(CHAIN, scores, transitions=transitions)
+    frozen = scores.copy()
+    frozen.flags.writeable = False
+    for layout in (scores.tolist(), np.asfortranarray(scores), frozen, np.repeat(scores, 2, axis=1)[:, ::2]):
+        assert_same(sparsemap(CHAIN, layout, transitions=transitions), expected)
+    integers = sparsemap(CHAIN, np.array([[1, 0], [0, 2]]))
+    assert_same(integers, sparsemap(CHAIN, np.array([[1, 0], [0, 2]], dtype=np.float32)))
+
+
+def test_memory_mapped_scores(tmp_path):
+    np.save(tmp_path / "scores.npy", batch()[0][0])
+    mapped = np.load(tmp_path / "scores.npy", mmap_mode="r")
+    assert_same(sparsemap(CHAIN, mapped), sparsemap(CHAIN, np.array(mapped)))
+
+
+def test_a_result_pickles_and_differentiates():
+    scores, transitions = batch()
+    result = sparsemap(CHAIN, scores[0], transitions=transitions)
+    copy = pickle.loads(pickle.dumps(result))
+    assert_same(copy, result)
+    v = np.ones(result.marginals.shape)
+    np.testing.assert_array_equal(copy.vjp(v)["transitions"], result.vjp(v)["transitions"])
+    assert "n_iter=" in repr(result)
+
+
+def test_hostile_scores():
+    assert sparsemap(CHAIN, [[3.0]]).structures[0].tolist() == [0]
+    zeros = sparsemap(CHAIN, np.zeros((30, 4)))
+    np.testing.assert_allclose(zeros.marginals, 0.25, atol=1e-9)
+    huge = sparsemap(CHAIN, np.random.default_rng(0).normal(size=(30, 4)) * 1e8)
+    assert huge.converged
+    np.testing.assert_array_equal(np.sort(huge.marginals.sum(axis=1)), 1.0)
+    one_left = np.full((4, 3), -np.inf)
+    one_left[np.arange(4), [0, 2, 1, 1]] = -1e8
+    result = sparsemap(CHAIN, one_left, transitions=np.zeros((3, 3)))
+    assert [s.tolist() for s in result.structures] == [[0, 2, 1, 1]]
+    assert np.array_equal(result.vjp(np.ones((4, 3)))["scores"], np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("function", [map_inference, sparsemap])
+def test_wrong_scores_are_refused(function):
+    cases = [
+        (np.zeros(3), "must have 2 axes"),
+        (np.zeros((0, 3)), "is empty"),
+        ([], "is empty"),
+        (RaggedArray.from_list([]), "is empty"),
+        ([[1.0, np.nan]], r"scores\[0, 1\] is nan"),
+        ([[1.0, np.inf]], r"scores\[0, 1\] is inf"),
+        ([["a", "b"]], "must be an array of numbers"),
+        ([[1.0], [1.0, 2.0]], "must be an array of numbers"),
+        (sparse.eye_array(3), "toarray"),
+        ([np.zeros((2, 2)), np.array([[0.0, np.nan]])], r"scores\[1\]\[0, 1\] is nan"),
+        ([np.zeros((2, 2)), np.zeros((0, 2))], r"scores\[1\] is empty"),
+        (np.full((2, 2), -np.inf), "infeasible: scores"),
+        ([np.zeros((2, 2)), np.full((2, 2), -np.inf)], r"infeasible: scores\[1\]"),
+    ]
+    for scores, message in cases:
+        with pytest.raises(ValueError, match=message):
+            function(CHAIN, scores)
+    with pytest.raises(ValueError, match="infeasible"):
+        function(CHAIN, np.zeros((2, 2)), transitions=np.full((2, 2), -np.inf))
+    with pytest.raises(ValueError, match=r"transitions has shape \(2, 3\)"):
+        function(CHAIN, np.zeros((2, 2)), transitions=np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"transitions\[0, 1\] is nan"):
+        function(CHAIN, np.zeros((2, 2)), transitions=[[0.0, np.nan], [0.0, 0.0]])
+    with pytest.raises(TypeError, match="no additional scores named 'transition'; it takes: transitions, start, end"):
+        function(CHAIN, np.zeros((2, 2)), transition=np.zeros((2, 2)))
+    with pytest.raises(TypeError, match="it takes: none"):
+        function(Simplex(), np.zeros(2), start=np.zeros(2))
+
+
+def test_wrong_parameters_are_refused():
+    with pytest.raises(ValueError, match="solver='newton' is not one of 'active_set'"):
+        sparsemap(CHAIN, np.zeros((2, 2)), solver="newton")
+    for name, value in [("tol", 0.0), ("tol", np.nan), ("max_iter", 0), ("max_iter", 2.5)]:
+        with pytest.raises(ValueError, match=f"{name} must be a positive"):
+            sparsemap(CHAIN, np.zeros((2, 2)), **{name: value})
+    result = sparsemap(CHAIN, np.zeros((2, 2)), start=np.zeros(2))
+    with pytest.raises(ValueError, match=r"v has shape \(3,\)"):
+        result.vjp(np.zeros(3))
+    with pytest.raises(ValueError, match=r"start has shape \(3,\)"):
+        result.jvp(start=np.zeros(3))
+    with pytest.raises(TypeError, match="no 'end' were given"):
+        result.jvp(end=np.zeros(2))

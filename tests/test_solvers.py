@@ -1,0 +1,241 @@
+"""The active set and its parts against dense, enumerated twins; certificates; derivatives."""
+
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+from registry import RANDOM
+
+from sklearn_sparsemap import inference, sparsemap
+from sklearn_sparsemap._jit import FLOATS_2D_OUT, FLOATS_OUT, ORACLE, entry, readonly
+from sklearn_sparsemap.solvers._active_set import active_set
+from sklearn_sparsemap.solvers._linalg import append_column, remove_column, solve_constrained, solve_lower
+from sklearn_sparsemap.structures import LinearChain, Simplex
+
+OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]
+
+
+class SlowSimplex(Simplex):
+    """The simplex without its closed form."""
+
+    projection = None
+
+
+@entry(FLOATS_OUT(FLOATS_2D_OUT, FLOATS_OUT))
+def follow_updates(K, theta):
+    """Append columns 0..n-1 of K, remove 2, 0 and the last, append 2 again; return the constrained solution."""
+    n = K.shape[0]
+    factor, rhs = np.empty((n, n)), np.empty((2, n))
+    scratch, column, z = np.empty(n), np.empty(n), np.empty(n)
+    present = np.empty(n, np.int64)
+    k = 0
+    for j in range(n + 1):
+        c = j if j < n else 2
+        if j == n:
+            for gone in (2, 0, n - 3):
+                remove_column(factor, rhs, k, gone, scratch)
+                for s in range(gone, k - 1):
+                    present[s] = present[s + 1]
+                k -= 1
+        for s in range(k):
+            column[s] = K[present[s], c]
+        solve_lower(factor, k, column)
+        pivot = K[c, c]
+        for s in range(k):
+            pivot -= column[s] ** 2
+        append_column(factor, rhs, k, column, pivot, theta[c])
+        present[k] = c
+        k += 1
+    solve_constrained(factor, rhs, k, z)
+    out = np.zeros(n)
+    for s in range(k):
+        out[present[s]] = z[s]
+    return out
+
+
+def test_incremental_cholesky_equals_a_dense_solve():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(9, 6))
+    K, theta = A.T @ A, rng.normal(size=6)
+    left = [1, 3, 4, 2]
+    bordered = np.zeros((5, 5))
+    bordered[:4, :4] = K[np.ix_(left, left)]
+    bordered[4, :4] = bordered[:4, 4] = 1.0
+    expected = np.zeros(6)
+    expected[left] = np.linalg.solve(bordered, np.append(theta[left], 1.0))[:4]
+    np.testing.assert_allclose(follow_updates(K, theta), expected, atol=1e-12)
+
+
+def check_solution(instance, result, atol=1e-8):
+    """Compare a result with the enumerated QP, and recompute its certificate."""
+    structures, M, theta = instance.enumerate()
+    u, _ = naive.solve_qp(M, theta)
+    np.testing.assert_allclose(result.marginals.ravel(), u, atol=atol, err_msg=repr(instance))
+    assert result.converged
+    assert result.weights.sum() == pytest.approx(1.0, abs=1e-10)
+    assert (result.weights > 0).all()
+    assert (np.diff(result.weights) <= 0).all()
+    places = [structures.index(tuple(s) if np.ndim(s) else s) for s in result.structures]
+    np.testing.assert_allclose(M[:, places] @ result.weights, result.marginals.ravel(), atol=1e-10)
+    linear = theta[places] @ result.weights
+    norm = result.marginals.ravel() @ result.marginals.ravel()
+    size = max(1.0, abs(linear))
+    assert result.objective == pytest.approx(linear - 0.5 * norm, abs=1e-10 * size)
+    allowed = theta > -np.inf
+    gap = (theta - M.T @ result.marginals.ravel())[allowed].max() - (linear - norm)
+    assert gap <= 1e-9 * size
+    assert result.gap == pytest.approx(max(gap, 0.0), abs=1e-11 * size)
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_sparsemap_equals_the_enumerated_qp(kind, options):
+    rng = np.random.default_rng(2)
+    for _ in range(40):
+        instance = RANDOM[kind](rng, **options)
+        check_solution(instance, sparsemap(instance.structure, instance.scores, **instance.additional))
+
+
+def test_a_closed_form_equals_the_general_solver():
+    rng = np.random.default_rng(3)
+    for scale in (0.1, 1.0, 100.0, 1e8):
+        for _ in range(30):
+            scores = rng.normal(size=rng.integers(1, 30)) * scale
+            closed, general = sparsemap(Simplex(), scores), sparsemap(SlowSimplex(), scores)
+            np.testing.assert_allclose(closed.marginals, general.marginals, atol=1e-7 if scale > 1e6 else 1e-11)
+            assert general.converged and closed.converged
+
+
+def test_reference_solutions():
+    cases = np.load(Path(__file__).parent / "data" / "chain.npz")
+    for case in sorted({key.split("__")[0] for key in cases}):
+        get = {key.split("__")[1]: cases[key] for key in cases if key.startswith(case + "__")}
+        result = sparsemap(LinearChain(), get["scores"], transitions=get["transitions"])
+        np.testing.assert_allclose(result.marginals, get["marginals"], atol=1e-8)
+        found = result.additional_marginals["transitions"]
+        np.testing.assert_allclose(found, get["transition_marginals"], atol=1e-8)
+        gradients = result.vjp(get["v"])
+        np.testing.assert_allclose(gradients["scores"], get["grad_scores"], atol=1e-6)
+        np.testing.assert_allclose(gradients["transitions"], get["grad_transitions"], atol=1e-6)
+
+
+def test_affinely_dependent_structures():
+    # 00 and 11 have the same unary parts as 01 and 10 together; only the transitions tell the pairs apart.
+    scores = np.zeros((2, 2))
+    for transitions in ([[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]):
+        result = sparsemap(LinearChain(), scores, transitions=np.array(transitions))
+        np.testing.assert_allclose(result.marginals, np.full((2, 2), 0.5), atol=1e-12)
+        assert result.objective == pytest.approx(np.max(transitions) - 0.5)
+    # Started at the wrong pair, the solver has to exchange both structures.
+    structure = LinearChain()
+    sample = inference.as_samples(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]})[0][0]
+    marginals = np.empty(4)
+    _, _, weights, k, objective, gap, _ = active_set(
+        structure.oracle,
+        sample.scores,
+        sample.additional,
+        sample.dims,
+        sample.sizes,
+        1e-12,
+        100,
+        np.array([[0, 3], [1, 2]], np.int32),
+        np.array([[1], [2]], np.int32),
+        np.array([0.5, 0.5]),
+        marginals,
+    )
+    assert objective == pytest.approx(0.5)
+    assert gap <= 1e-12
+    assert weights[:k].sum() == pytest.approx(1.0)
+
+
+def test_warm_start_reaches_the_same_solution():
+    rng = np.random.default_rng(4)
+    structure = LinearChain()
+    for _ in range(20):
+        scores, transitions = rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
+        old = sparsemap(structure, scores + 0.3 * rng.normal(size=(8, 4)), transitions=transitions)
+        cold = sparsemap(structure, scores, transitions=transitions)
+        sample = inference.as_samples(structure, scores, {"transitions": transitions})[0][0]
+        marginals = np.empty(32)
+        arguments = structure.oracle, sample.scores, sample.additional, sample.dims, sample.sizes, 1e-12, 1000
+        slots, additional_slots = old._all
+        active_set(*arguments, slots, additional_slots, np.ones(len(slots)) / len(slots), marginals)
+        np.testing.assert_allclose(marginals.reshape(8, 4), cold.marginals, atol=1e-10)
+        again = active_set(*arguments, *cold._all, np.ones(len(cold._all[0])) / len(cold._all[0]), marginals)
+        assert again[-1] == 1, "started at its own support, a solution is recognised at the first call of the oracle"
+
+
+def test_stopping_early_is_reported():
+    rng = np.random.default_rng(5)
+    scores, transitions = rng.normal(size=(20, 5)), rng.normal(size=(5, 5))
+    full = sparsemap(LinearChain(), scores, transitions=transitions)
+    early = sparsemap(LinearChain(), scores, transitions=transitions, max_iter=5)
+    assert early.n_iter == 5 < full.n_iter
+    assert not early.converged and full.converged
+    assert early.objective <= full.objective <= early.objective + early.gap + 1e-12
+    loose = sparsemap(LinearChain(), scores, transitions=transitions, tol=100.0)
+    assert loose.converged and loose.n_iter < full.n_iter
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_long_chains_converge(scale):
+    rng = np.random.default_rng(6)
+    scores = [rng.normal(size=(50, 10)) * scale for _ in range(5)]
+    for result in sparsemap(LinearChain(), scores, transitions=rng.normal(size=(10, 10)) * scale):
+        assert result.converged and result.gap <= 1e-9
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"forbid": True}], ids=str)
+def test_jacobian_products_equal_differences(kind, options):
+    rng = np.random.default_rng(7)
+    for _ in range(25):
+        instance = RANDOM[kind](rng, **options)
+        result = sparsemap(instance.structure, instance.scores, **instance.additional)
+        direction = {name: rng.normal(size=a.shape) for name, a in instance.additional.items()}
+        direction["scores"] = rng.normal(size=instance.scores.shape)
+
+        def marginals_at(step):
+            moved = {name: a + step * direction[name] for name, a in instance.additional.items()}
+            scores = instance.scores + step * direction["scores"]
+            return sparsemap(instance.structure, scores, **moved).marginals
+
+        ahead, behind = (marginals_at(1e-6) - result.marginals) / 1e-6, (result.marginals - marginals_at(-1e-6)) / 1e-6
+        if np.abs(ahead - behind).max() > 1e-6:
+            continue  # a kink: the one-sided derivatives differ
+        expected = (ahead + behind) / 2
+        forward = result.jvp(**direction)
+        np.testing.assert_allclose(forward, expected, atol=1e-6, err_msg=repr(instance))
+        v = rng.normal(size=instance.scores.shape)
+        gradients = result.vjp(v)
+        assert set(gradients) == set(direction)
+        total = sum((gradients[name] * direction[name]).sum() for name in direction)
+        assert total == pytest.approx((v * expected).sum(), abs=1e-5)
+
+
+def test_jacobian_is_an_orthogonal_projector():
+    rng = np.random.default_rng(8)
+    for scale in (0.3, 1.0):
+        scores, transitions = rng.normal(size=(6, 3)) * scale, rng.normal(size=(3, 3)) * scale
+        result = sparsemap(LinearChain(), scores, transitions=transitions)
+        J = np.array([result.vjp(e.reshape(6, 3))["scores"].ravel() for e in np.eye(18)])
+        np.testing.assert_allclose(J, J.T, atol=1e-10)
+        np.testing.assert_allclose(J @ J, J, atol=1e-10)
+        assert np.trace(J) == pytest.approx(round(np.trace(J)), abs=1e-9)
+
+
+def test_the_face_is_completed():
+    # At this vertex every structure but one has weight zero, yet all four lie on the face: u = scores at a corner
+    # of the support that the solver happens to return.
+    scores = np.array([[0.5, 0.5], [0.5, 0.5]])
+    result = sparsemap(LinearChain(), scores)
+    J = np.array([result.vjp(e.reshape(2, 2))["scores"].ravel() for e in np.eye(4)])
+    block = np.array([[0.5, -0.5], [-0.5, 0.5]])
+    np.testing.assert_allclose(J, np.kron(np.eye(2), block), atol=1e-12)
+    assert len(result.weights) < 3
+
+
+def test_first_class_oracles_are_what_structures_hold():
+    assert LinearChain.oracle._signature == ORACLE.signature
+    assert readonly([1]).flags.writeable is False

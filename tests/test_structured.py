@@ -1,0 +1,473 @@
+"""StructuredSparseMAPClassifier: in scikit-learn's life, on chains and on flat data."""
+
+import _thread
+import logging
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap.features import TemplateVectorizer
+from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
+from sklearn_sparsemap.structures import LinearChain, Simplex
+
+
+def make_chains(n_samples=40, seed=0, kind="dense"):
+    """Noisy observations of a sticky sequence of three labels, which the transitions help to read."""
+    rng = np.random.default_rng(seed)
+    labels = np.array(["x", "y", "z"])
+    X, y = [], []
+    for _ in range(n_samples):
+        n = int(rng.integers(1, 9))
+        states = np.cumsum(rng.random(n) < 0.3) % 3
+        x = np.eye(3)[states] + 0.6 * rng.normal(size=(n, 3))
+        x = np.hstack([x, np.ones((n, 1))])
+        X.append(sparse.csr_array(x) if kind == "csr" else x)
+        y.append(labels[states])
+    return X, y
+
+
+def as_lists(y):
+    return [list(s) for s in y]
+
+
+@parametrize_with_checks([StructuredSparseMAPClassifier(), StructuredSparseMAPClassifier(solver="lbfgs", alpha=0.1)])
+def test_scikit_learn_compatible(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_a_chain_learns_what_single_labels_cannot(solver, kind):
+    X, y = make_chains(200, kind=kind)
+    X_test, y_test = make_chains(100, seed=1, kind=kind)
+    chain = StructuredSparseMAPClassifier(structure="chain", solver=solver, random_state=0, alpha=1e-2, tol=1e-3)
+    chain.fit(X, y)
+
+    def stack(X):
+        return np.vstack([x.toarray() if kind == "csr" else x for x in X])
+
+    flat = StructuredSparseMAPClassifier(alpha=1e-2).fit(stack(X), np.concatenate(y))
+    assert chain.score(X_test, y_test) > flat.score(stack(X_test), np.concatenate(y_test)) + 0.02
+    assert chain.coef_.shape == (3, 4) and chain.intercept_.shape == (3,)
+    assert chain.transitions_.shape == (3, 3) and chain.start_.shape == chain.end_.shape == (3,)
+    assert (np.diag(chain.transitions_) > chain.transitions_[:, [1, 2, 0]].diagonal() - 5).all()
+    assert chain.classes_.tolist() == ["x", "y", "z"]
+    assert chain.n_iter_ == len(chain.loss_curve_)
+    assert chain.loss_curve_[-1] < chain.loss_curve_[0]
+
+
+def test_both_solvers_reach_the_same_objective():
+    X, y = make_chains(60)
+    batch = StructuredSparseMAPClassifier("chain", alpha=0.05, solver="lbfgs", tol=1e-7).fit(X, y)
+    online = StructuredSparseMAPClassifier(
+        "chain", alpha=0.05, solver="adagrad", tol=0.0, max_iter=300, n_iter_no_change=300, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="still improving"):
+        online.fit(X, y)
+    np.testing.assert_allclose(online.coef_, batch.coef_, atol=0.1)
+    np.testing.assert_allclose(online.transitions_, batch.transitions_, atol=0.1)
+
+
+def test_outputs_of_a_chain():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier(structure="chain", alpha=0.05).fit(X, y)
+    predicted = model.predict(X)
+    assert predicted.shape == (len(X),) and predicted.dtype == object
+    scores, marginals, found = model.decision_function(X), model.predict_marginals(X), model.predict_structures(X)
+    for x, s, u, few, p in zip(X, scores, marginals, found, predicted):
+        assert s.shape == u.shape == (len(x), 3)
+        np.testing.assert_allclose(s, x @ model.coef_.T + model.intercept_)
+        alone = sparsemap(
+            LinearChain(), s, transitions=model.transitions_, start=model.start_, end=model.end_
+        )
+        np.testing.assert_allclose(u, alone.marginals, atol=1e-9)
+        probabilities = [q for _, q in few]
+        assert sum(probabilities) == pytest.approx(1.0) and probabilities == sorted(probabilities, reverse=True)
+        mixture = sum(q * (np.array(labels)[:, None] == model.classes_) for labels, q in few)
+        np.testing.assert_allclose(mixture, u, atol=1e-9)
+        assert set(p) <= set("xyz")
+    assert not hasattr(model, "predict_proba")
+
+
+def test_equal_lengths_do_not_collapse_the_output():
+    X = [np.eye(2), np.eye(2)]
+    y = [["a", "b"], ["a", "b"]]
+    model = StructuredSparseMAPClassifier(structure="chain").fit(X, y)
+    assert model.predict(X).shape == model.predict_marginals(X).shape == model.decision_function(X).shape == (2,)
+    assert model.score(X, np.array(y)) == 1.0
+
+
+def test_multiclass_outputs():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = StructuredSparseMAPClassifier().fit(X, names)
+    assert model.score(X, names) > 0.95
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert (proba == 0.0).mean() > 0.3, "sparsemax probabilities are sparse"
+    assert np.array_equal(proba, model.predict_marginals(X))
+    best = [few[0][0] for few in model.predict_structures(X)]
+    assert (np.array(best) == model.predict(X)).mean() > 0.99
+    assert not hasattr(model, "transitions_")
+    binary = StructuredSparseMAPClassifier().fit(X[:100], y[:100])
+    assert binary.decision_function(X).shape == (150,)
+    assert np.array_equal(binary.predict(X), (binary.decision_function(X) > 0).astype(int))
+    by_object = StructuredSparseMAPClassifier(structure=Simplex()).fit(X, names)
+    assert np.array_equal(by_object.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [("B", 1), ("I", 1), ("O", 0)], [None, "a", 3.5], [True, False, 2]])
+def test_labels_of_any_kind(labels):
+    X, y = make_chains()
+    code = {"x": 0, "y": 1, "z": 2}
+    named = [[labels[code[s]] for s in sequence] for sequence in y]
+    model = StructuredSparseMAPClassifier(structure="chain").fit(X, named)
+    plain = StructuredSparseMAPClassifier(structure="chain").fit(X, y)
+    assert model.score(X, named) == pytest.approx(plain.score(X, y), abs=0.03)
+    assert {label for p in model.predict(X) for label in p.tolist()} <= set(labels)
+
+
+def test_containers_are_equivalent():
+    X, y = make_chains()
+    expected = StructuredSparseMAPClassifier(structure="chain").fit(X, y)
+    objects_X, objects_y = np.empty(len(X), object), np.empty(len(X), object)
+    objects_X[:], objects_y[:] = X, y
+    for other_X, other_y in [
+        (tuple(X), as_lists(y)),
+        (objects_X, objects_y),
+        (RaggedArray.from_list(X), RaggedArray.from_list(y)),
+        ([x.tolist() for x in X], y),
+        ([np.asfortranarray(x) for x in X], [tuple(s) for s in y]),
+    ]:
+        model = clone(expected).fit(other_X, other_y)
+        assert np.array_equal(model.coef_, expected.coef_)
+        assert model.classes_.tolist() == expected.classes_.tolist()
+        assert model.score(other_X, other_y) == expected.score(X, y)
+        assert all(np.array_equal(a, b) for a, b in zip(model.predict(other_X), expected.predict(X)))
+    single = clone(expected).fit([x.astype(np.float32) for x in X], y)
+    np.testing.assert_allclose(single.coef_, expected.coef_, atol=1e-2)
+
+
+def test_clone_pickle_and_params():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", alpha=0.1, temperature=2.0).fit(X, y)
+    assert clone(model).get_params() == model.get_params()
+    copy = pickle.loads(pickle.dumps(model))
+    assert all(np.array_equal(a, b) for a, b in zip(copy.predict(X), model.predict(X)))
+    assert not is_classifier(model) and is_classifier(StructuredSparseMAPClassifier())
+    with pytest.raises(NotFittedError):
+        clone(model).predict(X)
+    for name in ("coef_", "intercept_", "transitions_"):
+        assert not hasattr(clone(model), name)
+
+
+@pytest.mark.parametrize("as_y", [list, as_lists, RaggedArray.from_list], ids=["arrays", "lists", "ragged"])
+def test_grid_search_and_cross_validation(as_y):
+    X, y = make_chains(30)
+    y = as_y(y)
+    search = GridSearchCV(StructuredSparseMAPClassifier("chain"), {"alpha": [1e-2, 1e2]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"alpha": 1e-2}
+    assert search.predict(X).shape == (30,)
+    scored = cross_val_score(search.best_estimator_, X, y, cv=KFold(3), scoring=flat_accuracy_scorer)
+    assert (scored > 0.6).all()
+    predicted = cross_val_predict(search.best_estimator_, X, y, cv=3)
+    assert [len(p) for p in predicted] == [len(x) for x in X]
+    parts = train_test_split(RaggedArray.from_list(X), y, random_state=0)
+    assert StructuredSparseMAPClassifier("chain").fit(parts[0], parts[2]).score(parts[1], parts[3]) > 0.6
+
+
+def test_pipeline_on_raw_sentences():
+    sentences = ["the big dog saw a cat".split(), "a cat ran".split(), "dogs saw the big cat".split()] * 4
+    tags = ["B-NP I-NP I-NP O B-NP I-NP".split(), "B-NP I-NP O".split(), "B-NP O B-NP I-NP I-NP".split()] * 4
+    pipeline = make_pipeline(TemplateVectorizer(), StructuredSparseMAPClassifier("chain", solver="lbfgs"))
+    pipeline.fit(sentences, tags)
+    assert pipeline.score(sentences, tags) == 1.0
+    assert span_f1_scorer(pipeline, sentences, tags) == 1.0
+    assert pipeline.predict([["the", "dog", "ran"]])[0].tolist() == ["B-NP", "I-NP", "O"]
+    grid = {"structuredsparsemapclassifier__alpha": [1e-3, 1e-1], "templatevectorizer__min_count": [1, 2]}
+    search = GridSearchCV(pipeline, grid, cv=3, scoring=span_f1_scorer).fit(sentences, tags)
+    assert search.best_score_ == 1.0
+
+
+def mini_batches(n_batches, kind="dense"):
+    for seed in range(n_batches):
+        yield make_chains(10, seed=seed, kind=kind)
+
+
+def test_partial_fit_on_a_stream():
+    model = StructuredSparseMAPClassifier(structure="chain", alpha=1e-3)
+    for X, y in mini_batches(40):
+        model.partial_fit(X, y, classes=["x", "y", "z"])
+    X_test, y_test = make_chains(100, seed=1000)
+    assert model.score(X_test, y_test) > 0.8
+    assert model.n_iter_ == 40
+    all_X = [x for X, _ in mini_batches(40) for x in X]
+    all_y = [s for _, y in mini_batches(40) for s in y]
+    whole = StructuredSparseMAPClassifier("chain", alpha=1e-3).fit(all_X, all_y)
+    assert model.score(X_test, y_test) > whole.score(X_test, y_test) - 0.03
+    # A pickled model goes on where it was.
+    copy = pickle.loads(pickle.dumps(model))
+    for other in (model, copy):
+        other.partial_fit(X_test, y_test)
+    assert np.array_equal(model.coef_, copy.coef_)
+
+
+def test_partial_fit_continues_a_fit_and_flat_data():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    model = StructuredSparseMAPClassifier(alpha=1e-3)
+    for start in range(0, 1500, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.arange(10))
+    assert model.score(X[1500:], y[1500:]) > 0.85
+    fitted = StructuredSparseMAPClassifier(alpha=1e-3, max_iter=200).fit(X[:1000], y[:1000])
+    before = fitted.coef_.copy()
+    fitted.partial_fit(X[1000:1010], y[1000:1010])
+    assert 0 < np.abs(fitted.coef_ - before).max() < 1.0
+
+
+def test_threads_change_nothing():
+    X, y = make_chains(100)
+    for solver in ("lbfgs", "adagrad"):
+        models = [
+            StructuredSparseMAPClassifier("chain", solver=solver, n_jobs=n_jobs, random_state=0, tol=1e-2).fit(X, y)
+            for n_jobs in (1, 2)
+        ]
+        for name in ("coef_", "intercept_", "transitions_", "start_", "end_"):
+            assert np.array_equal(getattr(models[0], name), getattr(models[1], name))
+        for a, b in zip(models[0].predict_marginals(X), models[1].predict_marginals(X)):
+            assert np.array_equal(a, b)
+
+
+def test_same_seed_same_model():
+    X, y = make_chains()
+    fits = [
+        StructuredSparseMAPClassifier("chain", solver="adagrad", random_state=s, tol=1e-2).fit(X, y).coef_
+        for s in (0, 0, 1)
+    ]
+    assert np.array_equal(fits[0], fits[1]) and not np.array_equal(fits[0], fits[2])
+
+
+def test_sample_weights_count_samples():
+    X, y = make_chains(30)
+    repeats = np.random.default_rng(0).integers(0, 3, size=30)
+    repeated_X = [x for x, r in zip(X, repeats) for _ in range(r)]
+    repeated_y = [s for s, r in zip(y, repeats) for _ in range(r)]
+    model = StructuredSparseMAPClassifier("chain", alpha=0.1, tol=1e-8)
+    weighted = clone(model).fit(X, y, sample_weight=repeats)
+    plain = clone(model).fit(repeated_X, repeated_y)
+    np.testing.assert_allclose(weighted.coef_, plain.coef_, atol=1e-5)
+    np.testing.assert_allclose(weighted.transitions_, plain.transitions_, atol=1e-5)
+    assert weighted.score(X, y, sample_weight=repeats) == pytest.approx(plain.score(repeated_X, repeated_y))
+
+
+def test_class_weights():
+    X, y = make_chains(100)
+    plain = StructuredSparseMAPClassifier("chain", alpha=1.0).fit(X, y)
+    heavy = StructuredSparseMAPClassifier("chain", alpha=1.0, class_weight={"z": 50.0}).fit(X, y)
+    count = [sum((p == "z").sum() for p in model.predict(X)) for model in (plain, heavy)]
+    assert count[1] > count[0]
+    # A structured sample weighs the mean over its steps.
+    steps = [np.where(s == "z", 50.0, 1.0).mean() for s in y]
+    same = StructuredSparseMAPClassifier("chain", alpha=1.0).fit(X, y, sample_weight=steps)
+    np.testing.assert_allclose(heavy.coef_, same.coef_, atol=1e-10)
+    StructuredSparseMAPClassifier("chain", class_weight="balanced").fit(X, y)
+    with pytest.raises(ValueError, match="names the label 'w'"):
+        StructuredSparseMAPClassifier("chain", class_weight={"w": 1.0}).fit(X, y)
+    with pytest.raises(ValueError, match="needs all of y"):
+        StructuredSparseMAPClassifier("chain", class_weight="balanced").partial_fit(X, y, classes=["x", "y", "z"])
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
+def test_early_stopping_keeps_the_best_model(solver):
+    X, y = make_chains(120)
+    model = StructuredSparseMAPClassifier(
+        "chain",
+        solver=solver,
+        alpha=0.0,
+        early_stopping=True,
+        validation_fraction=0.3,
+        random_state=0,
+        n_iter_no_change=3,
+    )
+    model.fit(X, y)
+    assert len(model.validation_scores_) == model.n_iter_ == len(model.loss_curve_)
+    best = int(np.argmax(model.validation_scores_))
+    assert best < model.n_iter_ - 1
+    rng = np.random.RandomState(0)
+    _, held = train_test_split(np.arange(120), test_size=0.3, random_state=rng.randint(2**31 - 1))
+    held_score = model.score([X[i] for i in held], [y[i] for i in held])
+    assert held_score == pytest.approx(max(model.validation_scores_))
+    digits, labels = load_iris(return_X_y=True)
+    flat = StructuredSparseMAPClassifier(early_stopping=True, random_state=0, solver=solver).fit(digits, labels)
+    assert flat.score(digits, labels) > 0.7
+
+
+def test_warm_start_continues():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", alpha=0.01, warm_start=True).fit(X, y)
+    first = model.n_iter_
+    model.fit(X, y)
+    assert model.n_iter_ < first / 3
+    with pytest.raises(ValueError, match="warm_start=True needs the features and labels"):
+        model.fit([x[:, :2] for x in X], y)
+
+
+def test_non_convergence_is_a_warning():
+    X, y = make_chains()
+    for solver, message in [("lbfgs", "did not converge"), ("adagrad", "still improving after max_iter=2")]:
+        model = StructuredSparseMAPClassifier("chain", solver=solver, max_iter=2, random_state=0)
+        with pytest.warns(ConvergenceWarning, match=message):
+            model.fit(X, y)
+        assert model.n_iter_ == 2
+        assert model.score(X, y) > 0.5
+
+
+def test_progress_is_reported(capsys, caplog):
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", verbose=2)
+    with caplog.at_level(logging.INFO, logger="sklearn_sparsemap"):
+        model.fit(X, y)
+    said = capsys.readouterr().out + caplog.text
+    assert f"iteration {model.n_iter_}: loss {model.loss_curve_[-1]:.6g}" in said
+    StructuredSparseMAPClassifier("chain").fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_interrupted_fit_keeps_its_model():
+    X, y = make_chains(400)
+    model = StructuredSparseMAPClassifier(
+        "chain", solver="adagrad", max_iter=10**6, n_iter_no_change=10**6, tol=0.0, alpha=0.0, random_state=0
+    )
+    # Everything is compiled before the timer starts.
+    StructuredSparseMAPClassifier("chain", solver="adagrad", tol=0.1).fit(X[:5], y[:5])
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+    timer.start()
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert time.perf_counter() - began < 30
+    assert model.score(X, y) > 0.7
+    assert model.n_iter_ >= 1
+
+
+def test_callbacks():
+    callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+
+    class Recorder:
+        def __init__(self):
+            self.scores, self.begun, self.ended = [], 0, 0
+
+        def setup(self, estimator, context):
+            self.begun += 1
+
+        def teardown(self, estimator, context):
+            self.ended += 1
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+            if context.parent is None:
+                return False
+            self.scores.append(fitted_estimator.score(X, y))
+            return len(self.scores) == 4
+
+    X, y = make_chains()
+    for solver in ("lbfgs", "adagrad"):
+        recorder = Recorder()
+        assert isinstance(recorder, callback.FitCallback)
+        model = StructuredSparseMAPClassifier("chain", solver=solver, random_state=0).set_callbacks(recorder)
+        model.fit(X, y)
+        assert len(recorder.scores) == model.n_iter_ == 4
+        assert recorder.scores[-1] == model.score(X, y)
+        assert (recorder.begun, recorder.ended) == (1, 1)
+
+
+def test_learned_scores_may_be_edited():
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain").fit(X, y)
+    model.transitions_[0, :] = -np.inf
+    model.transitions_[0, 0] = 0.0
+    for path in model.predict(X):
+        if "x" in path:
+            first = path.tolist().index("x")
+            assert (path[first:] == "x").all(), "x was made absorbing"
+
+
+def test_wrong_data_is_refused():
+    X, y = make_chains(5)
+    model = StructuredSparseMAPClassifier("chain")
+    odd = [*X[:3], X[3][:, :2], X[4]]
+    nan = [x.copy() for x in X]
+    nan[2][0, 1] = np.nan
+    cases = [
+        ((X, y[:4]), "inconsistent numbers of samples: 5 and 4"),
+        (([*X[:4], np.zeros((0, 4))], [*y[:4], []]), r"X\[4\] has no steps"),
+        ((nan, y), r"X\[2\] contains NaN or infinity, at row 0"),
+        ((odd, y), r"X\[3\] has 2 features, but other samples have 4"),
+        ((np.zeros((5, 2, 4)), [["x", "y"]] * 5), "one 3-D array"),
+        ((np.zeros((2, 4)), ["x", "y"]), "for a single sample pass"),
+        (([["the", "dog"], ["a", "cat"]], [["x", "y"]] * 2), "TemplateVectorizer"),
+        ((["the dog"], [["x"]]), "TemplateVectorizer"),
+        ((X, [*y[:4], [*y[4], "x"]]), r"X\[4\] has \d steps, but y\[4\] has \d labels"),
+        ((X, [*y[:4], "x"]), r"y\[4\] is 'x'; it must be a sequence"),
+        ((X, np.array(["x"] * 5)), r"y\[0\] is .*; it must be a sequence"),
+        (([sparse.csr_array(X[0]), *X[1:]], y), r"X\[1\] is dense, but X\[0\] is not"),
+        (([], []), "0 samples"),
+        ((X, None), "requires y"),
+    ]
+    for (bad_X, bad_y), message in cases:
+        with pytest.raises(ValueError, match=message):
+            model.fit(bad_X, bad_y)
+    with pytest.raises(ValueError, match="dim 3"):
+        StructuredSparseMAPClassifier().fit(np.zeros((4, 2, 2)), [0, 1, 0, 1])
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=r"X\[0\] has 2 features, but the model was fitted with 4"):
+        model.predict([x[:, :2] for x in X])
+    with pytest.raises(ValueError, match=r"X\[3\] has 2 features, but the model was fitted with 4"):
+        model.predict(odd)
+    with pytest.raises(ValueError, match=r"y\[1\] has the label 'w', which is not in classes"):
+        StructuredSparseMAPClassifier("chain").partial_fit(X[:2], [y[0], ["w"] * len(y[1])], classes=["x", "y", "z"])
+    with pytest.raises(ValueError, match="classes must be given at the first call"):
+        StructuredSparseMAPClassifier("chain").partial_fit(X, y)
+    with pytest.raises(ValueError, match="differ from those of the first call"):
+        model.partial_fit(X, y, classes=["x", "y"])
+    wrong_weights = [([1.0] * 4, "4 entries for 5"), ([1, 1, -1, 1, 1], r"sample_weight\[2\]"), ([0] * 5, "zero")]
+    for weights, message in wrong_weights:
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y, sample_weight=weights)
+
+
+def test_wrong_parameters_are_refused():
+    X, y = make_chains(5)
+    for parameters, message in [
+        ({"structure": "lattice"}, "structure='lattice' is not one of 'auto', 'chain'"),
+        ({"structure": LinearChain}, "is not one of"),
+        ({"loss": "ramp"}, "loss='ramp'"),
+        ({"solver": "sgd"}, "solver='sgd'"),
+        ({"alpha": -1.0}, "alpha must be a non-negative number"),
+        ({"temperature": 0}, "temperature must be a positive number"),
+        ({"eta0": np.nan}, "eta0"),
+        ({"max_iter": 0}, "max_iter must be a positive int"),
+        ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction"),
+        ({"class_weight": "even"}, "class_weight='even'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            StructuredSparseMAPClassifier(**{"structure": "chain", **parameters}).fit(X, y)
+
+
+def test_features_whose_squares_overflow_are_refused():
+    X, y = make_chains(5)
+    with pytest.raises(ValueError, match="rescale the features"):
+        StructuredSparseMAPClassifier("chain", solver="adagrad").fit([x * 1e200 for x in X], y)
