@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, sparsemap
 from sklearn_sparsemap.features import TemplateVectorizer
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
 from sklearn_sparsemap.structures import LinearChain, Simplex
 
@@ -77,6 +78,19 @@ def test_both_solvers_reach_the_same_objective():
         online.fit(X, y)
     np.testing.assert_allclose(online.coef_, batch.coef_, atol=0.1)
     np.testing.assert_allclose(online.transitions_, batch.transitions_, atol=0.1)
+
+
+def test_lbfgs_gets_away_from_zero_where_all_paths_tie():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 4)) for n in rng.integers(1, 9, size=30)]
+    y = [rng.integers(3, size=len(x)) for x in X]
+    batch = StructuredSparseMAPClassifier("chain", alpha=0.1, solver="lbfgs", tol=1e-3).fit(X, y)
+    online = StructuredSparseMAPClassifier(
+        "chain", alpha=0.1, solver="adagrad", tol=1e-6, n_iter_no_change=20, max_iter=500, random_state=0
+    ).fit(X, y)
+    zeros = np.mean([loss for loss, _ in FenchelYoungLoss(LinearChain()).loss_gradient([0 * x[:, :3] for x in X], y)])
+    assert batch.loss_curve_[-1] < zeros - 0.01
+    assert batch.loss_curve_[-1] < online.loss_curve_[-1] + 0.01
 
 
 def test_outputs_of_a_chain():

@@ -18,6 +18,8 @@ _WARM_START_BYTES = 512 * 2**20
 # L-BFGS compares losses that differ by little.
 _ONLINE_TOL = 1e-8
 _BATCH_TOL = 1e-12
+# Size of the additional scores from which L-BFGS starts.
+_OFF_THE_KINK = 1e-2
 
 
 class Monitor:
@@ -85,6 +87,10 @@ class Monitor:
 
 def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
     """Minimise the objective over all samples, starting at `model`."""
+    if len(model.additional) and not model.additional.any():
+        # At zero all structures tie: the sharpest kink of the loss, and no gradient there need point downhill.
+        model = model.copy()
+        model.additional += _OFF_THE_KINK * np.random.RandomState(0).standard_normal(len(model.additional))
     objective = BatchObjective(
         structure.oracle,
         solver_of(structure),

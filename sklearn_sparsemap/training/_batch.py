@@ -222,5 +222,6 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         elif result.status == _LINE_SEARCH_FAILED and before - loss > _LEAST_GAIN * max(1.0, abs(loss)):
             continue
         else:
-            message = "" if result.status == _LINE_SEARCH_FAILED else str(result.message)
+            at_a_kink = result.status == _LINE_SEARCH_FAILED and n_iter > 1
+            message = "" if at_a_kink else str(result.message)
         return objective.unpack(x), loss, message
