@@ -124,7 +124,7 @@ def test_adagrad_equals_a_plain_implementation(structure, average, monkeypatch):
     # The last step ends without a penalty that no average has seen.
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(gold)), 5))[: 5 * len(gold) // every * every]
     order = order[:-1] if every > 1 else order
-    optimizer = OnlineOptimizer(model, tol=1e-12, fit_intercept=True, average=average, **settings)
+    optimizer = OnlineOptimizer(model.copy(), tol=1e-12, fit_intercept=True, average=average, **settings)
     half = len(order) // 2
     for part in (order[:half], order[half:]):
         optimizer.epoch(

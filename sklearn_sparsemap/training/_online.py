@@ -168,13 +168,13 @@ class OnlineOptimizer:
     Parameters
     ----------
     model : LinearModel
-        Where to start.
+        Where to start. Its `coef` becomes the optimiser's own.
     alpha, eta0, temperature, tol : float
     fit_intercept, average : bool
     """
 
     def __init__(self, model, *, alpha, eta0, temperature, tol, fit_intercept, average):
-        coef = np.ascontiguousarray(model.coef, np.float64).copy()
+        coef = model.coef
         dense = np.concatenate([model.intercept, model.additional]).astype(np.float64)
         self.n_outputs = coef.shape[1]
         self.average = average
@@ -220,8 +220,9 @@ class OnlineOptimizer:
         is the last weights less sum / T.
         """
         s, n, steps = self.state, self.n_outputs, max(1, int(self.counters[STEP]))
-        coef, dense = s.coef.copy(), s.dense.copy()
-        if self.average:
-            coef -= s.coef_sums / steps
-            dense -= s.dense_sums / steps
+        if not self.average:
+            return LinearModel(s.coef.copy(), s.dense[:n].copy(), s.dense[n:].copy())
+        coef = s.coef_sums / -steps
+        coef += s.coef
+        dense = s.dense - s.dense_sums / steps
         return LinearModel(coef, dense[:n], dense[n:])

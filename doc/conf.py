@@ -1,0 +1,19 @@
+"""Sphinx configuration. Build with ``sphinx-build doc doc/_build``."""
+
+from sklearn_sparsemap import __version__
+
+project = "sklearn_sparsemap"
+author = "the sklearn_sparsemap developers"
+release = __version__
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/*.ipynb"]
+html_theme = "alabaster"
+autosummary_generate = True
+numpydoc_show_class_members = False
+sphinx_gallery_conf = {"examples_dirs": "../examples", "gallery_dirs": "auto_examples", "filename_pattern": "/plot_"}
