@@ -67,6 +67,17 @@ def kernel(function=None, *, fast_sums=False):
     return _compile(None, function, _FAST_SUMS if fast_sums else False)
 
 
+@kernel
+def copy_into(target, source):
+    """Copy `source` to the start of `target`, both 1-D.
+
+    A loop of our own: the slice assignment of arrays compiles the formatting of its error message, too, which takes
+    seconds.
+    """
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
 class Entry:
     """A compiled function that Python calls: one signature, compiled or loaded at the first call."""
 

@@ -1,5 +1,7 @@
 """Where structures meet solvers: `map_inference` and `sparsemap`, for one sample or for many."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from ._jit import readonly
@@ -46,20 +48,8 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     MAPResult(structure=1, value=2.0)
     """
     samples, many = as_samples(structure, scores, additional)
-    problems = join_problems(samples)
-    n_slots = problems.sizes[:, 0]
-    slot_ptr = readonly(np.concatenate([[0], np.cumsum(n_slots)]), np.int64)
-    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(samples))
-    over_ranges(
-        lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),
-        np.diff(problems.score_ptr),
-        n_jobs,
-    )
-    _check_feasible(values > -np.inf, many)
-    results = [
-        MAPResult(structure.decode(slots[slot_ptr[i] : slot_ptr[i + 1]], sample.dims), float(values[i]))
-        for i, sample in enumerate(samples)
-    ]
+    structures, values = map_problems(structure, join_problems(samples), n_jobs=n_jobs, many=many)
+    results = [MAPResult(s, v) for s, v in zip(structures, values.tolist())]
     return results if many else results[0]
 
 
@@ -119,19 +109,9 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
         check_positive("max_iter", max_iter, integer=True)
     samples, many = as_samples(structure, scores, additional)
     problems = join_problems(samples)
-    if max_iter is None:
-        max_iter = 1000 + 20 * int(np.diff(problems.score_ptr).max())
-    run = solver_of(structure, solver)
-    marginals, statistics = np.empty(len(problems.scores)), np.empty((len(samples), 4))
-    pools = over_ranges(
-        lambda start, stop: sparsemap_range(
-            structure.oracle, run, problems, start, stop, tol * _AIM, max_iter, marginals, statistics
-        ),
-        np.diff(problems.score_ptr),
-        n_jobs,
+    marginals, statistics, (slots, additional_slots, weights) = sparsemap_problems(
+        structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many
     )
-    _check_feasible(statistics[:, N_STRUCTURES] > 0, many)
-    slots, additional_slots, weights = (np.concatenate(parts) for parts in zip(*pools))
     n_structures = statistics[:, N_STRUCTURES].astype(np.int64)
     sizes = problems.sizes
     ends = [np.cumsum(n_structures * n).tolist() for n in (sizes[:, 0], sizes[:, 1], 1)]
@@ -148,6 +128,54 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
         u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]]
         results.append(SparseMAPResult(structure, sample, u, support, statistics[i], tol))
     return results if many else results[0]
+
+
+def map_problems(structure, problems, *, n_jobs=None, many=True):
+    """Find the MAP structures of problems laid out for the kernels.
+
+    Returns
+    -------
+    structures : list
+        Decoded.
+    values : array of shape (n_problems,)
+    """
+    slot_ptr = readonly(np.concatenate([[0], np.cumsum(problems.sizes[:, 0])]), np.int64)
+    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
+    over_ranges(
+        lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    _check_feasible(values > -np.inf, many)
+    cuts = pairwise(slot_ptr.tolist())
+    structures = [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
+    return structures, values
+
+
+def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, max_iter=None, n_jobs=None, many=True):
+    """Solve SparseMAP problems laid out for the kernels.
+
+    Returns
+    -------
+    marginals : array, like ``problems.scores``
+    statistics : array of shape (n_problems, 4)
+        See solvers/_batch.py.
+    supports : tuple of arrays
+        Slots, additional slots and weights of all structures, one problem after the other.
+    """
+    if max_iter is None:
+        max_iter = 1000 + 20 * int(np.diff(problems.score_ptr).max())
+    run = solver_of(structure, solver)
+    marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), 4))
+    pools = over_ranges(
+        lambda start, stop: sparsemap_range(
+            structure.oracle, run, problems, start, stop, tol * _AIM, max_iter, marginals, statistics
+        ),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    _check_feasible(statistics[:, N_STRUCTURES] > 0, many)
+    return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
 def solver_of(structure, solver="active_set"):

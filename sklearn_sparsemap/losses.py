@@ -19,6 +19,7 @@ from ._jit import (
     ORACLE,
     PARTS,
     PARTS_OUT,
+    copy_into,
     entry,
     kernel,
     readonly,
@@ -60,10 +61,8 @@ def _remember(memory, i, slots, additional_slots, weights, k):
                 if not chosen[r] and (s < 0 or weights[r] > weights[s]):
                     s = r
             chosen[s] = True
-        first = memory.slot_start[i] + place * n_slots
-        memory.slots[first : first + n_slots] = slots[s]
-        first = memory.additional_start[i] + place * n_additional
-        memory.additional[first : first + n_additional] = additional_slots[s]
+        copy_into(memory.slots[memory.slot_start[i] + place * n_slots :], slots[s])
+        copy_into(memory.additional[memory.additional_start[i] + place * n_additional :], additional_slots[s])
         memory.weights[i * memory.capacity + place] = weights[s]
     memory.counts[i] = kept
 

@@ -9,11 +9,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._jit import readonly
 from .._ragged import RaggedArray
 from .._validation import check_magnitude, check_same_length, check_sample_weight, check_samples
-from ..inference import map_inference, sparsemap
+from ..inference import map_problems, sparsemap, sparsemap_problems
+from ..solvers._batch import Problems
 from ..structures import LinearChain, Simplex, Structure
-from ..training._data import LinearModel
+from ..training._data import LinearModel, linear_problems
 from ._labels import encode_labels, flatten_labels, sorted_labels
 
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain}
@@ -96,9 +98,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         -------
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of (n_steps, n_classes) arrays
         """
-        results = self._solve(X)
-        marginals = [r.marginals for r in results]
-        return np.array(marginals) if _is_flat(self.structure) else object_array(marginals)
+        structure, X = self._check_predict(X)
+        problems = self._problems(structure, X, self._current, self.temperature)
+        marginals, _, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
+        marginals = marginals.reshape(-1, len(self.classes_))
+        return marginals if structure.score_ndim == 1 else object_array(split_rows(marginals, X.indptr))
 
     def predict_structures(self, X):
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
@@ -112,8 +116,12 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         structures : list of lists of (structure, probability)
             Most probable first. A structure is a label, or an array of labels.
         """
+        structure, X = self._check_predict(X)
+        scores = self._linear_scores(X, self._current) / self.temperature
+        additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
+        samples = list(scores) if structure.score_ndim == 1 else split_rows(scores, X.indptr)
         found = []
-        for result in self._solve(X):
+        for result in sparsemap(structure, samples, n_jobs=self.n_jobs, **additional):
             labelled = [self.classes_[s] for s in result.structures]
             found.append(list(zip(labelled, result.weights.tolist())))
         return found
@@ -284,15 +292,22 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = self._linear_scores(X, model)
         if structure.score_ndim == 1:
             return scores.argmax(axis=1)
-        found = map_inference(structure, split_rows(scores, X.indptr), n_jobs=self.n_jobs, **self._additional(model))
-        return np.concatenate([result.structure for result in found])
+        found, _ = map_problems(structure, self._problems(structure, X, model), n_jobs=self.n_jobs)
+        return np.concatenate(found)
 
-    def _solve(self, X):
-        structure, X = self._check_predict(X)
-        scores = self._linear_scores(X, self._current) / self.temperature
-        additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
-        samples = list(scores) if structure.score_ndim == 1 else split_rows(scores, X.indptr)
-        return sparsemap(structure, samples, n_jobs=self.n_jobs, **additional)
+    def _problems(self, structure, X, model, temperature=1.0):
+        """Lay out the inference problems of all samples."""
+        n_outputs, n_additional = len(model.intercept), len(model.additional)
+        dims, sizes = linear_problems(structure, X.lengths, n_outputs)
+        return Problems(
+            readonly(self._linear_scores(X, model).ravel() / temperature),
+            readonly(X.indptr * n_outputs, np.int64),
+            readonly(model.additional / temperature),
+            readonly(np.zeros(len(X)), np.int64),
+            readonly(np.full(len(X), n_additional), np.int64),
+            dims,
+            sizes,
+        )
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "classes_")

@@ -18,8 +18,7 @@ _WARM_START_BYTES = 512 * 2**20
 # L-BFGS compares losses that differ by little.
 _ONLINE_TOL = 1e-8
 _BATCH_TOL = 1e-12
-# Size of the additional scores from which L-BFGS starts.
-_OFF_THE_KINK = 1e-2
+_WARM_UP_EPOCHS = 3
 
 
 class Monitor:
@@ -88,9 +87,14 @@ class Monitor:
 def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
     """Minimise the objective over all samples, starting at `model`."""
     if len(model.additional) and not model.additional.any():
-        # At zero all structures tie: the sharpest kink of the loss, and no gradient there need point downhill.
-        model = model.copy()
-        model.additional += _OFF_THE_KINK * np.random.RandomState(0).standard_normal(len(model.additional))
+        # At zero all structures tie: the sharpest kink of the loss, where no gradient need point downhill, and near it
+        # solutions have the most structures. A few epochs of AdaGrad lead away from there at little cost.
+        optimizer = new_optimizer(estimator, model.copy())
+        rows, memory = make_rows(X), new_memory(targets.sizes, 0)
+        for _ in range(_WARM_UP_EPOCHS):
+            order = np.arange(len(targets.weights))
+            optimizer.epoch(structure.oracle, solver_of(structure), rows, targets, order, memory)
+        model = optimizer.model()
     objective = BatchObjective(
         structure.oracle,
         solver_of(structure),

@@ -7,7 +7,7 @@ penalised.
 
 import numpy as np
 
-from .._jit import kernel
+from .._jit import copy_into, kernel
 from ._linalg import dot, solve_constrained, solve_upper
 from ._protocol import INFEASIBLE, as_solver
 from ._support import append, contains, grow, mix, new_support, project_on_support, refactor, remove, score
@@ -29,14 +29,14 @@ def refine(support, k):
             weights[0] = 1.0
             return k
         solve_constrained(support.factor, support.rhs, k, target)
-        step, blocking = 1.0, -1
+        step, blocking = 1.0, np.int64(-1)
         for s in range(k):
             if target[s] < 0.0:
                 ratio = weights[s] / (weights[s] - target[s])
                 if blocking < 0 or ratio < step:
                     step, blocking = ratio, s
         if blocking < 0:
-            weights[:k] = target[:k]
+            copy_into(weights, target[:k])
             return k
         for s in range(k):
             weights[s] = max(0.0, weights[s] + step * (target[s] - weights[s]))
@@ -62,7 +62,7 @@ def make_room(support, k):
     """
     combination, weights = support.column, support.weights
     solve_upper(support.factor, k, combination)
-    step, leaving = np.inf, -1
+    step, leaving = np.inf, np.int64(-1)
     for s in range(k):
         if combination[s] > 1e-6 and weights[s] < step * combination[s]:
             step, leaving = weights[s] / combination[s], s
@@ -74,9 +74,9 @@ def make_room(support, k):
 
 
 @kernel
-def warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights):
+def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights):
     """Fill an empty support with structures of an earlier solution; return the size and the reference score."""
-    k, total, reference = 0, 0.0, 0.0
+    total, reference = 0.0, 0.0
     for s in range(warm_weights.shape[0]):
         theta = score(scores, additional, warm_slots[s], warm_additional[s])
         if k == 0:
@@ -106,17 +106,17 @@ def active_set(
     slots = np.empty(n_slots, np.int32)
     additional_slots = np.empty(n_additional, np.int32)
     reduced = np.empty(scores.shape[0])
-    support = new_support(max(8, n_warm + 2), n_slots, n_additional)
-    k, n_iter, reference = 0, 0, 0.0
+    support, k = new_support(max(8, n_warm + 2), n_slots, n_additional)
+    n_iter, reference = 0, 0.0
     if n_warm > 0:
-        k, reference = warm_start(support, scores, additional, warm_slots, warm_additional, warm_weights)
+        k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
     if k == 0:
         value = oracle(scores, additional, dims, work, slots, additional_slots)
         n_iter = 1
         if value == -np.inf:
             return support.slots, support.additional, support.weights, INFEASIBLE, 0.0, 0.0, n_iter
         reference = score(scores, additional, slots, additional_slots)
-        k = append(support, 0, slots, additional_slots, 0.0, 1.0, project_on_support(support, 0, slots))
+        k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
 
     size = 1.0 + n_slots
     for t in range(n_slots):

@@ -77,8 +77,7 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
         Cholesky factor R of K = M'M + 11', in the upper triangle.
     """
     n_parts = scores.shape[0]
-    support = new_support(slots.shape[0] + 8, slots.shape[1], additional_slots.shape[1])
-    k = 0
+    support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional_slots.shape[1])
     best = -np.inf
     for s in range(slots.shape[0]):
         best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))

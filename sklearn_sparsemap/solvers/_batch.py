@@ -13,6 +13,7 @@ from .._jit import (
     INTS_2D,
     ORACLE,
     PARTS_OUT,
+    copy_into,
     entry,
     kernel,
 )
@@ -58,7 +59,7 @@ def _with_room(pool, used, needed):
     if used + needed <= pool.shape[0]:
         return pool
     larger = np.empty(2 * (used + needed), pool.dtype)
-    larger[:used] = pool[:used]
+    copy_into(larger, pool[:used])
     return larger
 
 
@@ -106,8 +107,8 @@ def sparsemap_range(oracle, solver, problems, start, stop, tol, max_iter, margin
         additional_pool = _with_room(additional_pool, n_additional_used, k * n_additional)
         weight_pool = _with_room(weight_pool, n_weights_used, k)
         for s in range(k):
-            slot_pool[n_slots_used : n_slots_used + n_slots] = slots[s]
-            additional_pool[n_additional_used : n_additional_used + n_additional] = additional_slots[s]
+            copy_into(slot_pool[n_slots_used:], slots[s])
+            copy_into(additional_pool[n_additional_used:], additional_slots[s])
             weight_pool[n_weights_used] = weights[s]
             n_slots_used += n_slots
             n_additional_used += n_additional

@@ -8,7 +8,7 @@ single back substitution.
 
 import math
 
-from .._jit import kernel
+from .._jit import copy_into, kernel
 
 
 @kernel(fast_sums=True)
@@ -71,7 +71,7 @@ def remove_column(factor, rhs, k, j, scratch):
         n = k - 1 - i
         upper = factor[i, i : k - 1]
         lower = scratch[:n]
-        lower[:] = factor[i + 1, i + 1 : k]
+        copy_into(lower, factor[i + 1, i + 1 : k])
         length = math.hypot(upper[0], lower[0])
         c, s = upper[0] / length, lower[0] / length
         below = factor[i + 1, i : k - 1]

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import kernel
+from .._jit import copy_into, kernel
 from ._linalg import append_column, remove_column, solve_lower
 
 # Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score less the score
@@ -21,8 +21,11 @@ DEPENDENT = 1e-9
 
 @kernel
 def new_support(capacity, n_slots, n_additional):
-    """Allocate an empty support."""
-    return Support(
+    """Return an empty support, and its size.
+
+    The size comes from here, as an int64, because Numba compiles a second version of what is called with a literal 0.
+    """
+    support = Support(
         np.empty((capacity, n_slots), np.int32),
         np.empty((capacity, n_additional), np.int32),
         np.empty(capacity),
@@ -33,6 +36,7 @@ def new_support(capacity, n_slots, n_additional):
         np.empty(capacity),
         np.empty(capacity),
     )
+    return support, np.int64(0)
 
 
 @kernel
@@ -40,14 +44,16 @@ def grow(support, k):
     """Return the support, twice as large if its k structures fill it."""
     if k < support.theta.shape[0]:
         return support
-    larger = new_support(2 * k, support.slots.shape[1], support.additional.shape[1])
-    larger.slots[:k] = support.slots
-    larger.additional[:k] = support.additional
-    larger.theta[:k] = support.theta
-    larger.weights[:k] = support.weights
-    larger.factor[:k, :k] = support.factor
-    larger.rhs[:, :k] = support.rhs
-    larger.column[:k] = support.column
+    larger, _ = new_support(2 * k, support.slots.shape[1], support.additional.shape[1])
+    for s in range(k):
+        copy_into(larger.slots[s], support.slots[s])
+        copy_into(larger.additional[s], support.additional[s])
+        copy_into(larger.factor[s], support.factor[s])
+    for r in range(2):
+        copy_into(larger.rhs[r], support.rhs[r])
+    copy_into(larger.theta, support.theta)
+    copy_into(larger.weights, support.weights)
+    copy_into(larger.column, support.column)
     return larger
 
 
@@ -93,8 +99,8 @@ def project_on_support(support, k, slots):
 @kernel
 def append(support, k, slots, additional_slots, theta, weight, pivot_squared):
     """Add the structure that was just projected, with room assured by `grow`; return the new size."""
-    support.slots[k] = slots
-    support.additional[k] = additional_slots
+    copy_into(support.slots[k], slots)
+    copy_into(support.additional[k], additional_slots)
     support.theta[k] = theta
     support.weights[k] = weight
     append_column(support.factor, support.rhs, k, support.column, pivot_squared, theta)
@@ -106,8 +112,8 @@ def remove(support, k, j):
     """Drop structure `j`, keeping the order of the others; return the new size."""
     remove_column(support.factor, support.rhs, k, j, support.scratch)
     for s in range(j, k - 1):
-        support.slots[s] = support.slots[s + 1]
-        support.additional[s] = support.additional[s + 1]
+        copy_into(support.slots[s], support.slots[s + 1])
+        copy_into(support.additional[s], support.additional[s + 1])
         support.theta[s] = support.theta[s + 1]
         support.weights[s] = support.weights[s + 1]
     return k - 1
@@ -116,7 +122,7 @@ def remove(support, k, j):
 @kernel
 def refactor(support, k):
     """Rebuild the factor from the structures, leaving out those that turn out to be dependent; return the size."""
-    kept = 0
+    kept = np.int64(0)
     for s in range(k):
         pivot_squared = project_on_support(support, kept, support.slots[s])
         if pivot_squared > 0.0:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, entry, kernel
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
 from ..losses import MEMORY, loss_of_sample
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, LinearModel
@@ -94,7 +94,7 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
         residual = np.empty(n_rows * n_outputs)
         for r in range(n_rows):
             here = scores[r * n_outputs : (r + 1) * n_outputs]
-            here[:] = dense[:n_outputs]
+            copy_into(here, dense[:n_outputs])
             for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
                 value, w = rows.data[at], coef[rows.indices[at]]
                 for j in range(n_outputs):
