@@ -234,6 +234,6 @@ figure.legend(
     title="the sequences selected by SparseMAP, and their probabilities",
 )
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("quickstart.png")
+picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("quickstart.png")
 figure.savefig(picture, dpi=130)
 print(f"\nPicture: {picture}")

@@ -49,7 +49,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         The templates in use.
     template_names_ : list of str
         Their string forms: the names of the groups.
-    groups_ : int32 array of shape (n_features_out_,)
+    groups_ : int32 array with one entry a column
         The template of each column.
     n_features_out_ : int
         Number of columns.
@@ -141,7 +141,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Returns
         -------
         rows : RaggedArray of shape (n_sentences,)
-            Its values are a CSR array (n_tokens, n_features_out_), its `groups` the template of each column.
+            Its values are a CSR array ``(n_tokens, n_features_out_)``, its `groups` the template of each column.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
 
         Returns
         -------
-        names : object array of shape (n_features_out_,)
+        names : object array with one entry a column
             ``template=values``, such as ``word[-1]|word[0]=the|dog``, where ``<begin-1>`` and ``<end+1>``
             stand for places outside the sentence; ``template#slot`` in the hashed mode.
 

@@ -11,8 +11,24 @@ class Structure:
     estimators know parts by index only. A new structure is therefore one compiled function, the oracle, and a few
     short methods; it then works with every solver, loss and estimator.
 
-    Conventions
-    -----------
+    Attributes
+    ----------
+    score_ndim : int
+        Number of axes of `scores`.
+    additional_names : tuple of str
+        Names of the additional scores, in the order in which they are joined.
+    oracle : compiled function
+        The MAP oracle.
+    projection : str or None
+        Name of the closed form that solves SparseMAP, where there is one (``"simplex"``).
+    labelled : bool
+        Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
+        for each row of scores (`score_ndim` 2).
+
+    Notes
+    -----
+    **Conventions**
+
     shape
         Shape of one sample's `scores`. A flat part index runs over it in C order.
     dims : int64 array
@@ -27,9 +43,7 @@ class Structure:
     additional_slots : int32 array of shape (n_additional_slots,)
         The additional parts of one structure as indices into `additional`, or -1. Repeats count.
 
-    The oracle
-    ----------
-    A function made by `sklearn_sparsemap._jit.as_oracle`::
+    **The oracle** is a function made by `sklearn_sparsemap._jit.as_oracle`::
 
         value = oracle(scores, additional, dims, work, slots, additional_slots)
 
@@ -37,20 +51,6 @@ class Structure:
     for; `slots` and `additional_slots` are filled with a structure of highest total score, and that score is
     returned. Scores may be -inf (the part is forbidden); a value of -inf says that no structure is allowed. Ties
     may be broken in any way, but always in the same.
-
-    Attributes
-    ----------
-    score_ndim : int
-        Number of axes of `scores`.
-    additional_names : tuple of str
-        Names of the additional scores, in the order in which they are joined.
-    oracle : compiled function
-        The MAP oracle.
-    projection : str or None
-        Name of the closed form that solves SparseMAP, where there is one (``"simplex"``).
-    labelled : bool
-        Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
-        for each row of scores (`score_ndim` 2).
     """
 
     score_ndim = 1
