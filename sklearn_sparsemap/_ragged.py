@@ -43,7 +43,10 @@ class RaggedArray:
             values = values.tocsr()
         else:
             values = np.asarray(values)
-        indptr = np.asarray(indptr, dtype=np.int64)
+        indptr = np.asarray(indptr)
+        if values.ndim == 0 or indptr.dtype.kind not in "iu":
+            raise ValueError("values must have rows, and indptr must be integers")
+        indptr = indptr.astype(np.int64)
         n_rows = values.shape[0]
         if indptr.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != n_rows:
             raise ValueError(f"indptr must run from 0 to the number of rows, {n_rows}; got {indptr!r}")
@@ -129,7 +132,7 @@ class RaggedArray:
             if len(key) != 2 or key[1] is not Ellipsis:
                 raise IndexError("a RaggedArray has one axis: index it by sample")
             key = key[0]
-        if isinstance(key, int | np.integer):
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
             n = len(self)
             if not -n <= key < n:
                 raise IndexError(f"sample {key} is out of range for {n} samples")
@@ -138,7 +141,7 @@ class RaggedArray:
         if isinstance(key, slice):
             key = np.arange(len(self))[key]
         key = np.asarray(key)
-        if key.size == 0:
+        if key.size == 0 and key.dtype != bool:
             key = key.astype(np.int64)
         if key.dtype == bool:
             if key.shape != self.shape:

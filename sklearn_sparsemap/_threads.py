@@ -1,12 +1,15 @@
 """Threads over ranges: how `n_jobs` is used."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from joblib import effective_n_jobs
 
 # More ranges than threads, so that a thread that met easy problems takes another range.
 _RANGES_PER_THREAD = 8
+# Even a single thread comes back from the kernels after about so many parts, to notice Ctrl-C.
+_COST_PER_CALL = 50_000
 
 
 def cut_evenly(costs, n_ranges):
@@ -32,7 +35,7 @@ def over_ranges(function, costs, n_jobs):
     function : callable
         Releases the GIL; called with the first problem of a range and the one after its last.
     costs : array-like of shape (n_problems,)
-        What each problem costs, in any unit.
+        What each problem costs: its number of parts.
     n_jobs : int or None
         As in joblib: None is 1 unless a `joblib.parallel_config` says otherwise, -1 is all cores.
 
@@ -42,8 +45,11 @@ def over_ranges(function, costs, n_jobs):
         What the calls returned, in the order of the ranges.
     """
     n_threads = effective_n_jobs(n_jobs)
-    if n_threads == 1 or len(costs) < 2:
+    n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1 + int(np.sum(costs)) // _COST_PER_CALL
+    if n_ranges == 1 or len(costs) < 2:
         return [function(0, len(costs))]
-    cuts = cut_evenly(costs, n_threads * _RANGES_PER_THREAD).tolist()
+    cuts = cut_evenly(costs, n_ranges).tolist()
+    if n_threads == 1:
+        return [function(start, stop) for start, stop in pairwise(cuts)]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(function, cuts[:-1], cuts[1:]))

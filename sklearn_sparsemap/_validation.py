@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ._ragged import RaggedArray
 
-# Squares of features must not overflow when they are summed.
+# Squares of features, and sums of scores, must not overflow.
 _LARGEST = 1e100
 
 
@@ -23,8 +23,8 @@ def check_solver(solver, allowed):
 def check_positive(name, value, *, integer=False, zero=False):
     """Raise ValueError unless `value` is a positive number (or zero, where that is allowed)."""
     kind = numbers.Integral if integer else numbers.Real
-    # NaN fails the comparison, too.
-    if isinstance(value, bool) or not isinstance(value, kind) or not (value >= 0 if zero else value > 0):
+    # NaN and infinity fail the comparisons, too.
+    if isinstance(value, bool) or not isinstance(value, kind) or not (0 <= value < np.inf) or not (zero or value > 0):
         wanted = f"a {'non-negative' if zero else 'positive'} {'int' if integer else 'number'}"
         raise ValueError(f"{name} must be {wanted}; got {value!r}")
 
@@ -59,14 +59,17 @@ def check_scores(scores, ndim, name="scores", finite=False):
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
     if np.ndim(scores) != ndim:
         raise ValueError(f"{name} must have {ndim} axes; got shape {np.shape(scores)}")
-    total = array.sum()
-    # One pass in the usual case: the sum is finite exactly when no entry is special.
-    if not np.isfinite(total):
+    # One pass in the usual case: a sum of moderate size has no special entry.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.abs(array).sum()
+    if not total < _LARGEST:
         bad = ~np.isfinite(array) if finite else np.isnan(array) | (array == np.inf)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             allowed = "finite" if finite else "finite, or -inf to forbid a part"
             raise ValueError(f"{name}{list(where)} is {array[where]}; scores must be {allowed}")
+        if np.abs(array[np.isfinite(array)]).max(initial=0.0) > _LARGEST:
+            raise ValueError(f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale the scores")
     return array
 
 
@@ -108,7 +111,9 @@ def check_samples(X, n_features=None):
     if values.dtype != np.float64 or not sparse.issparse(values):
         values = values.astype(np.float64) if sparse.issparse(values) else np.ascontiguousarray(values, np.float64)
     data = values.data if sparse.issparse(values) else values
-    if not np.isfinite(data.sum()) and not np.isfinite(data).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = data.sum()
+    if not np.isfinite(total) and not np.isfinite(data).all():
         at = np.argwhere(~np.isfinite(data))[0][0]
         row = np.searchsorted(values.indptr, at, side="right") - 1 if sparse.issparse(values) else at
         sample = int(np.searchsorted(X.indptr, row, side="right") - 1)

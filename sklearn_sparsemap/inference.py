@@ -9,6 +9,7 @@ from ._threads import over_ranges
 from ._validation import check_positive, check_scores, check_solver, is_batch
 from .solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, Problems, map_range, sparsemap_range
 from .solvers._result import MAPResult, SparseMAPResult
+from .structures import Structure
 
 # The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
 # whose error can be as large as the gap's square root, are right to about `tol` themselves.
@@ -71,8 +72,9 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
         Largest duality gap at which a solution counts as converged. The solver aims lower. Where scores are so
         large that rounding exceeds `tol`, rounding decides.
     max_iter : int, default=None
-        Most calls of the MAP oracle for a sample; None allows as many as any problem should need,
-        ``1000 + 20 * n_parts``. A result says whether it has converged; no warning is given.
+        Most calls of the MAP oracle for a sample, but at least 2 are made. None is ``10_000 + 100 * n_parts``, far
+        more than usual; where scores are close to zero and additional scores still smaller, it can fall short. A
+        result says whether it has converged; no warning is given.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
@@ -146,7 +148,7 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
         np.diff(problems.score_ptr),
         n_jobs,
     )
-    _check_feasible(values > -np.inf, many)
+    check_feasible(values > -np.inf, many)
     cuts = pairwise(slot_ptr.tolist())
     structures = [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
     return structures, values
@@ -164,7 +166,8 @@ def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, ma
         Slots, additional slots and weights of all structures, one problem after the other.
     """
     if max_iter is None:
-        max_iter = 1000 + 20 * int(np.diff(problems.score_ptr).max())
+        max_iter = 10_000 + 100 * int(np.diff(problems.score_ptr).max())
+    max_iter = min(max_iter, np.iinfo(np.int64).max)
     run = solver_of(structure, solver)
     marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), 4))
     pools = over_ranges(
@@ -174,7 +177,7 @@ def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, ma
         np.diff(problems.score_ptr),
         n_jobs,
     )
-    _check_feasible(statistics[:, N_STRUCTURES] > 0, many)
+    check_feasible(statistics[:, N_STRUCTURES] > 0, many)
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
@@ -278,6 +281,7 @@ def join_problems(samples):
 
 def as_samples(structure, scores, additional):
     """Check what the user gave; return a list of `Problem` and whether there were many."""
+    check_structure(structure)
     ndim, names = structure.score_ndim, structure.additional_names
     additional = {name: value for name, value in additional.items() if value is not None}
     unknown = sorted(set(additional) - set(names))
@@ -320,15 +324,27 @@ def as_samples(structure, scores, additional):
     return samples, True
 
 
+def check_structure(structure):
+    """Raise ValueError unless `structure` is an instance of a structure."""
+    if not isinstance(structure, Structure):
+        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
+
+
 def check_additional(label, value, structure, shape, name=None):
     """Return additional scores as a float64 array, of a shape that goes with scores of `shape`."""
     accepted = structure.additional_shapes(shape)[name or label]
-    if np.shape(value) not in accepted:
-        wanted = " or ".join(map(str, accepted))
-        raise ValueError(f"{label} has shape {np.shape(value)}; with scores of shape {shape} it must have {wanted}")
-    if np.size(value) == 0:
-        return np.zeros(np.shape(value))
-    return check_scores(value, np.ndim(value), label)
+    found, wanted = _shape(value), " or ".join(map(str, accepted))
+    if found not in accepted:
+        raise ValueError(f"{label} has shape {found}; with scores of shape {shape} it must have {wanted}")
+    return check_scores(value, len(found), label) if np.size(value) else np.zeros(found)
+
+
+def _shape(value):
+    """Return the shape of an array-like, or a word for one that has none."""
+    try:
+        return np.shape(value)
+    except ValueError:
+        return "ragged"
 
 
 def _is_per_sample(value, structure, arrays, name):
@@ -337,7 +353,7 @@ def _is_per_sample(value, structure, arrays, name):
         return value.ndim > max(len(s) for s in structure.additional_shapes(arrays[0].shape)[name])
     if not hasattr(value, "__len__") or len(value) == 0:
         return False
-    if np.shape(value[0]) not in structure.additional_shapes(arrays[0].shape)[name]:
+    if _shape(value[0]) not in structure.additional_shapes(arrays[0].shape)[name]:
         return False
     if len(value) != len(arrays):
         raise ValueError(f"{name} is a list of {len(value)} arrays for {len(arrays)} samples; pass one for each sample")
@@ -348,7 +364,8 @@ def _join(given):
     return readonly(np.concatenate([a.ravel() for a in given.values()]) if given else np.zeros(0))
 
 
-def _check_feasible(feasible, many):
+def check_feasible(feasible, many):
+    """Raise ValueError for the first problem that is marked as infeasible."""
     if not feasible.all():
         which = f"scores[{int(np.argmin(feasible))}]" if many else "scores"
         raise ValueError(

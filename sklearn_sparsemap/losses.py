@@ -26,7 +26,7 @@ from ._jit import (
 )
 from ._threads import over_ranges
 from ._validation import check_positive, check_same_length
-from .inference import as_samples, join_problems, solver_of
+from .inference import as_samples, check_feasible, check_structure, join_problems, solver_of
 from .solvers._batch import PROBLEMS
 from .solvers._protocol import SOLVER
 from .solvers._support import score
@@ -44,7 +44,11 @@ Memory = namedtuple(
 )
 MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT], Memory)
 
-_MAX_ITER = 100_000
+# Most calls of the oracle for a loss. Scores near zero with structures that all but tie would take many more, for a
+# gain that no training would notice.
+_MAX_ITER = 1000
+# A loss with a larger gap than this, relative to 1 + loss, counts as not converged.
+INEXACT = 1e-4
 
 
 @kernel
@@ -204,7 +208,9 @@ class FenchelYoungLoss:
     def __init__(self, structure, name="sparsemap", *, temperature=1.0, tol=1e-9):
         if name not in LOSSES:
             raise ValueError(f"loss={name!r} is not one of {', '.join(map(repr, LOSSES))}")
+        check_structure(structure)
         check_positive("temperature", temperature)
+        check_positive("tol", tol)
         self.structure = structure
         self.name = name
         self.temperature = float(temperature)
@@ -270,6 +276,7 @@ class FenchelYoungLoss:
             np.diff(problems.score_ptr),
             n_jobs,
         )
+        check_feasible(np.isfinite(losses), many)
         ends = np.cumsum(n_additional)
         pairs = [
             (

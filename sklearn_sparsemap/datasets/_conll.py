@@ -1,9 +1,11 @@
 """load_conll: files with one token on each line and its fields in columns."""
 
 import gzip
+import re
 from pathlib import Path
 
 _DOCUMENT_START = "-DOCSTART-"
+_BLANKS = re.compile("[ \\t]+")
 
 
 def load_conll(
@@ -129,6 +131,9 @@ def _read_cells(text, n_columns, separator, comment, path):
         if comment is not None and line.startswith(comment):
             continue
         row = line.split(separator)
+        if separator is None and len(row) != n_columns:
+            # A word may hold a space of another kind, such as a no-break space.
+            row = _BLANKS.split(line.strip(" \t"))
         if len(row) == n_columns and row[0] != _DOCUMENT_START and line and not line.isspace():
             # Not a list of rows: a list for each token would keep the garbage collector busy.
             cells += row

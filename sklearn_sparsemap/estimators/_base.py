@@ -32,13 +32,8 @@ def resolve_structure(structure):
     )
 
 
-def _is_flat(structure):
-    """Tell whether a sample has a single label: 2-D X and 1-D y, as in scikit-learn's classifiers."""
-    return resolve_structure(structure).score_ndim == 1
-
-
 def _has_proba(estimator):
-    if not _is_flat(estimator.structure):
+    if estimator._is_structured():
         raise AttributeError("predict_proba is for multiclass problems; use predict_marginals for structures")
     return True
 
@@ -46,9 +41,10 @@ def _has_proba(estimator):
 class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
-    A subclass has the parameters `structure`, `temperature`, `class_weight` and `n_jobs`. It sets `classes_` and
-    `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is
-    needed. Inside, flat data are structured data with one row a sample: X is always a `RaggedArray`.
+    A subclass has the parameters `structure`, `temperature`, `class_weight` and `n_jobs`. It sets `classes_`,
+    `_structure` (what it was fitted with; the parameter may change later) and `_model` (a `LinearModel`), or
+    `_optimizer` with a method ``model()`` from which `_model` is made when it is needed. Inside, flat data are
+    structured data with one row a sample: X is always a `RaggedArray`.
     """
 
     def decision_function(self, X):
@@ -195,13 +191,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def _learned(self, name):
         additional = self._additional(self._current)
         if name not in additional:
-            raise AttributeError(f"{name}_ is not learned with structure={self.structure!r}")
+            raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
         return additional[name]
 
     def _additional(self, model):
         """Return a model's additional scores by name, as views."""
         split, start = {}, 0
-        for name, shape in resolve_structure(self.structure).learned_shapes(len(self.classes_)).items():
+        for name, shape in self._structure.learned_shapes(len(self.classes_)).items():
             stop = start + int(np.prod(shape))
             split[name] = model.additional[start:stop].reshape(shape)
             start = stop
@@ -211,14 +207,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
         return LinearModel.zeros(n_features, n_outputs, n_additional)
 
-    def _check_X(self, structure, X, reset=False):
-        """Return features as a RaggedArray of float64."""
+    def _check_X(self, structure, X):
+        """Return the features of samples to predict as a RaggedArray of float64."""
         if structure.score_ndim == 1:
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
-            return RaggedArray(X, np.arange(X.shape[0] + 1))
-        X = check_samples(X, None if reset else self.n_features_in_)
-        if reset:
-            self.n_features_in_ = X.values.shape[1]
+            values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+            X = RaggedArray(values, np.arange(values.shape[0] + 1))
+        else:
+            X = check_samples(X, self.n_features_in_)
+        check_magnitude(X)
         return X
 
     def _check_data(self, structure, X, y, reset, classes=None):
@@ -248,14 +244,15 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 )
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
-            X = self._check_X(structure, X, reset)
+            X = check_samples(X, None if reset else self.n_features_in_)
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths)
+        check_magnitude(X)
         if classes is None:
             # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
             classes = np.unique(y) if structure.score_ndim == 1 else sorted_labels(labels)
-        check_magnitude(X)
         codes = encode_labels(labels, classes, X.indptr)
+        self.n_features_in_ = X.values.shape[1]
         return X, codes if structure.score_ndim == 1 else RaggedArray(codes, X.indptr), classes
 
     def _sample_weights(self, X, codes, classes, sample_weight):
@@ -269,18 +266,24 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
             of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat)
         else:
-            unknown = [label for label in self.class_weight if label not in set(classes.tolist())]
-            if unknown:
+            if not isinstance(self.class_weight, dict):
+                raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
+            labels = set(classes.tolist())
+            unknown = [label for label in self.class_weight if label not in labels]
+            # As in scikit-learn: a label that is absent from this y is fine, unless it looks like a slip.
+            if unknown and not labels <= set(self.class_weight):
                 raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
             of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
-            if not (of_class >= 0).all():
-                raise ValueError("class_weight must not be negative")
-        return weights * np.add.reduceat(of_class[flat], X.indptr[:-1]) / X.lengths
+            if not ((of_class >= 0) & (of_class < np.inf)).all():
+                raise ValueError("class_weight must be finite and not negative")
+        weights = weights * np.add.reduceat(of_class[flat], X.indptr[:-1]) / X.lengths
+        if not weights.any():
+            raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
+        return weights
 
     def _check_predict(self, X):
         check_is_fitted(self)
-        structure = resolve_structure(self.structure)
-        return structure, self._check_X(structure, X)
+        return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
         scores = X.values @ model.coef
@@ -309,13 +312,20 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             sizes,
         )
 
+    def _is_structured(self):
+        """Tell whether samples are sequences; False if the parameter `structure` means nothing."""
+        try:
+            return resolve_structure(self.structure).score_ndim != 1
+        except ValueError:
+            return False
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "classes_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        if not _is_flat(self.structure):
+        if self._is_structured():
             # Not a classifier in scikit-learn's sense, whose y is 1-D: splitters must not stratify by y.
             tags.estimator_type = None
             tags.classifier_tags = None

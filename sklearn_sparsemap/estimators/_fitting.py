@@ -53,6 +53,7 @@ class Monitor:
         """Return the fitted attributes of an estimator with this model."""
         return {
             "classes_": self.estimator.classes_,
+            "_structure": self.estimator._structure,
             "n_features_in_": self.estimator.n_features_in_,
             "n_iter_": max(1, len(self.losses)),
             "_model": model.copy(),
@@ -61,11 +62,7 @@ class Monitor:
 
     def iteration(self, loss):
         """Report an iteration; return whether to stop."""
-        if not np.isfinite(loss):
-            raise ValueError(
-                "training diverged: the loss is not finite; scale the features (for example to unit variance), or "
-                "lower eta0"
-            )
+        check_finite_loss(loss)
         self.losses.append(float(loss))
         note, value = "", -loss
         if self.validate is not None:
@@ -116,6 +113,7 @@ def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
     found, loss, message = minimize_lbfgs(
         objective, model, max_iter=max_iter, tol=estimator.tol, after_iteration=after_iteration
     )
+    check_finite_loss(loss)
     monitor.latest = lambda: found
     if not monitor.losses:
         # The first point was optimal already.
@@ -165,6 +163,28 @@ def new_optimizer(estimator, model):
         fit_intercept=estimator.fit_intercept,
         average=estimator.average,
     )
+
+
+def adjust_optimizer(estimator, optimizer):
+    """Take over parameters that were changed since the optimiser was made."""
+    if optimizer.average != estimator.average:
+        raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+    optimizer.configure(
+        alpha=estimator.alpha,
+        eta0=estimator.eta0,
+        temperature=estimator.temperature,
+        tol=_ONLINE_TOL,
+        fit_intercept=estimator.fit_intercept,
+    )
+
+
+def check_finite_loss(loss):
+    """Raise ValueError if training has left the finite numbers."""
+    if not np.isfinite(loss):
+        raise ValueError(
+            "training diverged: the loss is not finite; scale the features (for example to unit variance), or lower "
+            "eta0"
+        )
 
 
 def _warn_of_inference(unconverged):

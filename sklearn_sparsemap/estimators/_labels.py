@@ -7,13 +7,17 @@ import numpy as np
 
 from .._ragged import RaggedArray
 
+# They have a length, but are no sequences of labels.
+_NO_SEQUENCES = (str, bytes, dict, set, frozenset)
+
 
 def label_array(labels):
     """Return labels as a 1-D array, of their own type where they have one in common, else of objects."""
-    labels = list(labels)
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     for kind, dtype in ((str, None), (bool, bool), (int, np.int64), (float, np.float64)):
         if all(type(label) is kind for label in labels):
-            return np.array(labels, dtype=dtype)
+            with suppress(OverflowError):
+                return np.array(labels, dtype=dtype)
     array = np.empty(len(labels), dtype=object)
     for i, label in enumerate(labels):
         array[i] = label
@@ -24,8 +28,20 @@ def sorted_labels(labels):
     """Return the different labels, sorted where they can be compared, else in order of appearance."""
     different = list(dict.fromkeys(labels))
     with suppress(TypeError):
-        different.sort()
+        different = sorted(different)
     return label_array(different)
+
+
+def check_classes(classes):
+    """Return the parameter `classes` of `partial_fit` as an array of labels."""
+    if isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.dtype != object:
+        return np.unique(classes)
+    if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
+        raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
+    try:
+        return sorted_labels(classes)
+    except TypeError as error:
+        raise ValueError(f"classes must be a 1-D sequence of hashable labels: {error}") from error
 
 
 def flatten_labels(y, lengths):
@@ -52,7 +68,7 @@ def flatten_labels(y, lengths):
     else:
         samples = []
         for i, sequence in enumerate(y):
-            if isinstance(sequence, str | bytes) or (np.ndim(sequence) == 0 and not hasattr(sequence, "__len__")):
+            if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
                 raise ValueError(f"y[{i}] is {sequence!r}; it must be a sequence, one label for each step of X[{i}]")
             if isinstance(sequence, np.ndarray) and sequence.ndim != 1:
                 raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")

@@ -21,8 +21,7 @@ logger = logging.getLogger("sklearn_sparsemap")
 class Progress:
     """Follow the iterations of one fit.
 
-    Messages go to the logger ``"sklearn_sparsemap"``; if nobody has configured logging, `verbose` writes them to
-    standard output.
+    Messages go to the logger ``"sklearn_sparsemap"`` if it is set up to pass level INFO on, else to standard output.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class Progress:
 
     def _say(self, message):
         message = f"[{type(self.estimator).__name__}] {message}"
-        if logger.hasHandlers():
+        if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
             logger.info(message)
         else:
             sys.stdout.write(message + "\n")

@@ -9,8 +9,8 @@ from ..inference import solver_of
 from ..losses import LOSSES, new_memory
 from ..training._data import make_rows, make_targets
 from ._base import LinearStructuredClassifier, resolve_structure
-from ._fitting import Monitor, fit_adagrad, fit_lbfgs, new_optimizer
-from ._labels import sorted_labels
+from ._fitting import Monitor, adjust_optimizer, check_finite_loss, fit_adagrad, fit_lbfgs, new_optimizer
+from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
 _SOLVERS = ("auto", "lbfgs", "adagrad")
@@ -79,7 +79,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     intercept_ : ndarray of shape (n_classes,)
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of going from one label (row) to the next (column). It may be edited, for example to forbid a
-        transition with -inf.
+        transition with -inf, and holds for prediction until the model is trained further.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     n_features_in_ : int
@@ -182,13 +182,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         weights = self._sample_weights(X, codes, classes, sample_weight)
         n_features, n_outputs = X.values.shape[1], len(classes)
         model = self._initial_model(structure, n_features, classes)
-        self.classes_, self._model, self._optimizer = classes, model, None
-
         validate = None
         if self.early_stopping:
             X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
         # The objective is a mean: weights count relative to each other.
+        weights = weights / weights.max()
         targets = make_targets(structure, X.indptr, n_outputs, codes, weights / weights.mean())
+        # From here on the former model, if there was one, is gone.
+        self.classes_, self._structure, self._model, self._optimizer = classes, structure, model, None
         solver = self.solver
         if solver == "auto":
             solver = "lbfgs" if n_features * n_outputs <= _MOST_BATCH_WEIGHTS else "adagrad"
@@ -229,10 +230,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
         first = not hasattr(self, "classes_")
+        if not first:
+            self._check_same_structure(structure)
         if first and classes is None:
             raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
         if classes is not None:
-            given = sorted_labels(np.asarray(classes).tolist() if isinstance(classes, np.ndarray) else classes)
+            given = check_classes(classes)
             if not first and given.tolist() != self.classes_.tolist():
                 known = self.classes_.tolist()
                 raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known}")
@@ -242,12 +245,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         weights = self._sample_weights(X, codes, given, sample_weight)
         if first:
             self._model = self._new_model(structure, X.values.shape[1], len(given))
-            self.classes_ = given
+            self.classes_, self._structure, self._optimizer = given, structure, None
             self.n_iter_ = 0
             self.loss_curve_ = []
-        if getattr(self, "_optimizer", None) is None:
-            self._optimizer = new_optimizer(self, self._model)
         targets = make_targets(structure, X.indptr, len(self.classes_), codes, weights)
+        if self._optimizer is None:
+            self._optimizer = new_optimizer(self, self._check_finite(self._model))
+        else:
+            adjust_optimizer(self, self._optimizer)
+        # The optimiser has the weights now, also when it is interrupted.
+        self._model = None
         loss = self._optimizer.epoch(
             structure.oracle,
             solver_of(structure),
@@ -256,9 +263,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             np.arange(len(X)),
             new_memory(targets.sizes, 0),
         )
-        self._model = None
+        check_finite_loss(loss)
         self.n_iter_ += 1
-        self.loss_curve_.append(loss / max(weights.sum(), np.finfo(float).tiny))
+        self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
         return self
 
     def _check_params(self):
@@ -274,14 +281,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         check_positive("n_iter_no_change", self.n_iter_no_change, integer=True)
         if self.max_iter is not None:
             check_positive("max_iter", self.max_iter, integer=True)
-        if self.early_stopping and not 0.0 < self.validation_fraction < 1.0:
+        check_positive("validation_fraction", self.validation_fraction)
+        if self.early_stopping and not self.validation_fraction < 1.0:
             raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}")
         return structure
 
     def _initial_model(self, structure, n_features, classes):
         """Return a model of zeros, or with `warm_start` the present one if it still fits."""
         if self.warm_start and hasattr(self, "classes_"):
-            model = self._current.copy()
+            self._check_same_structure(structure)
+            model = self._check_finite(self._current).copy()
             if model.coef.shape[0] == n_features and self.classes_.tolist() == classes.tolist():
                 return model
             raise ValueError(
@@ -290,6 +299,22 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 f"{classes.tolist()}"
             )
         return self._new_model(structure, n_features, len(classes))
+
+    def _check_same_structure(self, structure):
+        if structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
+
+    @staticmethod
+    def _check_finite(model):
+        """Return a model from which training can go on."""
+        if not (np.isfinite(model.additional).all() and np.isfinite(model.intercept).all()):
+            raise ValueError(
+                "the model's weights are not all finite, for example because transitions_ was edited to -inf; make "
+                "them finite before training goes on"
+            )
+        return model
 
     def _hold_out(self, structure, X, codes, weights):
         """Split off the validation part; return the rest, and a function from a model to its score."""
@@ -305,6 +330,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         step_weights = np.repeat(weights[held], X_held.lengths)
         if not step_weights.any():
             step_weights[:] = 1.0
+
+        if not weights[train].any():
+            raise ValueError("all samples with a positive weight were held out; lower validation_fraction")
 
         def validate(model):
             return float(np.average(self._predict_codes(structure, X_held, model) == gold, weights=step_weights))

@@ -6,6 +6,8 @@ from numbers import Integral
 
 _ATOM = re.compile(r"\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]\s*")
 _FIELD = re.compile(r"[^\s\[\]|]+")
+# Sentences are padded by the largest offset.
+_LARGEST_OFFSET = 1000
 _HOW = "write it as field[offset], joined by '|': for example 'word[0]' or 'word[-1]|pos[0]'"
 
 
@@ -60,6 +62,8 @@ class Template:
                 raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
             if not isinstance(offset, Integral) or isinstance(offset, bool):
                 raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
+            if abs(offset) > _LARGEST_OFFSET:
+                raise ValueError(f"the offset of field {field!r} must be at most {_LARGEST_OFFSET}; got {offset}")
             atoms.append((field, int(offset)))
         if not atoms:
             raise ValueError("a template needs at least one (field, offset) atom")

@@ -127,7 +127,8 @@ def active_set(
             size += abs(additional[support.additional[0, t]])
     tol = max(tol, 8.0 * _EPS * size)
 
-    refreshed = False
+    # What the oracle finds is sometimes new by rounding only. Fresh factors may help; a few are tried.
+    refreshed = 0
     while True:
         k = refine(support, k)
         mix(support, k, support.weights, marginals)
@@ -138,27 +139,17 @@ def active_set(
         value = oracle(reduced, additional, dims, work, slots, additional_slots)
         n_iter += 1
         gap = value - (linear - norm_squared)
-        if gap <= tol or n_iter >= max_iter:
+        if gap <= tol or n_iter >= max_iter or refreshed > 2:
             break
-        pivot_squared = project_on_support(support, k, slots)
-        if pivot_squared == 0.0 and contains(support, k, slots, additional_slots):
-            # The oracle has nothing new: what is left of the gap is rounding. A fresh factor may still help.
-            if refreshed:
-                break
-            refreshed = True
-            k = refactor(support, k)
-            continue
-        weight = 0.0
-        if pivot_squared == 0.0:
+        pivot_squared, weight = project_on_support(support, k, slots), 0.0
+        if pivot_squared == 0.0 and not contains(support, k, slots, additional_slots):
             k = drop_weightless(support, k)
             pivot_squared = project_on_support(support, k, slots)
+            if pivot_squared == 0.0:
+                k, weight = make_room(support, k)
+                pivot_squared = project_on_support(support, k, slots)
         if pivot_squared == 0.0:
-            k, weight = make_room(support, k)
-            pivot_squared = project_on_support(support, k, slots)
-        if pivot_squared == 0.0:
-            if refreshed:
-                break
-            refreshed = True
+            refreshed += 1
             k = refactor(support, k)
             continue
         support = grow(support, k)

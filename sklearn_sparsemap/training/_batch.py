@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._threads import cut_evenly, over_ranges
-from ..losses import MEMORY, loss_of_sample
+from ..losses import INEXACT, MEMORY, loss_of_sample
 from ..solvers._protocol import SOLVER
 from ._data import TARGETS, LinearModel
 
@@ -84,8 +84,7 @@ def residuals_of_ranges(
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             total += weight * loss
-            # Rounding of large scores can leave a larger gap than asked for; that is no failure.
-            unconverged += gap > 1e3 * tol + 1e-9 * (1.0 + abs(loss))
+            unconverged += gap > INEXACT * (1.0 + abs(loss))
         sums[r, 0] = total
         sums[r, 1] = unconverged
 
@@ -154,7 +153,7 @@ class BatchObjective:
                 partials,
                 sums,
             ),
-            np.diff(self.targets.row_ptr[self.cuts]),
+            self.shape[1] * np.diff(self.targets.row_ptr[self.cuts]),
             self.n_jobs,
         )
         self.unconverged = int(sums[:, 1].sum())
@@ -204,18 +203,26 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
             raise StopIteration
 
     x, loss = objective.pack(model), np.inf
+
+    def loss_gradient(point):
+        # After a failed line search, scipy returns neither the best point nor the loss at the one it returns.
+        nonlocal x, loss
+        value, gradient = objective.loss_gradient(point)
+        if value < loss:
+            x, loss = point.copy(), value
+        return value, gradient
+
     while True:
         before = loss
         result = minimize(
-            objective.loss_gradient,
+            loss_gradient,
             x,
             jac=True,
             method="L-BFGS-B",
             callback=callback,
             options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps},
         )
-        x, loss = result.x, float(result.fun)
-        if stopped or result.success or np.abs(result.jac).max() <= tol or not np.isfinite(loss):
+        if stopped or result.success or np.abs(result.jac).max() <= tol or not np.isfinite(result.fun):
             message = ""
         elif n_iter >= max_iter:
             message = f"it reached max_iter={max_iter}"
@@ -224,4 +231,4 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         else:
             at_a_kink = result.status == _LINE_SEARCH_FAILED and n_iter > 1
             message = "" if at_a_kink else str(result.message)
-        return objective.unpack(x), loss, message
+        return objective.unpack(x), loss if np.isfinite(result.fun) else result.fun, message

@@ -92,4 +92,8 @@ def make_targets(structure, row_ptr, n_outputs, codes, weights):
 def make_rows(X):
     """Return features as CSR rows for the kernels; zeros of dense features are left out."""
     X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        # Each entry takes a step of its own.
+        X = X.copy()
+        X.sum_duplicates()
     return Rows(readonly(X.data), readonly(X.indices, np.int32), readonly(X.indptr, np.int64))

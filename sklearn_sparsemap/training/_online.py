@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
-from ..losses import MEMORY, loss_of_sample
+from ..losses import INEXACT, MEMORY, loss_of_sample
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, LinearModel
 
@@ -118,8 +118,7 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
             additional_residual,
         )
         total += weight * loss
-        # Rounding of large scores can leave a larger gap than asked for; that is no failure.
-        counters[UNCONVERGED] += gap > 1e3 * tol + 1e-9 * (1.0 + abs(loss))
+        counters[UNCONVERGED] += gap > INEXACT * (1.0 + abs(loss))
         for r in range(n_rows):
             n_wrong = 0
             for j in range(n_outputs):
@@ -179,7 +178,7 @@ class OnlineOptimizer:
         self.n_outputs = coef.shape[1]
         self.average = average
         self.counters = np.zeros(_N_COUNTERS, np.int64)
-        self.settings = np.array([alpha, eta0, temperature, tol, fit_intercept, average], np.float64)
+        self.configure(alpha=alpha, eta0=eta0, temperature=temperature, tol=tol, fit_intercept=fit_intercept)
         self.state = OnlineState(
             coef,
             np.full(coef.shape, _FIRST_SQUARE),
@@ -189,6 +188,10 @@ class OnlineOptimizer:
             np.zeros(dense.shape),
         )
 
+    def configure(self, *, alpha, eta0, temperature, tol, fit_intercept):
+        """Set what may change between epochs."""
+        self.settings = np.array([alpha, eta0, temperature, tol, fit_intercept, self.average], np.float64)
+
     def epoch(self, oracle, solver, rows, targets, order, memory):
         """Visit the samples in this order; return the sum of their weighted losses.
 
@@ -197,6 +200,9 @@ class OnlineOptimizer:
         per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
         # All proximal steps together cost a fraction of what the samples cost.
         penalty_every = max(1, _SAMPLES_PER_PENALTY * len(self.state.coef) // per_sample)
+        if not self.counters.flags.writeable:
+            # Loaded from a memory map.
+            self.state, self.counters = OnlineState(*(a.copy() for a in self.state)), self.counters.copy()
         self.counters[STOP] = 0
         arguments = (oracle, solver, rows, targets, order, self.state, memory, self.counters, penalty_every)
         # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.

@@ -1,0 +1,283 @@
+"""Abuse that once broke something: changed parameters, odd numbers, interruptions, edited models."""
+
+import io
+import logging
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
+from test_structured import make_chains
+
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap.datasets import load_conll
+from sklearn_sparsemap.features import Template
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.structures import LinearChain, Simplex
+
+X, Y = make_chains(30)
+FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)
+CLASSES = ["x", "y", "z"]
+
+
+def chain(**parameters):
+    return StructuredSparseMAPClassifier("chain", **parameters)
+
+
+def test_the_structure_cannot_change_under_a_fitted_model():
+    model = StructuredSparseMAPClassifier().partial_fit(FLAT_X, FLAT_Y, classes=CLASSES)
+    model.set_params(structure="chain")
+    with pytest.raises(ValueError, match="differs from that of the fitted model, Simplex"):
+        model.partial_fit(X, Y)
+    # Prediction goes on with the structure that was fitted.
+    assert model.predict(FLAT_X).shape == (len(FLAT_X),)
+    model = StructuredSparseMAPClassifier(warm_start=True).fit(FLAT_X, FLAT_Y).set_params(structure="chain")
+    with pytest.raises(ValueError, match="differs from that of the fitted model"):
+        model.fit(X, Y)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    model = chain().fit(X, Y)
+    before = model.coef_.copy()
+    for bad in [
+        lambda: clone(model).set_params(early_stopping=True).fit(X[:1], Y[:1]),
+        lambda: model.set_params(early_stopping=True).fit(X[:1], Y[:1]),
+        lambda: model.fit([np.zeros((2, 7))], [["a"]]),
+        lambda: model.fit(X, Y, sample_weight=np.zeros(30)),
+    ]:
+        with pytest.raises(ValueError):
+            bad()
+    assert np.array_equal(model.coef_, before)
+    assert len(model.predict(X)) == 30
+
+
+def test_numbers_that_are_not_finite():
+    for parameters in ({"alpha": np.inf}, {"eta0": np.inf}, {"temperature": np.inf}, {"tol": np.nan}):
+        with pytest.raises(ValueError, match="must be a"):
+            chain(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match="leave no sample with a positive weight"):
+        chain(class_weight=dict.fromkeys(CLASSES, 0)).fit(X, Y)
+    with pytest.raises(ValueError, match="must be finite"):
+        chain(class_weight={"x": np.inf}).fit(X, Y)
+    with pytest.raises(ValueError, match="lower validation_fraction"):
+        model = chain(early_stopping=True, validation_fraction=0.5, random_state=0)
+        model.fit(X[:2], Y[:2], sample_weight=[0, 1])
+    huge = chain().fit(X, Y, sample_weight=np.full(30, 1e308))
+    np.testing.assert_allclose(huge.coef_, chain().fit(X, Y).coef_, atol=1e-6)
+    with pytest.raises(ValueError, match="training diverged"):
+        chain(eta0=1e308).partial_fit(X, Y, classes=CLASSES).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="rescale the features"):
+        chain().fit(X, Y).predict([x * 1e200 for x in X])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("scale", [1e6, 1e12, 1e20])
+def test_badly_scaled_features_never_give_a_worse_model_than_none(scale):
+    model = chain(solver="lbfgs").fit([np.eye(2) * scale] * 3, [["a", "b"]] * 3)
+    assert model.score([np.eye(2) * scale], [["a", "b"]]) == 1.0
+
+
+def test_an_interrupted_mini_batch_leaves_a_consistent_model(monkeypatch):
+    model = chain(alpha=0.0).fit(X, Y)
+    model.partial_fit(X[:5], Y[:5])
+
+    def interrupted(*arguments):
+        model._optimizer.state.coef[:] += 1.0
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sklearn_sparsemap.training._online.adagrad_epoch", interrupted)
+    before = model.coef_.copy()
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, Y)
+    np.testing.assert_allclose(model.coef_, before + 1.0)
+
+
+def test_edited_models_predict_but_do_not_train_on_infinities():
+    for parameters in ({}, {"warm_start": True}):
+        model = chain(**parameters).fit(X, Y)
+        model.transitions_[0, 1] = -np.inf
+        model.predict(X)
+        with pytest.raises(ValueError, match="weights are not all finite"):
+            model.fit(X, Y) if parameters else model.partial_fit(X, Y)
+        model.transitions_[0, 1] = -5.0
+        model.fit(X, Y) if parameters else model.partial_fit(X, Y)
+        assert np.isfinite(model.transitions_).all()
+    # Every path forbidden: said, with the sample.
+    model = chain().fit(X, Y)
+    model.transitions_[:] = -np.inf
+    with pytest.raises(ValueError, match=r"infeasible: scores\[\d+\]"):
+        model.predict(X)
+
+
+def test_partial_fit_follows_changed_parameters():
+    model = chain().partial_fit(X, Y, classes=CLASSES)
+    before = model.coef_.copy()
+    model.set_params(eta0=1e-300, alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
+    last = model._optimizer.state.coef.copy()
+    model.partial_fit(X, Y)
+    assert np.array_equal(model._optimizer.state.coef, last)
+    assert not np.array_equal(model.coef_, before), "the average moves towards the last weights"
+    with pytest.raises(ValueError, match="average cannot change"):
+        model.set_params(average=False).partial_fit(X, Y)
+
+
+def test_kinds_of_classes():
+    y = np.arange(len(FLAT_X)) % 3
+    for classes in (np.unique(y), list(np.unique(y)), [0, 1, 2], (2, 0, 1), np.array([0, 1, 2], np.int32)):
+        model = StructuredSparseMAPClassifier().partial_fit(FLAT_X, y, classes=classes)
+        assert model.classes_.dtype.kind == "i" and model.classes_.tolist() == [0, 1, 2]
+        assert 0 <= accuracy_score(y, model.predict(FLAT_X)) <= 1
+    for classes in (3, "abc", [[0], [1]]):
+        with pytest.raises(ValueError, match="classes must be"):
+            StructuredSparseMAPClassifier().partial_fit(FLAT_X, y, classes=classes)
+    named = [["c", "b"], ["a", None], ["d", "c"]]
+    model = chain().fit([np.eye(2)] * 3, named)
+    assert model.classes_.tolist() == ["c", "b", "a", None, "d"], "in order of appearance"
+    big = chain().fit([np.eye(2)] * 2, [[2**70, 0]] * 2)
+    assert big.predict([np.eye(2)])[0].tolist() == [2**70, 0]
+    with pytest.raises(ValueError, match=r"y\[0\] is .*; it must be a sequence"):
+        chain().fit([np.eye(2)], [{"a", "b"}])
+
+
+def test_a_class_weight_for_an_absent_label():
+    absent = {"x": 1.0, "y": 2.0, "z": 1.0, "rare": 9.0}
+    assert np.array_equal(chain(class_weight=absent).fit(X, Y).coef_, chain(class_weight={"y": 2.0}).fit(X, Y).coef_)
+    with pytest.raises(ValueError, match="must be 'balanced', a dict or None"):
+        chain(class_weight=["x"]).fit(X, Y)
+
+
+def test_verbose_is_heard_whatever_the_logging(capsys):
+    root = logging.getLogger()
+    handler = logging.StreamHandler(io.StringIO())
+    root.addHandler(handler)
+    try:
+        chain(verbose=1).fit(X, Y)
+    finally:
+        root.removeHandler(handler)
+    assert "iteration 1: loss" in capsys.readouterr().out
+
+
+def test_a_memory_mapped_model_trains_on(tmp_path):
+    model = chain().partial_fit(X, Y, classes=CLASSES)
+    joblib.dump(model, tmp_path / "model.joblib")
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert np.array_equal(mapped.partial_fit(X, Y).coef_, model.partial_fit(X, Y).coef_)
+
+
+def test_sparse_features_of_every_form():
+    dense = [np.where(np.abs(x) > 0.3, x, 0.0) for x in X]
+    for solver in ("lbfgs", "adagrad"):
+        expected = chain(solver=solver, random_state=0, tol=1e-2).fit(dense, Y)
+        halves = []
+        for x in dense:
+            half = sparse.csr_matrix(x / 2)
+            indptr = 2 * half.indptr
+            indices = np.concatenate([np.tile(half.indices[a:b], 2) for a, b in zip(half.indptr, half.indptr[1:])])
+            data = np.concatenate([np.tile(half.data[a:b], 2) for a, b in zip(half.indptr, half.indptr[1:])])
+            halves.append(sparse.csr_matrix((data, indices, indptr), shape=x.shape))
+        long = [sparse.csr_array(x) for x in dense]
+        for x in long:
+            x.indices, x.indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+        for form in ([sparse.coo_array(x) for x in dense], [sparse.csc_matrix(x) for x in dense], halves, long):
+            model = clone(expected).fit(form, Y)
+            np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-6 if solver == "adagrad" else 1e-3)
+        assert halves[0].nnz == 2 * np.count_nonzero(dense[0]), "the user's matrices are left alone"
+
+
+def test_inference_says_what_is_wrong():
+    for function in (sparsemap, map_inference):
+        with pytest.raises(ValueError, match=r"structure must be an instance such as LinearChain\(\)"):
+            function("chain", np.zeros((2, 2)))
+        with pytest.raises(ValueError, match="structure must be an instance"):
+            function(LinearChain, np.zeros((2, 2)))
+        with pytest.raises(ValueError, match=r"values beyond 1e\+100"):
+            function(Simplex(), [1e308, 1e308])
+        with pytest.raises(ValueError, match=r"scores\[0\] is inf"):
+            function(Simplex(), [np.inf, -np.inf])
+        with pytest.raises(ValueError, match=r"transitions has shape ragged; .* must have \(2, 2\)"):
+            function(LinearChain(), np.zeros((3, 2)), transitions=[[1.0], [1.0, 2.0]])
+    assert sparsemap(LinearChain(), np.eye(3), max_iter=10**30).converged
+    with pytest.raises(ValueError, match="infeasible"):
+        FenchelYoungLoss(LinearChain()).loss_gradient(np.full((2, 2), -np.inf), [0, 0])
+    with pytest.raises(ValueError, match="tol must be"):
+        FenchelYoungLoss(LinearChain(), tol=-5)
+
+
+def test_near_ties_converge_or_say_so():
+    rng = np.random.RandomState(0)
+    result = sparsemap(LinearChain(), rng.randn(14, 6) * 1e-3, transitions=rng.randn(6, 6) * 1e-5)
+    assert result.converged and result.gap <= 1e-9
+    assert result.n_iter > 3000, "if this got easy, lower the default of max_iter again"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_training_where_everything_all_but_ties():
+    rng = np.random.RandomState(0)
+    samples = [rng.randn(12, 4) for _ in range(5)]
+    labels = [rng.randint(6, size=12) for _ in range(5)]
+    model = chain(alpha=1000.0, max_iter=5).fit(samples, labels)
+    assert np.abs(model.coef_).max() < 0.01
+
+
+def test_ragged_arrays_are_strict():
+    ragged = RaggedArray.from_list([np.zeros((2, 2)), np.ones((1, 2))])
+    with pytest.raises(IndexError):
+        ragged[True]
+    with pytest.raises(IndexError, match="mask"):
+        ragged[np.array([], dtype=bool)]
+    with pytest.raises(ValueError, match="indptr must be integers"):
+        RaggedArray(np.zeros(2), [0, 0.5, 2])
+    with pytest.raises(ValueError, match="values must have rows"):
+        RaggedArray(5, [0])
+
+
+def test_offsets_are_bounded():
+    with pytest.raises(ValueError, match="at most 1000"):
+        Template.parse("word[100000000]")
+
+
+def test_words_with_no_break_spaces(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text("10\u00a0000 CD B-NP\nyen NNS I-NP\n", encoding="utf-8")
+    sentences, _ = load_conll(path)
+    assert [token["word"] for token in sentences[0]] == ["10\u00a0000", "yen"]
+
+
+def test_an_unknown_structure_is_an_error_only_when_it_is_used():
+    model = StructuredSparseMAPClassifier("lattice")
+    assert "lattice" in repr(model) and pickle.loads(pickle.dumps(model)).structure == "lattice"
+    model._repr_html_()
+
+
+def test_ctrl_c_stops_lbfgs_within_an_evaluation():
+    code = """
+import signal, threading, os, time
+import numpy as np
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+rng = np.random.default_rng(0)
+X = [rng.normal(size=(20, 5)) for _ in range(400)]
+y = [rng.integers(8, size=20) for _ in X]
+model = StructuredSparseMAPClassifier("chain", solver="lbfgs")
+model.set_params(max_iter=1, tol=10.0).fit(X[:5], y[:5])
+model.set_params(max_iter=10**6, tol=0.0)
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    model.fit(X, y)
+    print("finished")
+except KeyboardInterrupt:
+    print("interrupted", len(model.predict(X)))
+"""
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120)
+    assert out.stdout.split() == ["interrupted", "400"], out.stderr
+
+
+def test_warnings_point_at_the_user():
+    with pytest.warns(ConvergenceWarning) as caught:
+        chain(max_iter=1).fit(X, Y)
+    assert caught[0].filename == __file__
