@@ -91,8 +91,9 @@ class SparseMAPResult:
     def vjp(self, v):
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
 
-        The first derivative completes the face of the solution (see `complete_face`), which asks the oracle a few
-        more times; later ones reuse it.
+        The first derivative completes the face of the solution, which asks the oracle a few more times; later ones
+        reuse it. Time and memory grow with the square of the number of affinely independent structures that tie for
+        the optimum: few in general, very many where all scores are equal.
 
         Parameters
         ----------

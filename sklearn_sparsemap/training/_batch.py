@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._threads import cut_evenly, over_ranges
-from ..losses import INEXACT, MEMORY, loss_of_sample
+from ..losses import MEMORY
 from ..solvers._protocol import SOLVER
-from ._data import TARGETS, LinearModel
+from ._data import TARGETS, LinearModel, loss_of_target
 
 # The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
 _N_RANGES = 64
@@ -64,27 +64,23 @@ def residuals_of_ranges(
         for i in range(cuts[r], cuts[r + 1]):
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
             weight, residual = targets.weights[i], residuals[first:last]
-            loss, gap = loss_of_sample(
+            loss, inexact = loss_of_target(
                 oracle,
                 solver,
                 temperature,
                 scores[first:last],
                 additional,
-                targets.dims[i],
-                targets.sizes[i],
-                targets.gold.slots[targets.gold.slot_ptr[i] : targets.gold.slot_ptr[i + 1]],
-                targets.gold.additional[targets.gold.additional_ptr[i] : targets.gold.additional_ptr[i + 1]],
+                targets,
+                i,
                 tol,
                 memory,
-                i,
-                weight,
                 residual,
                 additional_residuals[r],
             )
             for j in range(residual.shape[0]):
                 residual[j] *= weight
             total += weight * loss
-            unconverged += gap > INEXACT * (1.0 + abs(loss))
+            unconverged += inexact
         sums[r, 0] = total
         sums[r, 1] = unconverged
 

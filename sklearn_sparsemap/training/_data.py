@@ -6,8 +6,8 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS, INTS, INTS_2D, PARTS, readonly
-from ..losses import GOLD, join_gold
+from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
+from ..losses import GOLD, INEXACT, join_gold, loss_of_sample
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
 # `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.
@@ -17,6 +17,40 @@ TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS], Targets)
 # Features as CSR rows.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
 ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
+
+
+@kernel
+def loss_of_target(
+    oracle, solver, temperature, scores, additional, targets, i, tol, memory, residual, additional_residual
+):
+    """Compute the loss of sample `i` under its scores, and its gradient; see `loss_of_sample`.
+
+    Returns
+    -------
+    loss : float
+        Not weighted, while what is added to `additional_residual` is.
+    inexact : bool
+        Whether the inference ended so far from the optimum that it matters.
+    """
+    gold = targets.gold
+    loss, gap = loss_of_sample(
+        oracle,
+        solver,
+        temperature,
+        scores,
+        additional,
+        targets.dims[i],
+        targets.sizes[i],
+        gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
+        gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
+        tol,
+        memory,
+        i,
+        targets.weights[i],
+        residual,
+        additional_residual,
+    )
+    return loss, gap > INEXACT * (1.0 + abs(loss))
 
 
 class LinearModel:

@@ -13,9 +13,9 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
-from ..losses import INEXACT, MEMORY, loss_of_sample
+from ..losses import MEMORY
 from ..solvers._protocol import SOLVER
-from ._data import ROWS, TARGETS, LinearModel
+from ._data import ROWS, TARGETS, LinearModel, loss_of_target
 
 # Weights, sums of squared gradients, and sums for averaging (see `OnlineOptimizer.averaged`), for the features'
 # weights (n_features, n_outputs) and for the dense ones: intercept, then additional scores.
@@ -57,6 +57,43 @@ def _shrink(w, squares, sums, first, rate, step_number, average):
             w[j] = shrunk
 
 
+@kernel
+def _score_rows(rows, first_row, n_rows, coef, intercept, scores):
+    """Compute the scores of consecutive rows."""
+    n_outputs = coef.shape[1]
+    for r in range(n_rows):
+        here = scores[r * n_outputs : (r + 1) * n_outputs]
+        copy_into(here, intercept)
+        for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+            value, w = rows.data[at], coef[rows.indices[at]]
+            for j in range(n_outputs):
+                here[j] += value * w[j]
+
+
+@kernel
+def _move_row(state, rows, row, residual, weight, wrong, eta0, step_number, fit_intercept, average):
+    """Move the weights of one row's features, and the intercept, against the gradient of its scores."""
+    n_wrong = 0
+    for j in range(residual.shape[0]):
+        if abs(residual[j]) > _NEGLIGIBLE:
+            wrong[n_wrong] = j
+            n_wrong += 1
+    if n_wrong == 0:
+        return
+    for at in range(rows.indptr[row], rows.indptr[row + 1]):
+        f, value = rows.indices[at], weight * rows.data[at]
+        w, squares = state.coef[f], state.coef_squares[f]
+        sums = state.coef_sums[f] if average else w
+        for p in range(n_wrong):
+            j = wrong[p]
+            _move(w, squares, sums, j, value * residual[j], eta0, step_number, average)
+    if fit_intercept:
+        for p in range(n_wrong):
+            j = wrong[p]
+            gradient = weight * residual[j]
+            _move(state.dense, state.dense_squares, state.dense_sums, j, gradient, eta0, step_number, average)
+
+
 @entry(types.float64(ORACLE, SOLVER, ROWS, TARGETS, INTS, ONLINE_STATE, MEMORY, INTS_OUT, types.int64, FLOATS))
 def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters, penalty_every, settings):
     """Visit the samples in this order, updating `state` in place.
@@ -77,7 +114,7 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
     fit_intercept, average = settings[4] != 0.0, settings[5] != 0.0
     coef, dense = state.coef, state.dense
     n_outputs = coef.shape[1]
-    additional = dense[n_outputs:]
+    intercept, additional = dense[:n_outputs], dense[n_outputs:]
     additional_residual = np.empty(additional.shape[0])
     wrong = np.empty(n_outputs, np.int64)
     total = 0.0
@@ -92,65 +129,21 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
         first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
         scores = np.empty(n_rows * n_outputs)
         residual = np.empty(n_rows * n_outputs)
-        for r in range(n_rows):
-            here = scores[r * n_outputs : (r + 1) * n_outputs]
-            copy_into(here, dense[:n_outputs])
-            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
-                value, w = rows.data[at], coef[rows.indices[at]]
-                for j in range(n_outputs):
-                    here[j] += value * w[j]
+        _score_rows(rows, first_row, n_rows, coef, intercept, scores)
         additional_residual[:] = 0.0
-        loss, gap = loss_of_sample(
-            oracle,
-            solver,
-            temperature,
-            scores,
-            additional,
-            targets.dims[i],
-            targets.sizes[i],
-            targets.gold.slots[targets.gold.slot_ptr[i] : targets.gold.slot_ptr[i + 1]],
-            targets.gold.additional[targets.gold.additional_ptr[i] : targets.gold.additional_ptr[i + 1]],
-            tol,
-            memory,
-            i,
-            weight,
-            residual,
-            additional_residual,
+        loss, inexact = loss_of_target(
+            oracle, solver, temperature, scores, additional, targets, i, tol, memory, residual, additional_residual
         )
         total += weight * loss
-        counters[UNCONVERGED] += gap > INEXACT * (1.0 + abs(loss))
+        counters[UNCONVERGED] += inexact
         for r in range(n_rows):
-            n_wrong = 0
-            for j in range(n_outputs):
-                if abs(residual[r * n_outputs + j]) > _NEGLIGIBLE:
-                    wrong[n_wrong] = j
-                    n_wrong += 1
-            if n_wrong == 0:
-                continue
-            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
-                f, value = rows.indices[at], weight * rows.data[at]
-                w, squares = coef[f], state.coef_squares[f]
-                sums = state.coef_sums[f] if average else w
-                for p in range(n_wrong):
-                    j = wrong[p]
-                    _move(w, squares, sums, j, value * residual[r * n_outputs + j], eta0, step_number, average)
-            if fit_intercept:
-                for p in range(n_wrong):
-                    j = wrong[p]
-                    gradient = weight * residual[r * n_outputs + j]
-                    _move(dense, state.dense_squares, state.dense_sums, j, gradient, eta0, step_number, average)
+            of_row = residual[r * n_outputs : (r + 1) * n_outputs]
+            _move_row(state, rows, first_row + r, of_row, weight, wrong, eta0, step_number, fit_intercept, average)
         for j in range(additional_residual.shape[0]):
-            if abs(additional_residual[j]) > _NEGLIGIBLE:
-                _move(
-                    dense,
-                    state.dense_squares,
-                    state.dense_sums,
-                    n_outputs + j,
-                    additional_residual[j],
-                    eta0,
-                    step_number,
-                    average,
-                )
+            gradient = additional_residual[j]
+            if abs(gradient) > _NEGLIGIBLE:
+                p = n_outputs + j
+                _move(dense, state.dense_squares, state.dense_sums, p, gradient, eta0, step_number, average)
         if alpha > 0.0 and counters[SINCE_PENALTY] >= penalty_every:
             rate = eta0 * alpha * counters[SINCE_PENALTY]
             for f in range(coef.shape[0]):
