@@ -135,7 +135,7 @@ def test_wrong_scores_are_refused(function):
         ([[1.0, np.inf]], r"scores\[0, 1\] is inf"),
         ([["a", "b"]], "must be an array of numbers"),
         ([[1.0], [1.0, 2.0]], "must be an array of numbers"),
-        (sparse.eye_array(3), "toarray"),
+        (sparse.csr_array(np.eye(3)), "toarray"),
         ([np.zeros((2, 2)), np.array([[0.0, np.nan]])], r"scores\[1\]\[0, 1\] is nan"),
         ([np.zeros((2, 2)), np.zeros((0, 2))], r"scores\[1\] is empty"),
         (np.full((2, 2), -np.inf), "infeasible: scores"),

@@ -1,5 +1,6 @@
 """The course of a fit: run an optimiser, watch the loss or a validation score, keep the best model."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -119,11 +120,7 @@ def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
         # The first point was optimal already.
         monitor.losses.append(loss)
     if message:
-        warnings.warn(
-            f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        _warn(f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features")
     _warn_of_inference(objective.unconverged)
 
 
@@ -144,11 +141,7 @@ def fit_adagrad(estimator, structure, X, targets, model, max_iter, monitor):
         if stopped:
             break
     if not stopped:
-        warnings.warn(
-            f"AdaGrad was still improving after max_iter={max_iter} epochs; raise max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        _warn(f"AdaGrad was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
     _warn_of_inference(int(optimizer.counters[UNCONVERGED]))
 
 
@@ -189,9 +182,15 @@ def check_finite_loss(loss):
 
 def _warn_of_inference(unconverged):
     if unconverged:
-        warnings.warn(
-            f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale "
-            "the features or raise alpha",
-            ConvergenceWarning,
-            stacklevel=5,
+        _warn(
+            f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "
+            "features or lower alpha"
         )
+
+
+def _warn(message):
+    """Issue a ConvergenceWarning that points at the first caller outside this package and scikit-learn."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn_sparsemap", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
