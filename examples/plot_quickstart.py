@@ -98,7 +98,8 @@ models = {
 print("Loading the kernels; the very first run compiles them, which takes half a minute ...", flush=True)
 start = perf_counter()
 # A tiny fit has Numba compile the kernels (once; later runs load them), so that the times below are those of the work.
-chain.fit(X_train[:2], y_train[:2]).predict_structures(X_test[:2])
+chain.fit(X_train[:2], y_train[:2]).predict(X_test[:2])
+chain.predict_structures(X_test[:2])
 single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(X_test.values[:20])
 print(f"Ready after {perf_counter() - start:.1f} s.")
 print(f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n")
