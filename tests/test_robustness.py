@@ -5,6 +5,7 @@ import logging
 import pickle
 import subprocess
 import sys
+from functools import partial
 
 import joblib
 import numpy as np
@@ -17,6 +18,7 @@ from test_structured import make_chains
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
 from sklearn_sparsemap.datasets import load_conll
+from sklearn_sparsemap.estimators import _base
 from sklearn_sparsemap.features import Template
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearChain, Simplex
@@ -275,6 +277,16 @@ except KeyboardInterrupt:
 """
     out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120)
     assert out.stdout.split() == ["interrupted", "400"], out.stderr
+
+
+def test_inexact_probabilities_are_reported(monkeypatch):
+    model = chain(alpha=0.1).fit(X, Y)
+    for name in ("sparsemap", "sparsemap_problems"):
+        original = getattr(_base, name)
+        monkeypatch.setattr(_base, name, partial(original, max_iter=2))
+    for method in (model.predict_marginals, model.predict_structures):
+        with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):
+            method(X)
 
 
 def test_warnings_point_at_the_user():

@@ -13,11 +13,14 @@ from .._jit import readonly
 from .._ragged import RaggedArray
 from .._validation import check_magnitude, check_same_length, check_sample_weight, check_samples
 from ..inference import map_problems, sparsemap, sparsemap_problems
-from ..solvers._batch import Problems
+from ..solvers._batch import GAP, OBJECTIVE, Problems
 from ..structures import LinearChain, Simplex, Structure
 from ..training._data import LinearModel, linear_problems
+from ._fitting import warn_of_convergence
 from ._labels import encode_labels, flatten_labels, sorted_labels
 
+# A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
+_INEXACT = 1e-8
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain}
 
 
@@ -96,7 +99,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         structure, X = self._check_predict(X)
         problems = self._problems(structure, X, self._current, self.temperature)
-        marginals, _, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
+        marginals, statistics, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
+        _check_converged(statistics[:, GAP], statistics[:, OBJECTIVE])
         marginals = marginals.reshape(-1, len(self.classes_))
         return marginals if structure.score_ndim == 1 else object_array(split_rows(marginals, X.indptr))
 
@@ -116,8 +120,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = self._linear_scores(X, self._current) / self.temperature
         additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
         samples = list(scores) if structure.score_ndim == 1 else split_rows(scores, X.indptr)
-        found = []
-        for result in sparsemap(structure, samples, n_jobs=self.n_jobs, **additional):
+        found, results = [], sparsemap(structure, samples, n_jobs=self.n_jobs, **additional)
+        _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
+        for result in results:
             labelled = [self.classes_[s] for s in result.structures]
             found.append(list(zip(labelled, result.weights.tolist())))
         return found
@@ -330,6 +335,16 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
+
+
+def _check_converged(gaps, objectives):
+    """Warn of samples whose probabilities are inexact."""
+    inexact = gaps > _INEXACT * (1.0 + np.abs(objectives))
+    if inexact.any():
+        warn_of_convergence(
+            f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
+            "probabilities are inexact; this happens where all scores all but tie"
+        )
 
 
 def split_rows(values, indptr):

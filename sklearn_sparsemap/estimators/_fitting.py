@@ -120,7 +120,7 @@ def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
         # The first point was optimal already.
         monitor.losses.append(loss)
     if message:
-        _warn(f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features")
+        warn_of_convergence(f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features")
     _warn_of_inference(objective.unconverged)
 
 
@@ -141,7 +141,7 @@ def fit_adagrad(estimator, structure, X, targets, model, max_iter, monitor):
         if stopped:
             break
     if not stopped:
-        _warn(f"AdaGrad was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
+        warn_of_convergence(f"AdaGrad was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
     _warn_of_inference(int(optimizer.counters[UNCONVERGED]))
 
 
@@ -182,13 +182,13 @@ def check_finite_loss(loss):
 
 def _warn_of_inference(unconverged):
     if unconverged:
-        _warn(
+        warn_of_convergence(
             f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "
             "features or lower alpha"
         )
 
 
-def _warn(message):
+def warn_of_convergence(message):
     """Issue a ConvergenceWarning that points at the first caller outside this package and scikit-learn."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn_sparsemap", "sklearn"):
