@@ -66,8 +66,9 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
         What to predict, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
-    solver : {"active_set"}, default="active_set"
-        ``"active_set"`` is exact and finite. Structures with a closed form (`Simplex`) use that.
+    solver : {"active_set", "cg", "away_step", "pairwise"}, default="active_set"
+        ``"active_set"`` is exact and finite; structures with a closed form (`Simplex`) use that instead. The others are
+        conditional gradient, for comparison: vanilla, which converges slowly, and with away steps or pairwise steps.
     tol : float, default=1e-9
         Largest duality gap at which a solution counts as converged. The solver aims lower. Where scores are so
         large that rounding exceeds `tol`, rounding decides.
@@ -183,7 +184,8 @@ def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, ma
 
 def solver_of(structure, solver="active_set"):
     """Return the compiled solver for a structure: its closed form, where it has one."""
-    return PROJECTIONS[structure.projection] if structure.projection else SOLVERS[solver]
+    closed_form = structure.projection is not None and solver == "active_set"
+    return PROJECTIONS[structure.projection] if closed_form else SOLVERS[solver]
 
 
 class Problem:

@@ -10,6 +10,7 @@ from registry import RANDOM
 from sklearn_sparsemap import inference, sparsemap
 from sklearn_sparsemap._jit import FLOATS_2D_OUT, FLOATS_OUT, ORACLE, entry, readonly
 from sklearn_sparsemap.solvers._active_set import active_set
+from sklearn_sparsemap.solvers._frank_wolfe import away_step, pairwise
 from sklearn_sparsemap.solvers._linalg import append_column, remove_column, solve_constrained, solve_lower
 from sklearn_sparsemap.structures import LinearChain, Simplex
 
@@ -105,6 +106,65 @@ def test_a_closed_form_equals_the_general_solver():
             closed, general = sparsemap(Simplex(), scores), sparsemap(SlowSimplex(), scores)
             np.testing.assert_allclose(closed.marginals, general.marginals, atol=1e-7 if scale > 1e6 else 1e-11)
             assert general.converged and closed.converged
+
+
+@pytest.mark.parametrize("solver", ["cg", "away_step", "pairwise"])
+@pytest.mark.parametrize("kind", RANDOM)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_conditional_gradient_reaches_the_same_solution(solver, kind, options):
+    rng = np.random.default_rng(9)
+    converged = 0
+    for _ in range(15):
+        instance = RANDOM[kind](rng, **options)
+        structures, M, theta = instance.enumerate()
+        u, _ = naive.solve_qp(M, theta)
+        result = sparsemap(instance.structure, instance.scores, solver=solver, max_iter=3000, **instance.additional)
+        places = [structures.index(tuple(s) if np.ndim(s) else s) for s in result.structures]
+        np.testing.assert_allclose(M[:, places] @ result.weights, result.marginals.ravel(), atol=1e-9)
+        assert result.weights.sum() == pytest.approx(1.0, abs=1e-9)
+        linear, norm = theta[places] @ result.weights, (result.marginals**2).sum()
+        gap = (theta - M.T @ result.marginals.ravel())[theta > -np.inf].max() - (linear - norm)
+        assert result.gap == pytest.approx(max(gap, 0.0), abs=1e-9 * max(1.0, abs(linear)))
+        # The gap bounds the distance, converged or not.
+        assert np.abs(result.marginals.ravel() - u).max() <= np.sqrt(2 * result.gap) + 1e-6
+        converged += result.converged
+        if solver != "cg":
+            assert result.converged, instance
+            np.testing.assert_allclose(result.marginals.ravel(), u, atol=1e-6)
+    assert converged > 0
+
+
+def test_the_active_set_needs_the_fewest_calls():
+    rng = np.random.default_rng(10)
+    scores, transitions = rng.normal(size=(20, 5)), rng.normal(size=(5, 5))
+    calls = {
+        solver: sparsemap(LinearChain(), scores, transitions=transitions, solver=solver).n_iter
+        for solver in ("active_set", "pairwise", "away_step", "cg")
+    }
+    assert calls["active_set"] < min(calls["pairwise"], calls["away_step"]) <= calls["cg"]
+
+
+def test_conditional_gradient_starts_warm():
+    rng = np.random.default_rng(11)
+    structure, scores, transitions = LinearChain(), rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
+    cold = sparsemap(structure, scores, transitions=transitions)
+    sample = inference.as_samples(structure, scores, {"transitions": transitions})[0][0]
+    marginals = np.empty(32)
+    for solver in (away_step, pairwise):
+        found = solver(
+            structure.oracle,
+            sample.scores,
+            sample.additional,
+            sample.dims,
+            sample.sizes,
+            1e-12,
+            10_000,
+            *cold._all,
+            cold._all_weights,
+            marginals,
+        )
+        assert found[-1] < 5
+        np.testing.assert_allclose(marginals.reshape(8, 4), cold.marginals, atol=1e-6)
 
 
 def test_reference_solutions():

@@ -10,9 +10,18 @@ import numpy as np
 from .._jit import copy_into, kernel
 from ._linalg import dot, solve_constrained, solve_upper
 from ._protocol import INFEASIBLE, as_solver
-from ._support import append, contains, grow, mix, new_support, project_on_support, refactor, remove, score
-
-_EPS = 2.220446049250313e-16
+from ._support import (
+    append,
+    find,
+    grow,
+    mix,
+    new_support,
+    project_on_support,
+    refactor,
+    remove,
+    rounding_of_gap,
+    score,
+)
 
 
 @kernel
@@ -118,20 +127,13 @@ def active_set(
         reference = score(scores, additional, slots, additional_slots)
         k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
 
-    size = 1.0 + n_slots
-    for t in range(n_slots):
-        if support.slots[0, t] >= 0:
-            size += abs(scores[support.slots[0, t]])
-    for t in range(n_additional):
-        if support.additional[0, t] >= 0:
-            size += abs(additional[support.additional[0, t]])
-    tol = max(tol, 8.0 * _EPS * size)
+    tol = max(tol, rounding_of_gap(scores, additional, support.slots[0], support.additional[0]))
 
     # What the oracle finds is sometimes new by rounding only. Fresh factors may help; a few are tried.
     refreshed = 0
     while True:
         k = refine(support, k)
-        mix(support, k, support.weights, marginals)
+        mix(support.slots, k, support.weights, marginals)
         norm_squared = dot(marginals, marginals)
         linear = dot(support.theta[:k], support.weights[:k]) + reference
         for i in range(scores.shape[0]):
@@ -142,7 +144,7 @@ def active_set(
         if gap <= tol or n_iter >= max_iter or refreshed > 2:
             break
         pivot_squared, weight = project_on_support(support, k, slots), 0.0
-        if pivot_squared == 0.0 and not contains(support, k, slots, additional_slots):
+        if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:
             k = drop_weightless(support, k)
             pivot_squared = project_on_support(support, k, slots)
             if pivot_squared == 0.0:

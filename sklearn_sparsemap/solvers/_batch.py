@@ -18,6 +18,7 @@ from .._jit import (
     kernel,
 )
 from ._active_set import active_set
+from ._frank_wolfe import away_step, conditional_gradient, pairwise
 from ._projection import project_simplex
 from ._protocol import SOLVER
 
@@ -30,7 +31,12 @@ Problems = namedtuple(
 PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
 
 # The names are those of the public `solver` parameter, and of `Structure.projection`.
-SOLVERS = {"active_set": active_set}
+SOLVERS = {
+    "active_set": active_set,
+    "cg": conditional_gradient,
+    "away_step": away_step,
+    "pairwise": pairwise,
+}
 PROJECTIONS = {"simplex": project_simplex}
 
 # Columns of the statistics of a batch.

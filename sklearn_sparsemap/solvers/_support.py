@@ -140,25 +140,38 @@ def refactor(support, k):
 
 
 @kernel
-def contains(support, k, slots, additional_slots):
-    """Tell whether the support holds this very structure."""
+def find(slots, additional, k, new_slots, new_additional):
+    """Return the place of a structure among the first k rows, or -1."""
     for s in range(k):
         same = True
-        for t in range(slots.shape[0]):
-            same &= support.slots[s, t] == slots[t]
-        for t in range(additional_slots.shape[0]):
-            same &= support.additional[s, t] == additional_slots[t]
+        for t in range(new_slots.shape[0]):
+            same &= slots[s, t] == new_slots[t]
+        for t in range(new_additional.shape[0]):
+            same &= additional[s, t] == new_additional[t]
         if same:
-            return True
-    return False
+            return s
+    return -1
 
 
 @kernel
-def mix(support, k, weights, marginals):
-    """Write the mixture of the structures' unary indicators into `marginals`."""
+def mix(slots, k, weights, marginals):
+    """Write the mixture of the first k structures' unary indicators into `marginals`."""
     marginals[:] = 0.0
     for s in range(k):
-        slots, weight = support.slots[s], weights[s]
-        for t in range(slots.shape[0]):
-            if slots[t] >= 0:
-                marginals[slots[t]] += weight
+        row, weight = slots[s], weights[s]
+        for t in range(row.shape[0]):
+            if row[t] >= 0:
+                marginals[row[t]] += weight
+
+
+@kernel
+def rounding_of_gap(scores, additional, slots, additional_slots):
+    """Return the gap that rounding alone can leave, judged by the scores of one good structure."""
+    size = 1.0 + slots.shape[0]
+    for t in range(slots.shape[0]):
+        if slots[t] >= 0:
+            size += abs(scores[slots[t]])
+    for t in range(additional_slots.shape[0]):
+        if additional_slots[t] >= 0:
+            size += abs(additional[additional_slots[t]])
+    return 8.0 * 2.220446049250313e-16 * size
