@@ -91,9 +91,33 @@ def solve_qp(M, theta, tol=1e-13):
     raise AssertionError("the reference QP did not converge")
 
 
-def finite_difference(function, x, direction, step=1e-6):
-    """Central difference of an array-valued function along a direction."""
-    return (function(x + step * direction) - function(x - step * direction)) / (2 * step)
+def frank_wolfe(M, theta, variant, n_steps, tol=0.0):
+    """Take steps of conditional gradient over all columns, with an exact line search.
+
+    Returns M w and the number of steps, fewer than `n_steps` once the gap is `tol`.
+    """
+    w = np.zeros(len(theta))
+    w[np.argmax(theta)] = 1.0
+    for taken in range(n_steps):
+        reduced = theta - M.T @ (M @ w)
+        if reduced.max() - reduced @ w <= tol:
+            return M @ w, taken
+        best = np.eye(len(theta))[np.argmax(reduced)]
+        used = np.flatnonzero(w > 0)
+        worst_column = used[np.argmin(reduced[used])]
+        worst = np.eye(len(theta))[worst_column]
+        forward, away = best - w, w - worst
+        if variant == "pairwise":
+            direction, largest = best - worst, w[worst_column]
+        elif variant == "away_step" and reduced @ away > reduced @ forward:
+            direction, largest = away, w[worst_column] / (1.0 - w[worst_column])
+        else:
+            direction, largest = forward, 1.0
+        curvature = np.sum((M @ direction) ** 2)
+        step = largest if curvature == 0 else min(largest, reduced @ direction / curvature)
+        w = w + step * direction
+        w[w < 1e-14] = 0.0
+    return M @ w, n_steps
 
 
 def sequence_loss(scores, gold, transitions=None, start=None, end=None, temperature=1.0):

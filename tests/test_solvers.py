@@ -134,6 +134,32 @@ def test_conditional_gradient_reaches_the_same_solution(solver, kind, options):
     assert converged > 0
 
 
+def test_vanilla_conditional_gradient_takes_the_steps_of_its_twin():
+    rng = np.random.default_rng(12)
+    for _ in range(20):
+        scores, transitions = rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
+        _, M, theta = naive.enumerate_chain(scores, transitions)
+        for n_steps in (1, 2, 7, 30):
+            result = sparsemap(LinearChain(), scores, transitions=transitions, solver="cg", max_iter=n_steps + 2)
+            if not result.converged:
+                expected, _ = naive.frank_wolfe(M, theta, "cg", n_steps)
+                np.testing.assert_allclose(result.marginals.ravel(), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["away_step", "pairwise"])
+def test_conditional_gradient_is_as_fast_as_its_twin(solver):
+    # An exact line search makes two structures equally bad, and rounding says which is the worst: the steps differ.
+    rng = np.random.default_rng(13)
+    steps = np.zeros(2)
+    for _ in range(40):
+        scores, transitions = 0.3 * rng.normal(size=(5, 3)), 0.3 * rng.normal(size=(3, 3))
+        _, M, theta = naive.enumerate_chain(scores, transitions)
+        result = sparsemap(LinearChain(), scores, transitions=transitions, solver=solver, tol=1e-3)
+        _, taken = naive.frank_wolfe(M, theta, solver, 10_000, tol=1e-6)
+        steps += result.n_iter - 2, taken
+    assert 0.8 < steps[0] / steps[1] < 1.25
+
+
 def test_the_active_set_needs_the_fewest_calls():
     rng = np.random.default_rng(10)
     scores, transitions = rng.normal(size=(20, 5)), rng.normal(size=(5, 5))
