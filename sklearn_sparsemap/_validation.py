@@ -14,10 +14,10 @@ from ._ragged import RaggedArray
 _LARGEST = 1e100
 
 
-def check_solver(solver, allowed):
-    """Raise ValueError unless `solver` is one of the `allowed` names."""
-    if solver not in allowed:
-        raise ValueError(f"solver={solver!r} is not one of {', '.join(map(repr, allowed))}")
+def check_choice(name, value, allowed):
+    """Raise ValueError unless the parameter `name` has one of the `allowed` values."""
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}")
 
 
 def check_positive(name, value, *, integer=False, zero=False):
@@ -44,10 +44,10 @@ def is_batch(scores, ndim):
     return depth + getattr(scores, "ndim", 0) == ndim + 1
 
 
-def check_scores(scores, ndim, name="scores", finite=False):
+def check_scores(scores, ndim, name="scores"):
     """Return `scores` as a float64 array with `ndim` axes, C-contiguous.
 
-    -inf is allowed (it forbids a part) unless `finite`; NaN, +inf and empty arrays are not.
+    -inf is allowed (it forbids a part); NaN, +inf and empty arrays are not.
     """
     if sparse.issparse(scores):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
@@ -63,11 +63,12 @@ def check_scores(scores, ndim, name="scores", finite=False):
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.abs(array).sum()
     if not total < _LARGEST:
-        bad = ~np.isfinite(array) if finite else np.isnan(array) | (array == np.inf)
+        bad = np.isnan(array) | (array == np.inf)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            allowed = "finite" if finite else "finite, or -inf to forbid a part"
-            raise ValueError(f"{name}{list(where)} is {array[where]}; scores must be {allowed}")
+            raise ValueError(
+                f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part"
+            )
         if np.abs(array[np.isfinite(array)]).max(initial=0.0) > _LARGEST:
             raise ValueError(f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale the scores")
     return array

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._jit import readonly
 from ._threads import over_ranges
-from ._validation import check_positive, check_scores, check_solver, is_batch
+from ._validation import check_choice, check_positive, check_scores, is_batch
 from .solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, Problems, map_range, sparsemap_range
 from .solvers._result import MAPResult, SparseMAPResult
 from .structures import Structure
@@ -106,7 +106,7 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
     >>> result.marginals.round(3).tolist()
     [[0.4, 0.6], [0.4, 0.6]]
     """
-    check_solver(solver, SOLVERS)
+    check_choice("solver", solver, SOLVERS)
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)

@@ -25,7 +25,7 @@ from ._jit import (
     readonly,
 )
 from ._threads import over_ranges
-from ._validation import check_positive, check_same_length
+from ._validation import check_choice, check_positive, check_same_length
 from .inference import as_samples, check_feasible, check_structure, join_problems, solver_of
 from .solvers._batch import PROBLEMS
 from .solvers._protocol import SOLVER
@@ -149,11 +149,11 @@ def loss_of_sample(
 @entry(
     types.void(
         ORACLE, SOLVER, types.float64, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64,
-        FLOATS_OUT, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT
+        FLOATS_OUT, FLOATS_OUT, FLOATS_OUT
     )
 )
 def losses_of_range(
-    oracle, solver, temperature, problems, gold, tol, memory, start, stop, losses, gaps, residuals, additional_residuals
+    oracle, solver, temperature, problems, gold, tol, memory, start, stop, losses, residuals, additional_residuals
 ):
     """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
     offset = 0
@@ -161,7 +161,7 @@ def losses_of_range(
         offset += problems.additional_stop[i] - problems.additional_start[i]
     for i in range(start, stop):
         n_additional = problems.additional_stop[i] - problems.additional_start[i]
-        losses[i], gaps[i] = loss_of_sample(
+        losses[i], _ = loss_of_sample(
             oracle,
             solver,
             temperature,
@@ -206,8 +206,7 @@ class FenchelYoungLoss:
     """
 
     def __init__(self, structure, name="sparsemap", *, temperature=1.0, tol=1e-9):
-        if name not in LOSSES:
-            raise ValueError(f"loss={name!r} is not one of {', '.join(map(repr, LOSSES))}")
+        check_choice("loss", name, LOSSES)
         check_structure(structure)
         check_positive("temperature", temperature)
         check_positive("tol", tol)
@@ -253,7 +252,7 @@ class FenchelYoungLoss:
             except ValueError as error:
                 raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
         n_additional = [len(s.additional) for s in samples]
-        losses, gaps = np.empty(len(samples)), np.empty(len(samples))
+        losses = np.empty(len(samples))
         residuals, additional_residuals = np.empty(len(problems.scores)), np.zeros(sum(n_additional))
         memory = new_memory(problems.sizes, 0)
         joined = join_gold(encoded)
@@ -269,7 +268,6 @@ class FenchelYoungLoss:
                 start,
                 stop,
                 losses,
-                gaps,
                 residuals,
                 additional_residuals,
             ),

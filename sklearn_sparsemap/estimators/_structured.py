@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from .._validation import check_positive, check_solver
+from .._validation import check_choice, check_positive
 from ..inference import solver_of
 from ..losses import LOSSES, new_memory
 from ..training._data import make_rows, make_targets
@@ -271,9 +271,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _check_params(self):
         """Check the parameters; return the structure."""
         structure = resolve_structure(self.structure)
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss={self.loss!r} is not one of {', '.join(map(repr, LOSSES))}")
-        check_solver(self.solver, _SOLVERS)
+        check_choice("loss", self.loss, LOSSES)
+        check_choice("solver", self.solver, _SOLVERS)
         for name in ("temperature", "eta0"):
             check_positive(name, getattr(self, name))
         for name in ("alpha", "tol"):

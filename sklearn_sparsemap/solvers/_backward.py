@@ -18,7 +18,7 @@ from .._jit import (
     kernel,
 )
 from ._linalg import dot, solve_lower, solve_upper
-from ._support import append, grow, new_support, project_on_support, score
+from ._support import append, gather, grow, new_support, project_on_support, score
 
 # A structure whose reduced cost is below this belongs to the face.
 _FACE_TOLERANCE = 1e-9
@@ -26,11 +26,7 @@ _FACE_TOLERANCE = 1e-9
 
 @kernel
 def _reduced_score(scores, additional, marginals, slots, additional_slots):
-    value = score(scores, additional, slots, additional_slots)
-    for t in range(slots.shape[0]):
-        if slots[t] >= 0:
-            value -= marginals[slots[t]]
-    return value
+    return score(scores, additional, slots, additional_slots) - gather(marginals, slots)
 
 
 @kernel
@@ -38,10 +34,7 @@ def _orthogonal_part(support, k, direction):
     """Take from `direction` its component in the direction space of the support; return its largest entry."""
     products, ones = np.empty(k), np.ones(k)
     for s in range(k):
-        products[s] = 0.0
-        for part in support.slots[s]:
-            if part >= 0:
-                products[s] += direction[part]
+        products[s] = gather(direction, support.slots[s])
     solve_lower(support.factor, k, products)
     solve_lower(support.factor, k, ones)
     shift = dot(ones, products) / dot(ones, ones)

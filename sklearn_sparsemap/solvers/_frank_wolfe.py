@@ -9,7 +9,7 @@ import numpy as np
 from .._jit import copy_into, kernel
 from ._linalg import dot
 from ._protocol import INFEASIBLE, as_solver
-from ._support import find, mix, rounding_of_gap, score
+from ._support import find, gather, mix, rounding_of_gap, score
 
 _VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
 # The marginals are made again from the weights after so many steps, before rounding adds up.
@@ -25,16 +25,6 @@ def _with_room(rows, k):
     for s in range(k):
         copy_into(larger[s], rows[s])
     return larger
-
-
-@kernel
-def _unary_score(slots, marginals):
-    """Return the sum of a structure's marginals."""
-    total = 0.0
-    for t in range(slots.shape[0]):
-        if slots[t] >= 0:
-            total += marginals[slots[t]]
-    return total
 
 
 @kernel
@@ -115,7 +105,7 @@ def frank_wolfe(
         worst, lowest = np.int64(-1), np.inf
         if variant != _VANILLA:
             for s in range(k):
-                reduced_score = theta[s] - _unary_score(slots[s], marginals)
+                reduced_score = theta[s] - gather(marginals, slots[s])
                 if reduced_score < lowest:
                     worst, lowest = s, reduced_score
         away = variant == _AWAY_STEP and here - lowest > gap

@@ -26,7 +26,8 @@ def project_simplex(
             if above > threshold:
                 total += above
                 kept += 1
-        if kept == count:
+        if kept >= count >= 0:
+            # More than before: a score at the threshold, which rounding takes in and out again.
             break
         threshold, count = (total - 1.0) / kept, kept
     slots = np.empty((kept, 1), np.int32)

@@ -58,16 +58,19 @@ def grow(support, k):
 
 
 @kernel
-def score(scores, additional, slots, additional_slots):
-    """Return the total score of a structure."""
+def gather(values, slots):
+    """Return the sum of the values of a structure's parts."""
     total = 0.0
     for t in range(slots.shape[0]):
         if slots[t] >= 0:
-            total += scores[slots[t]]
-    for t in range(additional_slots.shape[0]):
-        if additional_slots[t] >= 0:
-            total += additional[additional_slots[t]]
+            total += values[slots[t]]
     return total
+
+
+@kernel
+def score(scores, additional, slots, additional_slots):
+    """Return the total score of a structure."""
+    return gather(scores, slots) + gather(additional, additional_slots)
 
 
 @kernel
