@@ -134,6 +134,17 @@ def test_conditional_gradient_reaches_the_same_solution(solver, kind, options):
     assert converged > 0
 
 
+@pytest.mark.parametrize(
+    "scores", [[0.35, 0.55, -0.04999999999999998], [0.267394, 0.036014, -0.34829599999999994], [0.5, 0.5, -0.0, 0.0]]
+)
+def test_a_score_at_the_threshold_of_the_simplex(scores):
+    # Rounding puts the last score above the threshold of all three, and below that of the first two.
+    result = sparsemap(Simplex(), scores)
+    assert result.converged
+    expected, _ = naive.solve_qp(np.eye(len(scores)), np.array(scores))
+    np.testing.assert_allclose(result.marginals, expected, atol=1e-12)
+
+
 def test_vanilla_conditional_gradient_takes_the_steps_of_its_twin():
     rng = np.random.default_rng(12)
     for _ in range(20):
