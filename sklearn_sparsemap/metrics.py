@@ -23,6 +23,8 @@ __all__ = [
     "span_f1_score",
     "span_f1_scorer",
     "span_precision_recall_f1",
+    "unlabeled_attachment_score",
+    "unlabeled_attachment_scorer",
 ]
 
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
@@ -185,12 +187,59 @@ def span_precision_recall_f1(y_true, y_pred, *, labels=None):
     return table
 
 
+def unlabeled_attachment_score(y_true, y_pred, *, ignore=None, sample_weight=None):
+    """Fraction of words with the right head, over all words of all sentences: the UAS of dependency parsing.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of int
+        The right and the predicted heads of each sentence: the number of each word's head, counted from 1; 0
+        is the root.
+    ignore : sequence of sequences of bool, default=None
+        The words that do not count: many published scores leave out punctuation.
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weight of each word of a sentence.
+
+    Returns
+    -------
+    score : float
+
+    Raises
+    ------
+    ValueError
+        If the sentences or their lengths differ, a head is no integer or lies outside its sentence, no word
+        counts, or the weights are not usable.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import unlabeled_attachment_score
+    >>> y_true = [[2, 0, 2, 2], [0]]
+    >>> y_pred = [[2, 0, 2, 3], [0]]
+    >>> unlabeled_attachment_score(y_true, y_pred)
+    0.8
+    >>> unlabeled_attachment_score(y_true, y_pred, ignore=[[False, False, False, True], [False]])
+    1.0
+    """
+    true, pred, lengths = _flatten_pair(y_true, y_pred)
+    if not true:
+        raise ValueError("y_true has no words; the attachment score of nothing is undefined")
+    is_right = _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred")
+    weights = np.repeat(_check_sample_weight(sample_weight, len(lengths)), lengths)
+    if ignore is not None:
+        weights[_check_ignore(ignore, lengths)] = 0
+        if not weights.any():
+            raise ValueError("no word is left to count; ignore fewer words or give some a positive sample_weight")
+    return _weighted_mean(is_right, weights)
+
+
 #: `flat_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 flat_accuracy_scorer = make_scorer(flat_accuracy_score)
 #: `sequence_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
 #: `span_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
 span_f1_scorer = make_scorer(span_f1_score)
+#: `unlabeled_attachment_score` for the parameter ``scoring`` of scikit-learn's model selection.
+unlabeled_attachment_scorer = make_scorer(unlabeled_attachment_score)
 
 
 def _count_spans(y_true, y_pred, labels):
@@ -270,13 +319,46 @@ def _flatten_pair(y_true, y_pred):
     """Return the labels of all samples as two flat lists, and the samples' lengths."""
     true, lengths = _flatten(y_true, "y_true")
     pred, pred_lengths = _flatten(y_pred, "y_pred")
-    if len(lengths) != len(pred_lengths):
-        raise ValueError(f"y_true has {len(lengths)} samples, but y_pred has {len(pred_lengths)}")
-    differs = np.flatnonzero(lengths != pred_lengths)
+    _check_same_lengths(lengths, pred_lengths, "y_pred")
+    return true, pred, lengths
+
+
+def _check_same_lengths(lengths, other_lengths, name):
+    if len(lengths) != len(other_lengths):
+        raise ValueError(f"y_true has {len(lengths)} samples, but {name} has {len(other_lengths)}")
+    differs = np.flatnonzero(lengths != other_lengths)
     if len(differs):
         i = int(differs[0])
-        raise ValueError(f"y_true[{i}] has {lengths[i]} labels, but y_pred[{i}] has {pred_lengths[i]}")
-    return true, pred, lengths
+        raise ValueError(f"y_true[{i}] has {lengths[i]} labels, but {name}[{i}] has {other_lengths[i]}")
+
+
+def _check_heads(flat, lengths, name):
+    """Return heads as an array, after checking that they are word numbers of their sentences."""
+    heads = np.asarray(flat)
+    if heads.dtype.kind not in "iu":
+        odd = [head for head in flat if not isinstance(head, int | np.integer) or isinstance(head, bool)]
+        found = f"got {odd[0]!r}" if odd else "some are too large"
+        raise ValueError(f"{name} must hold heads, which are integers; {found}")
+    last = np.repeat(lengths, lengths)
+    is_outside = (heads < 0) | (heads > last)
+    if is_outside.any():
+        i = int(np.argmax(is_outside))
+        sample = int(np.searchsorted(np.cumsum(lengths), i, side="right"))
+        raise ValueError(
+            f"{name}[{sample}] has the head {heads[i]}, but {last[i]} words; heads are word numbers from 1, and 0 "
+            "is the root"
+        )
+    return heads
+
+
+def _check_ignore(ignore, lengths):
+    flat, ignore_lengths = _flatten(ignore, "ignore")
+    _check_same_lengths(lengths, ignore_lengths, "ignore")
+    mask = np.asarray(flat)
+    if mask.dtype != bool:
+        odd = next(value for value in flat if not isinstance(value, bool | np.bool_))
+        raise ValueError(f"ignore must hold True for each word that does not count, else False; got {odd!r}")
+    return mask
 
 
 def _flatten(y, name):

@@ -18,6 +18,18 @@ def naive_accuracy(y_true, y_pred):
     return n_right / n_labels, n_right_samples / len(y_true)
 
 
+def naive_attachment(y_true, y_pred, ignore=None, weights=None):
+    """Fraction of words with the right head, word by word."""
+    n_right = n_words = 0
+    for i, sentence in enumerate(y_true):
+        for m, head in enumerate(sentence):
+            if ignore is None or not ignore[i][m]:
+                weight = 1 if weights is None else weights[i]
+                n_words += weight
+                n_right += weight * (y_pred[i][m] == head)
+    return n_right / n_words
+
+
 def split_label(label):
     """Cut a label into its prefix and its type."""
     if "-" in label:

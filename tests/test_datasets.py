@@ -1,8 +1,9 @@
 import gzip
 
+import numpy as np
 import pytest
 
-from sklearn_sparsemap.datasets import load_conll
+from sklearn_sparsemap.datasets import load_conll, load_conllu
 
 TEXT = "Ann NNP B-NP\nsees VBZ B-VP\n\n\n# SYM O\n! . O\n"
 X = [
@@ -139,3 +140,136 @@ def test_wrong_parameters(write, parameters, message):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_conll(tmp_path / "none.txt")
+
+
+# CoNLL-U
+
+TREE = """\
+# text = Don't see Ann
+1-2 Don't _ _ _ _ _ _ _ _
+1 Do do AUX VBP Mood=Imp 3 aux _ _
+2 n't not PART RB _ 3 advmod _ _
+2.1 you you PRON PRP _ _ _ 3:nsubj _
+3 see see VERB VB _ 0 root _ SpaceAfter=No
+4 Ann Ann PROPN NNP _ 3 obj _ _
+
+# a comment alone
+
+1 # # SYM SYM _ 0 root _ _
+""".replace(" ", "\t")
+WORDS = [["Do", "n't", "see", "Ann"], ["#"]]
+HEADS = [[3, 3, 0, 3], [0]]
+
+
+def words_and_heads(path):
+    sentences, heads = load_conllu(path, fields=("word",))
+    assert all(h.dtype == np.int64 for h in heads)
+    return [[token["word"] for token in sentence] for sentence in sentences], [h.tolist() for h in heads]
+
+
+@pytest.mark.parametrize("name", ["file.conllu", "file.conllu.gz"])
+def test_trees(write, name):
+    path = write(TREE, name)
+    sentences, heads = load_conllu(path)
+    assert words_and_heads(str(path)) == (WORDS, HEADS)
+    assert sentences[0][0] == {
+        "word": "Do",
+        "lemma": "do",
+        "pos": "AUX",
+        "xpos": "VBP",
+        "feats": "Mood=Imp",
+        "deprel": "aux",
+    }
+    assert [h.base for h in heads] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TREE.rstrip("\n"),
+        "\n\n" + TREE + "\n \n\n",
+        TREE.replace("\n", "\r\n"),
+        "\ufeff" + TREE,
+        TREE.replace("1-2\t", "1-3\t").replace("2.1\t", "0.1\t"),
+    ],
+)
+def test_forms_of_treebanks(write, text):
+    assert words_and_heads(write(text)) == (WORDS, HEADS)
+
+
+def test_conllx(write):
+    # Columns 9 and 10 are projective heads there, and words may hold spaces.
+    text = "1\tNew York\t_\tn\tnp\t_\t2\tSUJ\t2\tSUJ\n2\tcalls\tcall\tv\tvm\tnum=s\t0\tROOT\t0\tROOT\n"
+    sentences, heads = load_conllu(write(text), ["xpos", "word"])
+    assert sentences == [[{"xpos": "np", "word": "New York"}, {"xpos": "vm", "word": "calls"}]]
+    assert list(sentences[0][0]) == ["xpos", "word"]
+    assert heads[0].tolist() == [2, 0]
+
+
+def treebank(heads, first="1 x _ _ _ _ 0 _ _ _\n\n"):
+    rows = [f"{i} x _ _ _ _ {head} _ _ _" for i, head in enumerate(heads, 1)]
+    return (first + "\n".join(rows)).replace(" ", "\t")
+
+
+@pytest.mark.parametrize("heads", [[0, 0, 0], [2, 3, 4, 5, 0], [0, 1, 2, 3, 4, 5, 6], [3, 0, 2, 3]])
+def test_any_tree_is_read(write, heads):
+    assert load_conllu(write(treebank(heads)))[1][1].tolist() == heads
+
+
+@pytest.mark.parametrize(
+    ("heads", "line", "circle"),
+    [
+        ([1], 3, "1 -> 1"),
+        ([0, 2], 4, "2 -> 2"),
+        ([2, 1, 0], 3, "(1 -> 2 -> 1|2 -> 1 -> 2)"),
+        ([0, 1, 4, 5, 3, 3], None, "(3 -> 4 -> 5 -> 3|4 -> 5 -> 3 -> 4|5 -> 3 -> 4 -> 5)"),
+        ([0, 3, 4, 5, 6, 7, 2], None, ".* -> .* -> .* -> .* -> .* -> "),
+    ],
+)
+def test_circles(write, heads, line, circle):
+    where = r"\d+" if line is None else line
+    with pytest.raises(ValueError, match=rf"file.txt, line {where}: heads\[1\] goes in a circle, {circle}; every"):
+        load_conllu(write(treebank(heads)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\tx\t_", "line 1: expected 10 columns separated by tabs, found 3 columns"),
+        ("word", "line 1: expected 10 columns separated by tabs, found 1 column in"),
+        (treebank([0], first="\n") + "\n3 x _ _ _ _ 0 _ _ _".replace(" ", "\t"), "line 3: expected word number 2"),
+        (treebank([0]) + "\n" + treebank([0], first=""), "line 4: expected word number 2, found '1'"),
+        (treebank([0]).replace("1", "one", 1), "line 1: expected word number 1, found 'one'"),
+        (treebank([0]).replace("1", "1-", 1), "line 1: expected word number 1, found '1-'"),
+        (treebank([0, "_"]), r"line 4: the head \(column 7\) is '_', not a number"),
+        (treebank([0, "-1"]), r"line 4: the head \(column 7\) is '-1', not a number"),
+        (treebank([0, 3]), "line 4: the head is 3, but the sentence has 2 words"),
+        (treebank([0, 10**30]), f"line 4: the head is {10**30}, but the sentence has 2 words"),
+        ("", "holds no word"),
+        ("# only\n\n", "holds no word"),
+    ],
+)
+def test_malformed_treebanks(write, text, message):
+    with pytest.raises(ValueError, match=rf"file.txt,? {message}"):
+        load_conllu(write(text))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("word", r"write \('word',\)"),
+        ((), "fields is empty"),
+        (("word", "head"), "fields has 'head', which no column holds"),
+        (([],), r"fields has \[\]"),
+    ],
+)
+def test_wrong_fields(write, fields, message):
+    with pytest.raises(ValueError, match=message):
+        load_conllu(write(TREE), fields)
+
+
+def test_encoding_of_treebanks(write):
+    path = write(TREE.replace("Ann", "Añn"), encoding="latin-1")
+    with pytest.raises(ValueError, match="is not text in utf-8"):
+        load_conllu(path)
+    assert load_conllu(path, encoding="latin-1")[0][0][3]["word"] == "Añn"

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from naive_metrics import naive_accuracy, naive_f1, naive_span_counts
+from naive_metrics import naive_accuracy, naive_attachment, naive_f1, naive_span_counts
 from sklearn.base import BaseEstimator
 
 from sklearn_sparsemap import RaggedArray
@@ -12,6 +12,8 @@ from sklearn_sparsemap.metrics import (
     span_f1_score,
     span_f1_scorer,
     span_precision_recall_f1,
+    unlabeled_attachment_score,
+    unlabeled_attachment_scorer,
 )
 
 PREFIXES = {"IOB": "OBI", "IOE": "OIE", "IOBES": "OBIES"}
@@ -180,6 +182,60 @@ def test_accuracy_of_nothing(metric):
         metric([], [])
 
 
+def random_heads(rng, n_samples=30):
+    lengths = rng.integers(1, 9, n_samples)
+    y_true = [rng.integers(0, n + 1, n) for n in lengths]
+    y_pred = [np.where(rng.random(len(h)) < 0.7, h, rng.integers(0, len(h) + 1, len(h))) for h in y_true]
+    ignore = [rng.random(n) < 0.4 for n in lengths]
+    return y_true, y_pred, ignore
+
+
+def test_attachment_is_that_of_the_twin():
+    rng = np.random.default_rng(0)
+    y_true, y_pred, ignore = random_heads(rng)
+    weights = rng.integers(0, 4, len(y_true))
+    plain = unlabeled_attachment_score(y_true, y_pred)
+    assert plain == pytest.approx(naive_attachment(y_true, y_pred))
+    scores = [plain]
+    for options in ({"ignore": ignore}, {"sample_weight": weights}, {"ignore": ignore, "sample_weight": weights}):
+        scores.append(unlabeled_attachment_score(y_true, y_pred, **options))
+        expected = naive_attachment(y_true, y_pred, options.get("ignore"), options.get("sample_weight"))
+        assert scores[-1] == pytest.approx(expected)
+    assert len(set(scores)) == 4
+    assert isinstance(plain, float)
+
+
+def test_attachment_containers():
+    y_true, y_pred, ignore = random_heads(np.random.default_rng(1))
+    expected = unlabeled_attachment_score(y_true, y_pred, ignore=ignore)
+    for wrap in (object_array, RaggedArray.from_list, lambda y: [s.tolist() for s in y]):
+        assert unlabeled_attachment_score(wrap(y_true), wrap(y_pred), ignore=wrap(ignore)) == expected
+    assert unlabeled_attachment_score(y_true, [np.uint8(h) for h in y_pred], ignore=ignore) == expected
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "options", "message"),
+    [
+        ([], [], {}, "y_true has no words"),
+        ([[0, 1]], [[0]], {}, r"y_true\[0\] has 2 labels, but y_pred\[0\] has 1"),
+        ([[0], [2, 0]], [[0], [3, 0]], {}, r"y_pred\[1\] has the head 3, but 2 words"),
+        ([[0], [-1, 0]], [[0], [2, 0]], {}, r"y_true\[1\] has the head -1, but 2 words"),
+        ([["NP"]], [[0]], {}, "y_true must hold heads, which are integers; got 'NP'"),
+        ([[0]], [[0.0]], {}, "y_pred must hold heads, which are integers; got 0.0"),
+        ([[0]], [[True]], {}, "y_pred must hold heads, which are integers; got True"),
+        ([[0]], [[0]], {"ignore": [[True]]}, "no word is left"),
+        ([[0], [0]], [[0], [0]], {"ignore": [[True], [False]], "sample_weight": [1, 0]}, "no word is left"),
+        ([[0]], [[0]], {"ignore": [[1]]}, "ignore must hold True .* got 1"),
+        ([[0]], [[0]], {"ignore": [[True, False]]}, r"y_true\[0\] has 1 labels, but ignore\[0\] has 2"),
+        ([[0]], [[0]], {"ignore": []}, "y_true has 1 samples, but ignore has 0"),
+        ([[0]], [[0]], {"sample_weight": [-1]}, "sample_weight must be"),
+    ],
+)
+def test_wrong_attachment_input(y_true, y_pred, options, message):
+    with pytest.raises(ValueError, match=message):
+        unlabeled_attachment_score(y_true, y_pred, **options)
+
+
 class Parrot(BaseEstimator):
     """Predicts what it is shown."""
 
@@ -196,3 +252,6 @@ def test_scorers():
     assert flat_accuracy_scorer(model, y_pred, y_true) == flat_accuracy_score(y_true, y_pred)
     assert sequence_accuracy_scorer(model, y_pred, y_true) == sequence_accuracy_score(y_true, y_pred)
     assert span_f1_scorer(model, y_pred, y_true) == span_f1_score(y_true, y_pred)
+    heads, predicted, _ = random_heads(np.random.default_rng(2))
+    expected = unlabeled_attachment_score(heads, predicted)
+    assert unlabeled_attachment_scorer(model, predicted, heads) == expected

@@ -1,5 +1,6 @@
 """Loaders of data sets from files."""
 
 from ._conll import load_conll
+from ._conllu import load_conllu
 
-__all__ = ["load_conll"]
+__all__ = ["load_conll", "load_conllu"]

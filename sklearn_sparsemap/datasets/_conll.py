@@ -64,7 +64,7 @@ def load_conll(
     if separator == "" or comment == "":
         raise ValueError("separator and comment must not be empty; leave them at None")
     n_columns = len(columns)
-    cells, ends = _read_cells(_read_text(path, encoding), n_columns, separator, comment, path)
+    cells, ends = _read_cells(read_text(path, encoding), n_columns, separator, comment, path)
     if not cells:
         raise ValueError(f"{path} holds no token; is it the right file?")
     # Equal strings become one object: less memory, and faster to compare and hash.
@@ -108,7 +108,8 @@ def _check_columns(columns, label):
     return columns, kept, label_index
 
 
-def _read_text(path, encoding):
+def read_text(path, encoding):
+    """Return the text of a file, plain or compressed by gzip, with line feeds only."""
     data = Path(path).read_bytes()
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
