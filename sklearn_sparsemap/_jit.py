@@ -13,9 +13,11 @@ read-only type takes both read-only and writable arrays, so that no input compil
 """
 
 import threading
+from functools import lru_cache
 
 import numpy as np
 from numba import njit, types
+from numba.core.dispatcher import Dispatcher
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 INTS = types.Array(types.int64, 1, "C", readonly=True)
@@ -36,12 +38,13 @@ ORACLE = types.FunctionType(ORACLE_SIGNATURE)
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Sums may be reordered (so that they use vector instructions), but NaN and infinities keep their meaning.
 _FAST_SUMS = {"reassoc", "contract", "nsz"}
+_NO_NANS = {"nnan", "nsz"}
 _entries = []
 _compile_lock = threading.Lock()
 
 
-def _compile(signature, function, fastmath):
-    options = dict(_OPTIONS, fastmath=fastmath)
+def _compile(signature, function, fastmath, **options):
+    options = {**_OPTIONS, "fastmath": fastmath, **options}
     args = (signature,) if signature is not None else ()
     try:
         return njit(*args, cache=True, **options)(function)
@@ -52,7 +55,7 @@ def _compile(signature, function, fastmath):
         return njit(*args, **options)(function)
 
 
-def kernel(function=None, *, fast_sums=False):
+def kernel(function=None, *, fast_sums=False, no_nans=False):
     """Compile a function that is called from other kernels only.
 
     Parameters
@@ -61,10 +64,13 @@ def kernel(function=None, *, fast_sums=False):
         The function; omitted when the decorator is used with options.
     fast_sums : bool, default=False
         Whether floating-point sums may be reordered. Only for plain dot products and updates.
+    no_nans : bool, default=False
+        Whether no value can be NaN, so that a running maximum uses vector instructions. Infinities keep their meaning.
     """
     if function is None:
-        return lambda f: kernel(f, fast_sums=fast_sums)
-    return _compile(None, function, _FAST_SUMS if fast_sums else False)
+        return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
+    allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
+    return _compile(None, function, allowed or False)
 
 
 @kernel
@@ -81,12 +87,12 @@ def copy_into(target, source):
 class Entry:
     """A compiled function that Python calls: one signature, compiled or loaded at the first call."""
 
-    def __init__(self, function, signature):
+    def __init__(self, function, signature, **options):
         self.__wrapped__ = function
         self.__name__ = function.__name__
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
-        self._signature = signature
+        self._signature, self._options = signature, options
         self._dispatcher = None
         _entries.append(self)
 
@@ -96,7 +102,7 @@ class Entry:
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:
-                    self._dispatcher = _compile(self._signature, self.__wrapped__, False)
+                    self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
         return self._dispatcher
 
     def __call__(self, *args):
@@ -112,9 +118,62 @@ def entry(signature):
     return lambda function: Entry(function, signature)
 
 
-def as_oracle(function):
-    """Make a module-level function a MAP oracle that every solver can call."""
-    return Entry(function, ORACLE_SIGNATURE)
+def as_oracle(function=None, *, calls_python=False):
+    """Make a module-level function a MAP oracle that every solver can call.
+
+    With `calls_python` it may go back to the interpreter (``numba.objmode``).
+    """
+    if function is None:
+        return lambda f: as_oracle(f, calls_python=calls_python)
+    return Entry(function, ORACLE_SIGNATURE, **({"nogil": False} if calls_python else {}))
+
+
+def is_compiled(function):
+    """Tell whether a user's function is one that kernels can call: a dispatcher, as `numba.njit` makes."""
+    return isinstance(function, Dispatcher)
+
+
+@lru_cache(maxsize=64)
+def wrap_oracle(function, with_additional):
+    """Make a user's compiled function, which returns the indices of the best parts, a MAP oracle.
+
+    It is compiled anew in each process, as Numba does not cache functions that are made at run time.
+    """
+
+    def fill(parts, n, slots, by_place):
+        for s in range(slots.shape[0]):
+            slots[s] = -1
+        for p in range(parts.shape[0]):
+            part = parts[p]
+            if part < 0 or part >= n:
+                raise ValueError("map_oracle returned a part that does not exist")
+            place = part if by_place else p
+            if place >= slots.shape[0] or slots[place] >= 0:
+                raise ValueError("map_oracle returned a part more than once, or too many parts")
+            slots[place] = part
+
+    fill = njit(**_OPTIONS)(fill)
+
+    def alone(scores, additional, dims, work, slots, additional_slots):
+        parts = function(scores.copy())
+        fill(parts, scores.shape[0], slots, True)
+        value = 0.0
+        for part in parts:
+            value += scores[part]
+        return value
+
+    def both(scores, additional, dims, work, slots, additional_slots):
+        parts, additional_parts = function(scores.copy(), additional.copy())
+        fill(parts, scores.shape[0], slots, True)
+        fill(additional_parts, additional.shape[0], additional_slots, False)
+        value = 0.0
+        for part in parts:
+            value += scores[part]
+        for part in additional_parts:
+            value += additional[part]
+        return value
+
+    return njit(ORACLE_SIGNATURE, **_OPTIONS)(both if with_additional else alone)
 
 
 def readonly(array, dtype=np.float64):

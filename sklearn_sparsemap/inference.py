@@ -222,7 +222,7 @@ class Problem:
         self.additional = joined
         dims = structure.dims(self.shape, self.shapes)
         self.dims = readonly(dims, np.int64)
-        self.sizes = readonly(structure.sizes(dims), np.int64)
+        self.sizes = readonly(structure.layout(dims), np.int64)
 
     @property
     def n_parts(self):
@@ -298,7 +298,7 @@ def as_samples(structure, scores, additional):
             for name in names
             if name in additional
         }
-        return [Problem(structure, array, given, _join(given))], False
+        return [_problem(structure, array, given, _join(given), "scores")], False
     if len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
     arrays = [check_scores(s, ndim, f"scores[{i}]") for i, s in enumerate(scores)]
@@ -322,8 +322,15 @@ def as_samples(structure, scores, additional):
             if key not in shared:
                 shared[key] = _join(given)
             joined = shared[key]
-        samples.append(Problem(structure, array, given, joined))
+        samples.append(_problem(structure, array, given, joined, f"scores[{i}]"))
     return samples, True
+
+
+def _problem(structure, scores, given, joined, name):
+    try:
+        return Problem(structure, scores, given, joined)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def check_structure(structure):

@@ -24,6 +24,73 @@ def enumerate_chain(scores, transitions=None, start=None, end=None):
     return paths, M, theta
 
 
+def enumerate_trees(scores, projective=False, single_root=False):
+    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n)."""
+    n = scores.shape[1]
+    trees = []
+    for heads in product(range(n + 1), repeat=n):
+        if all(_hangs_on_root(heads, m) for m in range(1, n + 1)):
+            if single_root and heads.count(0) > 1:
+                continue
+            if projective and any(_cross(heads, a, b) for a in range(1, n + 1) for b in range(1, n + 1)):
+                continue
+            trees.append(heads)
+    return _indicators(trees, scores, lambda heads: [(h, m) for m, h in enumerate(heads)])
+
+
+def _hangs_on_root(heads, m):
+    for _ in range(len(heads)):
+        m = heads[m - 1]
+        if m == 0:
+            return True
+    return False
+
+
+def _cross(heads, a, b):
+    """Tell whether the arcs into words a and b cross, drawn above the sentence with the root at its left."""
+    i, j = sorted((heads[a - 1], a))
+    k, l = sorted((heads[b - 1], b))  # noqa: E741
+    return i < k < j < l
+
+
+def enumerate_matchings(scores):
+    """Return (columns of the rows, unary indicators M, total scores) of all maximal matchings."""
+    n, m = scores.shape
+    matchings = []
+    for columns in product(range(-1, m), repeat=n):
+        matched = [c for c in columns if c >= 0]
+        if len(matched) == len(set(matched)) == min(n, m):
+            matchings.append(columns)
+    return _indicators(matchings, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0])
+
+
+def enumerate_subsets(scores, min_size=0, max_size=None):
+    """Return (bools, unary indicators M, total scores) of all subsets of allowed size."""
+    n = len(scores)
+    subsets = [
+        s for s in product((False, True), repeat=n) if min_size <= sum(s) <= (n if max_size is None else max_size)
+    ]
+    return _indicators(subsets, scores, lambda subset: [(i,) for i, taken in enumerate(subset) if taken])
+
+
+def enumerate_segments(scores, lengths):
+    """Return (parts, unary indicators M, total scores) of all segments, with a score for each length."""
+    n = len(scores)
+    segments = [tuple(range(i, j)) for i in range(n) for j in range(i + 1, n + 1)]
+    segments, M, theta = _indicators(segments, scores, lambda parts: [(p,) for p in parts])
+    return segments, M, theta + [lengths[len(parts) - 1] for parts in segments]
+
+
+def _indicators(structures, scores, parts_of):
+    M = np.zeros((scores.size, len(structures)))
+    theta = np.zeros(len(structures))
+    for s, structure in enumerate(structures):
+        for part in parts_of(structure):
+            M[np.ravel_multi_index(part, scores.shape), s] = 1.0
+            theta[s] += scores[part]
+    return structures, M, theta
+
+
 def chain_score(path, scores, transitions=None, start=None, end=None):
     """Return the total score of a path, term by term."""
     total = 0.0

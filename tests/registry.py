@@ -6,7 +6,7 @@ from typing import Any
 import naive
 import numpy as np
 
-from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 
 @dataclass
@@ -17,8 +17,16 @@ class Instance:
 
     def enumerate(self):
         """Return (structures, unary indicators, total scores) of everything that can be predicted."""
-        enumerate_all = {Simplex: naive.enumerate_simplex, LinearChain: naive.enumerate_chain}
-        return enumerate_all[type(self.structure)](self.scores, **self.additional)
+        enumerate_all = {
+            Simplex: naive.enumerate_simplex,
+            LinearChain: naive.enumerate_chain,
+            DependencyTree: naive.enumerate_trees,
+            Matching: naive.enumerate_matchings,
+            Subset: naive.enumerate_subsets,
+            CustomStructure: naive.enumerate_segments,
+        }
+        options = {} if isinstance(self.structure, CustomStructure) else vars(self.structure)
+        return enumerate_all[type(self.structure)](self.scores, **self.additional, **options)
 
     def __repr__(self):
         return f"{self.structure!r} {self.scores.shape} with {sorted(self.additional)}"
@@ -61,4 +69,77 @@ def random_chain(rng, scale=1.0, ties=False, forbid=False, most_paths=700):
     return Instance(LinearChain(), scores, additional)
 
 
-RANDOM = {"simplex": random_simplex, "chain": random_chain}
+def random_tree(rng, scale=1.0, ties=False, forbid=False, **options):
+    n = int(rng.integers(1, 5))
+    scores = draw(rng, (n + 1, n), scale, ties)
+    if forbid:
+        # A chain from the root stays allowed.
+        mask = rng.random(scores.shape) < 0.4
+        mask[np.arange(n), np.arange(n)] = False
+        scores[mask] = -np.inf
+    return Instance(DependencyTree(**options), scores, {})
+
+
+def random_projective_tree(rng, **options):
+    return random_tree(rng, projective=True, **options)
+
+
+def random_single_root_tree(rng, **options):
+    return random_tree(rng, single_root=True, **options)
+
+
+def random_projective_single_root_tree(rng, **options):
+    return random_tree(rng, projective=True, single_root=True, **options)
+
+
+def random_matching(rng, scale=1.0, ties=False, forbid=False):
+    n, m = rng.integers(1, 5, size=2)
+    scores = draw(rng, (n, m), scale, ties)
+    if forbid:
+        mask = rng.random((n, m)) < 0.4
+        np.fill_diagonal(mask, False)
+        scores[mask] = -np.inf
+    return Instance(Matching(), scores, {})
+
+
+def random_subset(rng, scale=1.0, ties=False, forbid=False):
+    n = int(rng.integers(1, 8))
+    min_size, max_size = sorted(int(k) for k in rng.integers(0, n + 1, size=2))
+    scores = draw(rng, (n,), scale, ties)
+    if forbid:
+        scores[: n - min_size][rng.random(n - min_size) < 0.4] = -np.inf
+    return Instance(Subset(min_size, max_size if rng.random() < 0.8 else None), scores, {})
+
+
+def best_segment(scores, additional):
+    """Return the best run of neighbouring parts, and the place of its length's score."""
+    n = len(scores)
+    runs = [(scores[i:j].sum() + additional[j - i - 1], i, j) for i in range(n) for j in range(i + 1, n + 1)]
+    value, i, j = max(runs)
+    return None if value == -np.inf else (range(i, j), [j - i - 1])
+
+
+def encode_segment(parts):
+    return parts, [len(parts) - 1]
+
+
+def random_segment(rng, scale=1.0, ties=False, forbid=False):
+    n = int(rng.integers(1, 8))
+    scores, lengths = draw(rng, (n,), scale, ties), draw(rng, (n,), scale, ties)
+    if forbid and n > 1:
+        scores[rng.integers(n)] = -np.inf
+    structure = CustomStructure(best_segment, additional={"lengths": (n,)}, encode=encode_segment)
+    return Instance(structure, scores, {"lengths": lengths})
+
+
+RANDOM = {
+    "simplex": random_simplex,
+    "chain": random_chain,
+    "tree": random_tree,
+    "projective tree": random_projective_tree,
+    "single-root tree": random_single_root_tree,
+    "projective single-root tree": random_projective_single_root_tree,
+    "matching": random_matching,
+    "subset": random_subset,
+    "custom": random_segment,
+}

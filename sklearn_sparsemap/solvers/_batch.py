@@ -23,7 +23,8 @@ from ._projection import project_simplex
 from ._protocol import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
-# may share additional scores), dims[i] and sizes[i] = (n_slots, n_additional_slots, n_work). All arrays are made
+# may share additional scores), dims[i] and sizes[i] (what `Structure.layout`
+# returns). All arrays are made
 # read-only with `readonly`.
 Problems = namedtuple(
     "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]

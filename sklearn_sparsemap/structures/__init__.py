@@ -2,6 +2,10 @@
 
 from ._base import Structure
 from ._chain import LinearChain
+from ._custom import CustomStructure
+from ._matching import Matching
 from ._simplex import Simplex
+from ._subset import Subset
+from ._tree import DependencyTree
 
-__all__ = ["LinearChain", "Simplex", "Structure"]
+__all__ = ["CustomStructure", "DependencyTree", "LinearChain", "Matching", "Simplex", "Structure", "Subset"]

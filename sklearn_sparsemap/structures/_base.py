@@ -19,11 +19,16 @@ class Structure:
         Names of the additional scores, in the order in which they are joined.
     oracle : compiled function
         The MAP oracle.
+    marginal_oracle : compiled function or None
+        The marginal oracle, where there is one.
+    no_marginals : str
+        Why there is no marginal oracle.
     projection : str or None
         Name of the closed form that solves SparseMAP, where there is one (``"simplex"``).
     labelled : bool
         Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
-        for each row of scores (`score_ndim` 2).
+        for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
+        and a row of features for each part.
 
     Notes
     -----
@@ -51,11 +56,18 @@ class Structure:
     for; `slots` and `additional_slots` are filled with a structure of highest total score, and that score is
     returned. Scores may be -inf (the part is forbidden); a value of -inf says that no structure is allowed. Ties
     may be broken in any way, but always in the same.
+
+    **The marginal oracle** is optional. It has the same signature, and leaves the expectations of the Gibbs
+    distribution ``p(s) = exp(score(s)) / Z`` at the beginning of `work`, which then has the size that `marginal_work`
+    asks for: first the marginals of all parts, then one entry for each additional score. It returns log Z, -inf if no
+    structure is allowed. `slots` and `additional_slots` are not used.
     """
 
     score_ndim = 1
     additional_names = ()
     oracle = None
+    marginal_oracle = None
+    no_marginals = "it has no marginal oracle"
     projection = None
     labelled = False
 
@@ -76,12 +88,21 @@ class Structure:
         Returns
         -------
         dims : tuple of int
+
+        Raises
+        ------
+        ValueError
+            If scores cannot have this shape.
         """
         raise NotImplementedError
 
     def sizes(self, dims):
         """Return ``(n_slots, n_additional_slots, n_work)`` for a problem."""
         raise NotImplementedError
+
+    def marginal_work(self, dims):
+        """Return the size of `work` that the marginal oracle needs for a problem."""
+        return 0
 
     def encode(self, structure, dims):
         """Write a structure, in the form a user gives it, as ``(slots, additional_slots)``.
@@ -94,25 +115,47 @@ class Structure:
         """Return the structure with these slots, in the form that a user reads."""
         raise NotImplementedError
 
-    def scores_shape(self, n_rows, n_outputs):
-        """Return the shape of `scores` for a sample of `n_rows` rows of features under a linear model."""
+    def scores_shape(self, rows, n_outputs):
+        """Return the shape of `scores` for a sample under a linear model.
+
+        Parameters
+        ----------
+        rows : tuple of int
+            The shape of the sample without the axis of features: ``(n_rows,)``, or more axes where they are known.
+        n_outputs : int
+            Number of labels; 1 for structures that are not `labelled`.
+
+        Raises
+        ------
+        ValueError
+            If no scores go with such a sample.
+        """
         raise NotImplementedError
 
     def learned_shapes(self, n_outputs):
         """Return the additional scores that a linear model learns: dict of name -> shape."""
         return {}
 
+    def example_shapes(self):
+        """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tries the structure."""
+        return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
+
+    def layout(self, dims):
+        """Return what kernels need to know of a problem's sizes: `sizes`, then `marginal_work`."""
+        return (*self.sizes(dims), self.marginal_work(dims))
+
     def _params(self):
-        return dict(sorted(vars(self).items()))
+        return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}
 
     def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._params().items())})"
+        params = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in self._params().items())
+        return f"{type(self).__name__}({params})"
 
     def __eq__(self, other):
         return type(self) is type(other) and self._params() == other._params()
 
     def __hash__(self):
-        return hash((type(self), tuple(self._params().items())))
+        return hash((type(self), repr(self._params())))
 
 
 def as_parts(parts):

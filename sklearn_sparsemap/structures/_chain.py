@@ -148,8 +148,8 @@ class LinearChain(Structure):
     def decode(self, slots, dims):
         return slots.astype(np.int64) - np.arange(len(slots)) * int(dims[1])
 
-    def scores_shape(self, n_rows, n_outputs):
-        return (n_rows, n_outputs)
+    def scores_shape(self, rows, n_outputs):
+        return (*rows, n_outputs)
 
     def learned_shapes(self, n_outputs):
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}

@@ -51,5 +51,5 @@ class Simplex(Structure):
     def decode(self, slots, dims):
         return int(slots[0])
 
-    def scores_shape(self, n_rows, n_outputs):
+    def scores_shape(self, rows, n_outputs):
         return (n_outputs,)

@@ -91,8 +91,8 @@ def linear_problems(structure, lengths, n_outputs):
     """
     given = structure.learned_shapes(n_outputs)
     kinds, which = np.unique(lengths, return_inverse=True)
-    dims = [structure.dims(structure.scores_shape(int(n), n_outputs), given) for n in kinds]
-    sizes = [structure.sizes(d) for d in dims]
+    dims = [structure.dims(structure.scores_shape((int(n),), n_outputs), given) for n in kinds]
+    sizes = [structure.layout(d) for d in dims]
     return readonly(np.array(dims, np.int64)[which], np.int64), readonly(np.array(sizes, np.int64)[which], np.int64)
 
 

@@ -1,0 +1,173 @@
+"""CustomStructure: whatever a user's own MAP oracle finds, in plain Python or compiled with `numba.njit`."""
+
+import itertools
+import weakref
+
+import numpy as np
+from numba import objmode
+
+from .._jit import as_oracle, is_compiled, wrap_oracle
+from ._base import Structure, as_parts
+
+# The structures whose oracle is called from kernels, by the number that stands for them in `dims`.
+_called = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+def _ask(number, scores, additional, slots, additional_slots):
+    """Call a Python oracle; fill the slots with what it returns, and return its score."""
+    structure = _called[int(number)]
+    for array in (scores, additional):
+        array.flags.writeable = False
+    found = structure.map_oracle(scores, additional) if structure.additional else structure.map_oracle(scores)
+    if found is None:
+        return -np.inf
+    parts, additional_parts = structure.check_parts(found, len(scores), len(additional), "map_oracle returned")
+    slots[:] = -1
+    slots[parts] = parts
+    additional_slots[:] = -1
+    additional_slots[: len(additional_parts)] = additional_parts
+    return float(scores[parts].sum() + additional[additional_parts].sum())
+
+
+@as_oracle(calls_python=True)
+def python_oracle(scores, additional, dims, work, slots, additional_slots):
+    """Ask the Python function of the structure that dims[1] stands for."""
+    with objmode(value="float64"):
+        value = _ask(dims[1], scores, additional, slots, additional_slots)
+    return value
+
+
+class CustomStructure(Structure):
+    """A structure that is known by its MAP oracle: any function that finds the best choice of parts.
+
+    Scores have shape (n_parts,). It works with every solver, with derivatives, and in estimators, where a sample has
+    one row of features for each part. `sklearn_sparsemap.testing.check_structure` tells whether an oracle does its job.
+
+    Parameters
+    ----------
+    map_oracle : callable
+        ``map_oracle(scores)`` returns the indices of the parts of a structure of highest total score, each once: a
+        sequence of ints. Scores must not be changed, and may be -inf (the part is forbidden); a Python oracle may
+        return None to say that no structure is allowed. With `additional`, ``map_oracle(scores, additional)`` returns two
+        sequences: the unary parts, and the additional parts as indices into `additional`, all additional scores
+        flattened and joined in their order (repeats count). A function made by `numba.njit` is called without the
+        interpreter, by several threads at once; it must return int arrays.
+    n_parts : int, default=None
+        The number of parts, if it is always the same.
+    additional : dict of str -> tuple of int, default=None
+        Names and shapes of the additional scores. A linear model learns them.
+    encode : callable, default=None
+        From a structure, as it stands in `y`, to what `map_oracle` would return for it. None: a structure is a
+        sequence of parts. Needed with `additional`.
+    decode : callable, default=None
+        From the sorted int array of a structure's parts to the structure as `predict` is to return it. None: that
+        array itself.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import CustomStructure
+    >>> def two_neighbours(scores):
+    ...     first = max(range(len(scores) - 1), key=lambda i: scores[i] + scores[i + 1])
+    ...     return [first, first + 1]
+    >>> result = sparsemap(CustomStructure(two_neighbours), [1.0, 0.5, 0.0, 1.0])
+    >>> [parts.tolist() for parts in result.structures], result.weights.round(3).tolist()
+    ([[0, 1], [2, 3]], [0.625, 0.375])
+    """
+
+    score_ndim = 1
+    no_marginals = "a MAP oracle does not tell how to sum over all structures"
+
+    def __init__(self, map_oracle, *, n_parts=None, additional=None, encode=None, decode=None):
+        for name, function in (("map_oracle", map_oracle), ("encode", encode), ("decode", decode)):
+            if not callable(function) and (function is not None or name == "map_oracle"):
+                raise ValueError(f"{name} must be a function; got {function!r}")
+        if additional and encode is None:
+            raise ValueError("with additional scores, encode must say which additional parts a structure has")
+        self.map_oracle = map_oracle
+        self.n_parts = n_parts
+        self.additional = {name: tuple(shape) for name, shape in (additional or {}).items()}
+        self._encode = encode
+        self._decode = decode
+
+    @property
+    def additional_names(self):
+        return tuple(self.additional)
+
+    @property
+    def oracle(self):
+        return wrap_oracle(self.map_oracle, bool(self.additional)) if is_compiled(self.map_oracle) else python_oracle
+
+    def additional_shapes(self, shape):
+        return {name: (s,) for name, s in self.additional.items()}
+
+    def dims(self, shape, given):
+        if self.n_parts is not None and shape[0] != self.n_parts:
+            raise ValueError(f"this structure has {self.n_parts} parts, but there are {shape[0]} scores")
+        missing = [name for name in self.additional if name not in given]
+        if missing:
+            raise ValueError(f"this structure needs the additional scores {missing[0]!r}; pass zeros if it has none")
+        if "_number" not in vars(self):
+            self._number = next(_numbers)
+            _called[self._number] = self
+        return shape[0], self._number
+
+    def sizes(self, dims):
+        n_additional = sum(int(np.prod(shape)) for shape in self.additional.values())
+        return dims[0], dims[0] + n_additional if n_additional else 0, 0
+
+    def encode(self, structure, dims):
+        n_parts = int(dims[0])
+        n_slots, n_additional_slots, _ = self.sizes((n_parts,))
+        found = structure if self._encode is None else self._encode(structure)
+        parts, additional_parts = self.check_parts(found, n_parts, n_additional_slots - n_parts, "a structure has")
+        slots, additional_slots = np.full(n_slots, -1), np.full(n_additional_slots, -1)
+        slots[parts] = parts
+        additional_slots[: len(additional_parts)] = additional_parts
+        return as_parts(slots), as_parts(additional_slots)
+
+    def decode(self, slots, dims):
+        parts = slots[slots >= 0].astype(np.int64)
+        return parts if self._decode is None else self._decode(parts)
+
+    def scores_shape(self, rows, n_outputs):
+        if len(rows) != 1:
+            raise ValueError(f"a sample of a custom structure has one row for each part; got shape {rows}")
+        return rows
+
+    def learned_shapes(self, n_outputs):
+        return dict(self.additional)
+
+    def example_shapes(self):
+        return super().example_shapes() if self.n_parts is None else ((self.n_parts,),)
+
+    def check_parts(self, found, n_parts, n_additional, what):
+        """Return what an oracle or `encode` returned as two int arrays, or raise ValueError saying `what` is wrong."""
+        additional_parts = ()
+        if self.additional:
+            if not isinstance(found, tuple) or len(found) != 2:
+                raise ValueError(f"{what} {found!r}; with additional scores that is a pair (parts, additional parts)")
+            found, additional_parts = found
+        parts = _as_ints(found, n_parts, what, "parts")
+        if len(np.unique(parts)) < len(parts):
+            raise ValueError(f"{what} a part more than once: {parts.tolist()}")
+        additional_parts = _as_ints(additional_parts, n_additional, what, "additional parts")
+        if len(additional_parts) > n_parts + n_additional:
+            raise ValueError(f"{what} {len(additional_parts)} additional parts, more than all parts there are")
+        return parts, additional_parts
+
+    def __getstate__(self):
+        # The number means something in this process only, and to this object only.
+        return {name: value for name, value in vars(self).items() if name != "_number"}
+
+
+def _as_ints(indices, n, what, kind):
+    array = np.asarray(indices)
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{what} {indices!r}; {kind} are a sequence of ints (indices)")
+    if array.min() < 0 or array.max() >= n:
+        raise ValueError(f"{what} {kind} {array.tolist()}; they must lie between 0 and {n - 1}")
+    return array.astype(np.int64)

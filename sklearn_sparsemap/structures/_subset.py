@@ -1,0 +1,129 @@
+"""Subset: a choice of items, with bounds on how many."""
+
+import numbers
+
+import numpy as np
+
+from .._jit import as_oracle, copy_into, kernel
+from ._base import Structure, as_parts
+
+
+@kernel
+def _nth_highest(values, k):
+    """Return the k-th highest of the values (counted from 1), which are put in another order (Hoare's selection)."""
+    low, high, place = 0, values.shape[0] - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
+
+
+@as_oracle
+def best_subset(scores, additional, dims, work, slots, additional_slots):
+    """Take the items of positive score; then as many more or fewer as the bounds ask for, the best ones first."""
+    n, min_size, max_size = dims[0], dims[1], dims[2]
+    n_positive, n_allowed = 0, 0
+    for i in range(n):
+        n_positive += scores[i] > 0.0
+        n_allowed += scores[i] > -np.inf
+    if n_allowed < min_size:
+        return -np.inf
+    size = min(max(n_positive, min_size), max_size)
+    threshold, n_ties = 0.0, np.int64(0)
+    if size != n_positive and size > 0:
+        copy_into(work, scores)
+        threshold = _nth_highest(work[:n], size)
+        n_ties = size
+        for i in range(n):
+            n_ties -= scores[i] > threshold
+    value = 0.0
+    for i in range(n):
+        taken = size > 0 and scores[i] > threshold
+        if not taken and n_ties > 0 and scores[i] == threshold:
+            taken = True
+            n_ties -= 1
+        slots[i] = i if taken else -1
+        if taken:
+            value += scores[i]
+    return value
+
+
+class Subset(Structure):
+    """A subset of n items, with at least `min_size` and at most `max_size` of them (S 3).
+
+    Scores have shape (n,), a structure is a bool array of shape (n,). -inf forbids an item. See `Structure` for the
+    conventions.
+
+    Parameters
+    ----------
+    min_size : int, default=0
+        Fewest items.
+    max_size : int, default=None
+        Most items; None is all.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Subset
+    >>> sparsemap(Subset(max_size=1), [0.75, 0.5, -1.0]).marginals.round(3).tolist()
+    [0.625, 0.375, 0.0]
+    """
+
+    score_ndim = 1
+    oracle = best_subset
+
+    def __init__(self, min_size=0, max_size=None):
+        for name, size in (("min_size", min_size), ("max_size", max_size)):
+            is_int = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+            if not (is_int and size >= 0) and not (name == "max_size" and size is None):
+                raise ValueError(f"{name} must be a non-negative int; got {size!r}")
+        if max_size is not None and max_size < min_size:
+            raise ValueError(f"max_size={max_size} is less than min_size={min_size}")
+        self.min_size = min_size
+        self.max_size = max_size
+
+    def dims(self, shape, given):
+        n = shape[0]
+        if self.min_size > n:
+            raise ValueError(f"there are {n} items, fewer than min_size={self.min_size}")
+        return n, self.min_size, n if self.max_size is None else min(n, self.max_size)
+
+    def sizes(self, dims):
+        return dims[0], 0, dims[0]
+
+    def encode(self, structure, dims):
+        n, min_size, max_size = (int(d) for d in dims)
+        chosen = np.asarray(structure)
+        if chosen.shape != (n,) or not (chosen.dtype.kind == "b" or np.isin(chosen, (0, 1)).all()):
+            raise ValueError(f"a subset is {n} bools, one for each item; got {structure!r}")
+        chosen = chosen.astype(bool)
+        if not min_size <= chosen.sum() <= max_size:
+            raise ValueError(f"a subset has {min_size} to {max_size} items here; got {int(chosen.sum())}")
+        return as_parts(np.where(chosen, np.arange(n), -1)), as_parts([])
+
+    def decode(self, slots, dims):
+        return slots >= 0
+
+    def scores_shape(self, rows, n_outputs):
+        if len(rows) != 1:
+            raise ValueError(f"a sample of a subset has one row for each item; got shape {rows}")
+        return rows
+
+    def example_shapes(self):
+        low = max(1, self.min_size)
+        return tuple((n,) for n in (low, low + 1, low + 2, low + 3))

@@ -1,0 +1,373 @@
+"""DependencyTree: a head for each word of a sentence; projective (Eisner) or not (Chu-Liu/Edmonds)."""
+
+import numpy as np
+
+from .._jit import as_oracle, copy_into, kernel
+from ._base import Structure, as_parts
+
+# What a slot of the contraction algorithm is: not yet looked at, on the present path, known to hang on the root, or
+# merged into another one.
+_NEW, _ON_PATH, _DONE, _MERGED = 0, 1, 2, 3
+
+
+@kernel
+def _best_heads(scores, n, single_root, best, heads):
+    """Find each word's best head by itself; with `single_root` the root only where no word can be the head."""
+    for m in range(n):
+        best[m] = -np.inf if single_root else scores[m]
+        heads[m] = 0
+    for h in range(1, n + 1):
+        row = scores[h * n : (h + 1) * n]
+        for m in range(n):
+            # The word itself is no head; selects rather than branches, so that the loop is vectorised.
+            better = (row[m] > best[m]) & (m != h - 1)
+            heads[m] = h if better else heads[m]
+            best[m] = row[m] if better else best[m]
+    if single_root:
+        for m in range(n):
+            if best[m] == -np.inf:
+                best[m], heads[m] = scores[m], 0
+
+
+@kernel
+def _is_tree(heads, n, single_root, mark):
+    """Tell whether no cycle (and with `single_root` a single word at the root) is among the heads."""
+    n_roots = 0
+    for m in range(n):
+        mark[m] = 0
+        n_roots += heads[m] == 0
+    if single_root and n_roots > 1:
+        return False
+    for start in range(1, n + 1):
+        v = start
+        while v != 0 and mark[v - 1] == 0:
+            mark[v - 1] = start
+            v = heads[v - 1]
+        if v != 0 and mark[v - 1] == start:
+            return False
+    return True
+
+
+@kernel
+def _best_entry(weights, n, r, state, single_root):
+    """Return the best head of slot `r` among the slots that are left, and the weight of its arc."""
+    head, best = 0, -np.inf if single_root else weights[r - 1]
+    for h in range(1, n + 1):
+        weight = weights[h * n + r - 1]
+        if state[h] != _MERGED and h != r and weight > best:
+            head, best = h, weight
+    if best == -np.inf:
+        head, best = 0, weights[r - 1]
+    return head, best
+
+
+@kernel
+def _contract(weights, arcs, n, cycle, r, best, state):
+    """Merge the slots of a cycle into its slot `r`.
+
+    Entering the cycle at slot c replaces the arc that c has within it, so the weight of that arc is taken off.
+    """
+    for h in range(n + 1):
+        if state[h] != _MERGED:
+            at = h * n + r - 1
+            highest, arc = weights[at] - best[r - 1], arcs[at]
+            for c in cycle:
+                entering = weights[h * n + c - 1] - best[c - 1]
+                if entering > highest:
+                    highest, arc = entering, arcs[h * n + c - 1]
+            weights[at], arcs[at] = highest, arc
+    into, into_arcs = weights[r * n : (r + 1) * n], arcs[r * n : (r + 1) * n]
+    for c in cycle:
+        if c != r:
+            state[c] = _MERGED
+            row, row_arcs = weights[c * n : (c + 1) * n], arcs[c * n : (c + 1) * n]
+            for m in range(n):
+                # Column r was made above, and what leads from the cycle into itself is never looked at again.
+                better = (row[m] > into[m]) & (m != r - 1)
+                into_arcs[m] = row_arcs[m] if better else into_arcs[m]
+                into[m] = row[m] if better else into[m]
+
+
+@kernel
+def _chu_liu_edmonds(scores, n, single_root, work, slots):
+    """Find the best non-projective tree by contraction of cycles, in O(n^2) for dense scores (Tarjan 1977).
+
+    A single root is exact: an arc from the root is taken only where no other head is left, so that the number of such
+    arcs is the smallest possible. (They are at a level of their own, below all others; weights of the two levels are
+    never mixed, because an arc from the root is part of no cycle.)
+    """
+    best, heads = work[:n], work[n : 2 * n].view(np.int64)
+    mark = work[2 * n : 3 * n].view(np.int64)
+    _best_heads(scores, n, single_root, best, heads)
+    for m in range(n):
+        if best[m] == -np.inf:
+            return -np.inf
+        slots[m] = heads[m] * n + m
+    if not _is_tree(heads, n, single_root, mark):
+        size = (n + 1) * n
+        weights = work[3 * n : 3 * n + size]
+        arcs = work[3 * n + size : 3 * n + 2 * size].view(np.int64)
+        copy_into(weights, scores)
+        for a in range(size):
+            arcs[a] = a
+        rest = work[3 * n + 2 * size :].view(np.int64)
+        # Nodes 1..n are words, later ones are cycles; `node_of` says which one a slot stands for.
+        state, node_of, path = rest[: n + 1], rest[n + 1 : 2 * n + 2], rest[2 * n + 2 : 3 * n + 3]
+        parent, entry_arc = rest[3 * n + 3 : 5 * n + 4], rest[5 * n + 4 : 7 * n + 5]
+        for v in range(n + 1):
+            state[v], node_of[v] = _NEW, v
+        state[0] = _DONE
+        for v in range(2 * n + 1):
+            parent[v] = -1
+        for m in range(n):
+            entry_arc[m + 1] = slots[m]
+        n_nodes = n + 1
+        for start in range(1, n + 1):
+            if state[start] != _NEW:
+                continue
+            length, v = 1, start
+            path[0] = start
+            state[start] = _ON_PATH
+            while True:
+                u = heads[v - 1]
+                if state[u] == _DONE:
+                    break
+                if state[u] == _NEW:
+                    state[u] = _ON_PATH
+                    path[length] = u
+                    length += 1
+                    v = u
+                    continue
+                first = length - 1
+                while path[first] != u:
+                    first -= 1
+                cycle = path[first:length]
+                _contract(weights, arcs, n, cycle, u, best, state)
+                for c in cycle:
+                    parent[node_of[c]] = n_nodes
+                node_of[u] = n_nodes
+                for m in range(1, n + 1):
+                    # Every member but `u` is merged now.
+                    if state[heads[m - 1]] == _MERGED:
+                        heads[m - 1] = u
+                heads[u - 1], best[u - 1] = _best_entry(weights, n, u, state, single_root)
+                if best[u - 1] == -np.inf:
+                    return -np.inf
+                entry_arc[n_nodes] = arcs[heads[u - 1] * n + u - 1]
+                n_nodes += 1
+                length = first + 1
+                v = u
+            for p in range(length):
+                state[path[p]] = _DONE
+        # From the outermost cycles inwards: where a cycle is entered, that arc replaces the one within it.
+        for node in range(n_nodes - 1, n, -1):
+            inside = entry_arc[node] % n + 1
+            while parent[inside] != node:
+                inside = parent[inside]
+            entry_arc[inside] = entry_arc[node]
+        for m in range(n):
+            slots[m] = entry_arc[m + 1]
+    value, n_roots = 0.0, 0
+    for m in range(n):
+        value += scores[slots[m]]
+        n_roots += slots[m] < n
+    return -np.inf if single_root and n_roots > 1 else value
+
+
+@kernel(no_nans=True)
+def _highest_sum(a, b):
+    """Return the largest ``a[k] + b[k]``."""
+    best = -np.inf
+    for k in range(a.shape[0]):
+        total = a[k] + b[k]
+        best = total if total > best else best
+    return best
+
+
+@kernel
+def _where_highest(a, b):
+    """Return the first place of the largest ``a[k] + b[k]``."""
+    place, best = 0, -np.inf
+    for k in range(a.shape[0]):
+        total = a[k] + b[k]
+        if total > best:
+            place, best = k, total
+    return place
+
+
+@kernel
+def _eisner(scores, n, single_root, work, slots):
+    """Find the best projective tree by dynamic programming over spans, in O(n^3) (Eisner 1996).
+
+    A span i..j of the nodes (0 is the root, left of all words) is headed by its left or right end, and is complete
+    or still waits for the arc's other side. Tables are held in the order in which the inner loops run; the best
+    split is found again on the way back, for the spans of the best tree alone.
+    """
+    size = n + 1
+    area = size * size
+    # [i, j], headed by i; and the same as [j, i]
+    right, right_t = work[:area].reshape((size, size)), work[area : 2 * area].reshape((size, size))
+    # [i, j], headed by j; and the same as [j, i]
+    left, left_t = work[2 * area : 3 * area].reshape((size, size)), work[3 * area : 4 * area].reshape((size, size))
+    # [i, j] with an arc from i to j; [j, i] with an arc from j to i
+    to_right = work[4 * area : 5 * area].reshape((size, size))
+    to_left_t = work[5 * area : 6 * area].reshape((size, size))
+    first = 1 if single_root else 0
+    for i in range(size):
+        right[i, i] = right_t[i, i] = left[i, i] = left_t[i, i] = 0.0
+    for width in range(1, size - first):
+        for i in range(first, size - width):
+            j = i + width
+            inner = _highest_sum(right[i, i:j], left_t[j, i + 1 : j + 1])
+            to_right[i, j] = inner + scores[i * n + j - 1]
+            to_left_t[j, i] = inner + scores[j * n + i - 1] if i > 0 else -np.inf
+            right[i, j] = right_t[j, i] = _highest_sum(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
+            left[i, j] = left_t[j, i] = _highest_sum(left[i, i:j], to_left_t[j, i:j])
+
+    # Spans to take apart: (i, j), and whether headed by i.
+    stack = work[6 * area : 6 * area + 3 * (2 * n + 2)].view(np.int64)
+    if single_root:
+        value, top = -np.inf, 0
+        for r in range(1, size):
+            total = scores[r - 1] + left[1, r] + right[r, n]
+            if total > value:
+                value, top = total, r
+        if value == -np.inf:
+            return value
+        slots[top - 1] = top - 1
+        stack[0], stack[1], stack[2], stack[3], stack[4], stack[5] = 1, top, 0, top, n, 1
+        depth = 2
+    else:
+        value = right[0, n]
+        if value == -np.inf:
+            return value
+        stack[0], stack[1], stack[2] = 0, n, 1
+        depth = 1
+    while depth > 0:
+        depth -= 1
+        i, j, headed_left = stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2]
+        if i == j:
+            continue
+        # The arc that completed the span goes from its head to k; then what lies between the two.
+        if headed_left:
+            k = i + 1 + _where_highest(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
+            slots[k - 1] = i * n + k - 1
+            stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2] = k, j, 1
+            a, b = i, k
+        else:
+            k = i + _where_highest(left[i, i:j], to_left_t[j, i:j])
+            slots[k - 1] = j * n + k - 1
+            stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2] = i, k, 0
+            a, b = k, j
+        split = a + _where_highest(right[a, a:b], left_t[b, a + 1 : b + 1])
+        stack[3 * depth + 3], stack[3 * depth + 4], stack[3 * depth + 5] = a, split, 1
+        stack[3 * depth + 6], stack[3 * depth + 7], stack[3 * depth + 8] = split + 1, b, 0
+        depth += 3
+    return value
+
+
+@as_oracle
+def best_tree(scores, additional, dims, work, slots, additional_slots):
+    """Find the tree of highest score; dims is (n words, projective, single_root)."""
+    n, projective, single_root = dims[0], dims[1], dims[2] != 0
+    if projective:
+        return _eisner(scores, n, single_root, work, slots)
+    return _chu_liu_edmonds(scores, n, single_root, work, slots)
+
+
+class DependencyTree(Structure):
+    """A dependency tree over the n words of a sentence: every word has one head, another word or the root (S 3).
+
+    Scores have shape (n + 1, n): ``scores[h, m - 1]`` is that of the arc from head h to modifier m, where 0 is the
+    root and words count from 1. What stands at h = m is ignored. A structure is an int array of shape (n,), the head
+    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions.
+
+    Parameters
+    ----------
+    projective : bool, default=False
+        Whether arcs must not cross when drawn above the sentence. MAP is then Eisner's algorithm, O(n^3), else
+        Chu-Liu/Edmonds, O(n^2).
+    single_root : bool, default=False
+        Whether exactly one word has the root as its head, as treebanks have it. A true constraint, not a penalty.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import DependencyTree
+    >>> scores = [[1.0, 1.5], [0.0, 2.0], [1.2, 0.0]]
+    >>> heads, value = map_inference(DependencyTree(), scores)
+    >>> heads.tolist(), value
+    ([0, 1], 3.0)
+    """
+
+    score_ndim = 2
+    oracle = best_tree
+
+    def __init__(self, projective=False, single_root=False):
+        self.projective = bool(projective)
+        self.single_root = bool(single_root)
+
+    def dims(self, shape, given):
+        n = shape[1]
+        if shape[0] != n + 1:
+            raise ValueError(f"scores of a tree over n words have shape (n + 1, n), row 0 for the root; got {shape}")
+        return n, int(self.projective), int(self.single_root)
+
+    def sizes(self, dims):
+        n, projective, _ = dims
+        if projective:
+            return n, 0, 6 * (n + 1) ** 2 + 6 * (n + 1)
+        return n, 0, 3 * n + 2 * n * (n + 1) + 7 * n + 5
+
+    def encode(self, structure, dims):
+        n, projective, single_root = (int(d) for d in dims)
+        heads = np.asarray(structure)
+        if heads.shape != (n,) or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
+            raise ValueError(f"a tree is {n} ints from 0 (root) to {n}, the head of each word; got {structure!r}")
+        heads = heads.astype(np.int64)
+        # After k doublings `above` is the ancestor 2^k steps up, which for all words is the root in the end.
+        above = np.concatenate([[0], heads])
+        for _ in range(n.bit_length()):
+            above = above[above]
+        if above.any():
+            raise ValueError(f"these heads form a cycle at word {int(np.flatnonzero(above)[0])}: {heads.tolist()}")
+        if single_root and np.count_nonzero(heads == 0) > 1:
+            raise ValueError(f"more than one word has the root as its head, but single_root=True: {heads.tolist()}")
+        if projective and not is_projective(heads):
+            raise ValueError(f"arcs cross, but projective=True: {heads.tolist()}")
+        return as_parts(heads * n + np.arange(n)), as_parts([])
+
+    def decode(self, slots, dims):
+        return slots.astype(np.int64) // int(dims[0])
+
+    def scores_shape(self, rows, n_outputs):
+        if len(rows) == 1:
+            n = int(np.sqrt(rows[0]))
+            rows = (n + 1, n) if n * (n + 1) == rows[0] else rows
+        if len(rows) != 2 or rows[0] != rows[1] + 1:
+            raise ValueError(
+                f"a sample of a tree over n words has one row for each arc, (n + 1) * n rows or shape (n + 1, n, "
+                f"n_features); got {_times(rows)} rows"
+            )
+        return rows
+
+    def example_shapes(self):
+        return (2, 1), (3, 2), (4, 3)
+
+
+def is_projective(heads):
+    """Tell whether no two arcs of a tree cross, the root being left of all words.
+
+    Parameters
+    ----------
+    heads : int array of shape (n,)
+        Head of each word, 0 for the root.
+    """
+    ends = np.stack([np.arange(1, len(heads) + 1), heads])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    inside = (low[:, None] < low) & (low < high[:, None])
+    return not (inside & (high > high[:, None])).any()
+
+
+def _times(rows):
+    return " x ".join(map(str, rows))
