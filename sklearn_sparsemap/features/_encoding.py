@@ -5,8 +5,36 @@ import numpy as np
 from ._fields import Tokens, hash_values
 
 
-class Plan:
-    """Templates as arrays.
+class BasePlan:
+    """What tokens must be encoded for: templates of any kind, and the fields that they name.
+
+    Parameters
+    ----------
+    templates : tuple of Template or ArcTemplate
+    derived_fields : mapping
+        Name to (source field, function).
+
+    Attributes
+    ----------
+    fields : tuple of str
+        Every field that a template names, once.
+    before, after : int
+        How many places are needed beyond a sentence, to the left and to the right; set by subclasses.
+    """
+
+    def __init__(self, templates, derived_fields):
+        self.templates = templates
+        self.derived_fields = derived_fields
+        self.fields = tuple(dict.fromkeys(field for template in templates for field in template.fields))
+
+    def needed_by(self, field):
+        """Name the first template that reads a field, for messages."""
+        template = next(template for template in self.templates if field in template.fields)
+        return f"the template {str(template)!r}"
+
+
+class Plan(BasePlan):
+    """Templates of tokens as arrays.
 
     Parameters
     ----------
@@ -16,8 +44,6 @@ class Plan:
 
     Attributes
     ----------
-    fields : tuple of str
-        Every field that a template names, once.
     before, after : int
         How many places templates reach beyond the current token, to the left and to the right.
     atom_ptr : int64 array of shape (n_templates + 1,)
@@ -27,9 +53,7 @@ class Plan:
     """
 
     def __init__(self, templates, derived_fields):
-        self.templates = templates
-        self.derived_fields = derived_fields
-        self.fields = tuple(dict.fromkeys(field for template in templates for field in template.fields))
+        super().__init__(templates, derived_fields)
         atoms = [atom for template in templates for atom in template.atoms]
         lengths = [len(template.atoms) for template in templates]
         self.atom_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -37,7 +61,7 @@ class Plan:
         self._atom_offsets = np.array([offset for _, offset in atoms], dtype=np.int64)
         self.before = max(0, -int(self._atom_offsets.min()))
         self.after = max(0, int(self._atom_offsets.max()))
-        odd = _odd_factors(max(lengths))
+        odd = odd_factors(max(lengths))
         self.factors = np.concatenate([odd[:length] for length in lengths])
 
     def shifts(self, n_places):
@@ -48,11 +72,6 @@ class Plan:
         """The (index of the field, offset) pairs of template `j`."""
         atoms = slice(self.atom_ptr[j], self.atom_ptr[j + 1])
         return list(zip(self._atom_fields[atoms].tolist(), self._atom_offsets[atoms].tolist()))
-
-    def needed_by(self, field):
-        """Name the first template that reads a field, for messages."""
-        template = next(template for template in self.templates if field in template.fields)
-        return f"the template {str(template)!r}"
 
     @property
     def padding(self):
@@ -68,7 +87,7 @@ class EncodedTokens:
 
     Parameters
     ----------
-    plan : Plan
+    plan : BasePlan
     X : sequence of sentences
         What a user gives; see `Tokens`.
 
@@ -120,7 +139,7 @@ def hash_codes(plan, codes, values):
     return np.concatenate([np.concatenate([padding, hash_values(v)])[c] for c, v in zip(codes, values)])
 
 
-def _odd_factors(n):
+def odd_factors(n):
     """The first n outputs of the generator splitmix64, made odd so that multiplying by them loses nothing."""
     mask = 2**64 - 1
     factors = []

@@ -18,21 +18,38 @@ _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 
 @kernel
-def _ngram(hashes, place, shifts, factors, first, last):
-    """The 64-bit key of the n-gram of atoms first..last - 1.
+def sum_atoms(hashes, place, shifts, factors, first, last):
+    """The sum of the values of atoms first..last - 1, each times the atom's odd factor.
 
     The values are hashes already, so a sum with odd factors (a different one for each atom) keeps n-grams
-    apart; the last lines carry the high bits down to where the tables look.
+    apart.
     """
-    key = np.uint64(0)
+    total = np.uint64(0)
     for a in range(first, last):
-        key += factors[a] * hashes[place + shifts[a]]
-    key = (key ^ (key >> _SHIFT)) * _SPREAD
+        total += factors[a] * hashes[place + shifts[a]]
+    return total
+
+
+@kernel
+def mix(total):
+    """The 64-bit key of an n-gram from the sum of its atoms: carries high bits down to where the tables look."""
+    key = (total ^ (total >> _SHIFT)) * _SPREAD
     return key ^ (key >> _LAST_SHIFT)
 
 
 @kernel
-def _find(slots, start, mask, keys, base, key):
+def _ngram(hashes, place, shifts, factors, first, last):
+    return mix(sum_atoms(hashes, place, shifts, factors, first, last))
+
+
+@kernel
+def scale(key, size):
+    """The upper half of a key, scaled to [0, size) without a division."""
+    return np.int64(((key >> _SHIFT) * size) >> _SHIFT)
+
+
+@kernel
+def find_slot(slots, start, mask, keys, base, key):
     """The slot of a key, or the empty slot where it belongs."""
     slot = np.int64(key) & mask
     while True:
@@ -40,6 +57,16 @@ def _find(slots, start, mask, keys, base, key):
         if number == 0 or keys[base + number - 1] == key:
             return start + slot
         slot = (slot + 1) & mask
+
+
+@kernel
+def larger_table(slots, keys, n_found):
+    """A table of four times the size with the same keys."""
+    mask = 4 * np.int64(len(slots)) - 1
+    larger = np.zeros(mask + 1, dtype=np.int32)
+    for i in range(n_found):
+        larger[find_slot(larger, 0, mask, keys, 0, keys[i])] = i + 1
+    return larger
 
 
 @entry(
@@ -67,7 +94,7 @@ def learn_template(hashes, places, shifts, factors, min_count, base, stride, col
     n_found = 0
     for t in range(n_tokens):
         key = _ngram(hashes, places[t], shifts, factors, 0, n_atoms)
-        slot = _find(slots, 0, mask, keys, 0, key)
+        slot = find_slot(slots, 0, mask, keys, 0, key)
         if slots[slot] > 0:
             number = slots[slot] - 1
             counts[number] += 1
@@ -79,10 +106,8 @@ def learn_template(hashes, places, shifts, factors, min_count, base, stride, col
             counts[number] = 1
             firsts[number] = places[t]
             if 2 * n_found > mask:
-                mask = 4 * mask + 3
-                slots = np.zeros(mask + 1, dtype=np.int32)
-                for i in range(n_found):
-                    slots[_find(slots, 0, mask, keys, 0, keys[i])] = i + 1
+                slots = larger_table(slots, keys, n_found)
+                mask = np.int64(len(slots) - 1)
         columns[t * stride] = base + number
     if min_count <= 1:
         return n_found
@@ -99,16 +124,22 @@ def learn_template(hashes, places, shifts, factors, min_count, base, stride, col
     return n_kept
 
 
-@entry(types.void(UINTS, PARTS, INTS, INTS, UINTS, INTS, INTS, UINTS_OUT, PARTS_OUT))
-def build_tables(hashes, firsts, atom_ptr, shifts, factors, column_ptr, slot_ptr, keys, slots):
-    """Fill the keys of all columns and one table for each template from the columns' first occurrences."""
+@entry(types.void(UINTS, PARTS, INTS, INTS, UINTS, INTS, UINTS_OUT))
+def keys_of_columns(hashes, firsts, atom_ptr, shifts, factors, column_ptr, keys):
+    """Write the key of each column from the place of its n-gram's first occurrence."""
     for j in range(len(atom_ptr) - 1):
+        for column in range(column_ptr[j], column_ptr[j + 1]):
+            keys[column] = _ngram(hashes, firsts[column], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
+
+
+@entry(types.void(UINTS, INTS, INTS, PARTS_OUT))
+def fill_tables(keys, column_ptr, slot_ptr, slots):
+    """Fill one table for each template with the numbers of its columns; `slots` comes in as zeros."""
+    for j in range(len(column_ptr) - 1):
         base = column_ptr[j]
         mask = slot_ptr[j + 1] - slot_ptr[j] - 1
         for column in range(base, column_ptr[j + 1]):
-            key = _ngram(hashes, firsts[column], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
-            keys[column] = key
-            slots[_find(slots, slot_ptr[j], mask, keys, base, key)] = column - base + 1
+            slots[find_slot(slots, slot_ptr[j], mask, keys, base, keys[column])] = column - base + 1
 
 
 @entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, PARTS, PARTS_OUT))
@@ -121,7 +152,7 @@ def find_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, slot_ptr
         mask = slot_ptr[j + 1] - slot_ptr[j] - 1
         for t in range(len(places)):
             key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
-            number = slots[_find(slots, slot_ptr[j], mask, keys, base, key)]
+            number = slots[find_slot(slots, slot_ptr[j], mask, keys, base, key)]
             columns[t * n_templates + j] = base + number - 1 if number > 0 else -1
 
 
@@ -134,5 +165,4 @@ def hash_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, columns)
         size = np.uint64(column_ptr[j + 1] - base)
         for t in range(len(places)):
             key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
-            # The upper half of the key, scaled to [0, size), without a division.
-            columns[t * n_templates + j] = base + np.int64(((key >> _SHIFT) * size) >> _SHIFT)
+            columns[t * n_templates + j] = base + scale(key, size)

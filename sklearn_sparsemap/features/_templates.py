@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass
 from numbers import Integral
+from typing import ClassVar
 
 _ATOM = re.compile(r"\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]\s*")
 _FIELD = re.compile(r"[^\s\[\]|]+")
 # Sentences are padded by the largest offset.
 _LARGEST_OFFSET = 1000
-_HOW = "write it as field[offset], joined by '|': for example 'word[0]' or 'word[-1]|pos[0]'"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,6 +48,9 @@ class Template:
 
     atoms: tuple
 
+    #: How to write one, for messages.
+    HOW: ClassVar = "write it as field[offset], joined by '|': for example 'word[0]' or 'word[-1]|pos[0]'"
+
     def __post_init__(self):
         if isinstance(self.atoms, str):
             raise ValueError(
@@ -57,14 +60,9 @@ class Template:
         for atom in self.atoms:
             if not isinstance(atom, tuple | list) or len(atom) != 2:
                 raise ValueError(f"each atom must be a (field, offset) pair; got {atom!r}")
-            field, offset = atom
-            if not isinstance(field, str) or not _FIELD.fullmatch(field):
-                raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
-            if not isinstance(offset, Integral) or isinstance(offset, bool):
-                raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
-            if abs(offset) > _LARGEST_OFFSET:
-                raise ValueError(f"the offset of field {field!r} must be at most {_LARGEST_OFFSET}; got {offset}")
-            atoms.append((field, int(offset)))
+            check_field(atom[0])
+            check_offset(*atom)
+            atoms.append((atom[0], int(atom[1])))
         if not atoms:
             raise ValueError("a template needs at least one (field, offset) atom")
         if len(set(atoms)) < len(atoms):
@@ -96,12 +94,12 @@ class Template:
         (('word', -1), ('word', 1))
         """
         if not isinstance(text, str):
-            raise ValueError(f"a template is parsed from a string; got {text!r}. {_HOW.capitalize()}")
+            raise ValueError(f"a template is parsed from a string; got {text!r}. {cls.HOW.capitalize()}")
         atoms = []
         for part in text.split("|"):
             match = _ATOM.fullmatch(part)
             if match is None:
-                raise ValueError(f"cannot read {part!r} in the template {text!r}; {_HOW}")
+                raise ValueError(f"cannot read {part!r} in the template {text!r}; {cls.HOW}")
             atoms.append((match["field"], int(match["offset"])))
         return cls(tuple(atoms))
 
@@ -121,6 +119,20 @@ class Template:
 
     def __repr__(self):
         return f"Template.parse({str(self)!r})"
+
+
+def check_field(field):
+    """Refuse what cannot be the name of a field in a template."""
+    if not isinstance(field, str) or not _FIELD.fullmatch(field):
+        raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
+
+
+def check_offset(field, offset):
+    """Refuse what cannot be the offset of a field in a template."""
+    if not _is_int(offset):
+        raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
+    if abs(offset) > _LARGEST_OFFSET:
+        raise ValueError(f"the offset of field {field!r} must be at most {_LARGEST_OFFSET}; got {offset}")
 
 
 def _join(atoms):
@@ -194,17 +206,17 @@ def chunking_templates():
     return ngrams("pos", (1, 5), 5) + ngrams("word", (1, 3), 3) + ngrams("shape", (1, 2), 2)
 
 
-def as_templates(templates):
-    """Turn the templates that a user gives, objects or strings, into a tuple of distinct Template objects."""
-    if isinstance(templates, str | Template):
+def as_templates(templates, kind=Template):
+    """Turn the templates that a user gives, objects of this kind or strings, into a tuple of distinct objects."""
+    if isinstance(templates, str | kind):
         raise ValueError(f"templates must be a list of templates; write [{str(templates)!r}]")
     try:
         given = list(templates)
     except TypeError:
         raise ValueError(f"templates must be a list of templates or strings; got {templates!r}") from None
     if not given:
-        raise ValueError(f"templates is empty; give at least one: {_HOW}")
-    parsed = tuple(t if isinstance(t, Template) else Template.parse(t) for t in given)
+        raise ValueError(f"templates is empty; give at least one: {kind.HOW}")
+    parsed = tuple(t if isinstance(t, kind) else kind.parse(t) for t in given)
     seen = set()
     for template in parsed:
         if template in seen:

@@ -1,22 +1,17 @@
 """TemplateVectorizer: sentences of tokens in, sparse rows out."""
 
-from numbers import Integral
-
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
 from .._ragged import RaggedArray
+from ._base import BaseVectorizer
 from ._encoding import EncodedTokens, Plan
 from ._fields import check_derived_fields
-from ._hashed import HashedColumns
 from ._templates import as_templates, ngrams
 from ._vocabulary import learn
 
 
-# What comes out is a RaggedArray, which no data frame can hold: so there is no `set_output`.
-class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """Turn sentences of tokens into sparse indicator features by templates.
 
     At each token every template has one value (an n-gram of field values, such as the previous and the
@@ -154,58 +149,6 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         encoded = EncodedTokens(model.plan, X)
         return self._rows(encoded, model.columns(encoded))
 
-    def get_feature_names_out(self, input_features=None):
-        """Return the names of the columns.
-
-        Parameters
-        ----------
-        input_features : ignored
-            For compatibility with scikit-learn.
-
-        Returns
-        -------
-        names : object array with one entry a column
-            ``template=values``, such as ``word[-1]|word[0]=the|dog``, where ``<begin-1>`` and ``<end+1>``
-            stand for places outside the sentence; ``template#slot`` in the hashed mode.
-
-        Raises
-        ------
-        NotFittedError
-            Without `n_features`, if `fit` was not called before.
-        """
-        return self._model().names()
-
-    @property
-    def templates_(self):
-        """The templates in use."""
-        return self._model().plan.templates
-
-    @property
-    def template_names_(self):
-        """The string forms of the templates."""
-        return [str(template) for template in self.templates_]
-
-    @property
-    def groups_(self):
-        """The template of each column."""
-        return self._model().groups
-
-    @property
-    def n_features_out_(self):
-        """The number of columns."""
-        return int(self._model().column_ptr[-1])
-
-    def _model(self):
-        """What gives n-grams their columns: in the hashed mode the parameters, else what `fit` has seen."""
-        if self.n_features is not None:
-            return HashedColumns(self._make_plan(), self.n_features)
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform on training "
-                "sentences, or set n_features for the hashed mode, which transforms without fitting."
-            )
-        return self._vocabulary
-
     def _fit(self, X, keep_columns):
         if self.n_features is not None:
             self._vocabulary = None
@@ -218,16 +161,7 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         return encoded, columns
 
     def _make_plan(self):
-        """Check the parameters and lay out the templates."""
-        _check_dtype(self.dtype)
-        is_int = isinstance(self.min_count, Integral) and not isinstance(self.min_count, bool)
-        if not is_int or self.min_count < 1:
-            raise ValueError(f"min_count must be an integer of at least 1; got {self.min_count!r}")
-        if self.n_features is not None and self.min_count > 1:
-            raise ValueError(
-                f"min_count={self.min_count} needs counts, and the hashed mode keeps none; use min_count=1 "
-                "or n_features=None"
-            )
+        self._check_parameters()
         templates = ngrams("word", (1, 2), 1) if self.templates is None else self.templates
         return Plan(as_templates(templates), check_derived_fields(self.derived_fields))
 
@@ -249,23 +183,3 @@ class TemplateVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         # True by construction: templates ascend along a row, and each has one column.
         rows.has_canonical_format = True
         return RaggedArray(rows, encoded.indptr, model.groups)
-
-    def __sklearn_is_fitted__(self):
-        return self.n_features is not None or getattr(self, "_vocabulary", None) is not None
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.dict = True
-        tags.requires_fit = self.n_features is None
-        return tags
-
-
-def _check_dtype(dtype):
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError:
-        raise ValueError(f"dtype must be a floating-point or integer type; got {dtype!r}") from None
-    # Half precision is beyond scipy.sparse.
-    if dtype.kind not in "fiu" or dtype == np.float16:
-        raise ValueError(f"dtype must be a floating-point (not float16) or integer type; got {dtype}")

@@ -46,6 +46,19 @@ class Vocabulary:
             self._groups = template_of_columns(self.column_ptr)
         return self._groups
 
+    @property
+    def tables(self):
+        """Where each template's hash table begins, the keys of all columns, and the slots of all tables."""
+        if self._tables is None:
+            # Every table is at most half full, and a power of two so that a bit mask finds the slot.
+            sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
+            slot_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            keys = self._keys()
+            slots = np.zeros(slot_ptr[-1], dtype=np.int32)
+            _kernels.fill_tables(keys, self.column_ptr, slot_ptr, slots)
+            self._tables = slot_ptr, keys, slots
+        return self._tables
+
     def columns(self, encoded):
         """Return the column of each (token, template).
 
@@ -58,8 +71,6 @@ class Vocabulary:
         columns : int32 array of shape (n_tokens * n_templates,)
             Row by row; -1 for n-grams that have no column.
         """
-        if self._tables is None:
-            self._tables = self._build_tables()
         plan = self.plan
         columns = np.empty(len(encoded.places) * len(plan.templates), dtype=np.int32)
         _kernels.find_columns(
@@ -69,7 +80,7 @@ class Vocabulary:
             plan.shifts(encoded.n_places),
             plan.factors,
             self.column_ptr,
-            *self._tables,
+            *self.tables,
             columns,
         )
         return columns
@@ -83,29 +94,26 @@ class Vocabulary:
         names = np.empty(len(self.firsts), dtype=object)
         for j, template in enumerate(self.plan.templates):
             columns = slice(self.column_ptr[j], self.column_ptr[j + 1])
-            firsts = self.firsts[columns]
-            parts = [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in self.plan.atoms(j)]
+            parts = self._parts(j, self.firsts[columns], texts)
             names[columns] = [f"{template}={'|'.join(ngram)}" for ngram in zip(*parts)]
         return names
 
-    def _build_tables(self):
-        # Every table is at most half full, and a power of two so that a bit mask finds the slot.
-        sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
-        slot_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    def _keys(self):
         keys = np.empty(len(self.firsts), dtype=np.uint64)
-        slots = np.zeros(slot_ptr[-1], dtype=np.int32)
-        _kernels.build_tables(
+        _kernels.keys_of_columns(
             hash_codes(self.plan, self.codes, self.values),
             self.firsts,
             self.plan.atom_ptr,
             self.plan.shifts(len(self.codes[0])),
             self.plan.factors,
             self.column_ptr,
-            slot_ptr,
             keys,
-            slots,
         )
-        return slot_ptr, keys, slots
+        return keys
+
+    def _parts(self, j, firsts, texts):
+        """For each atom of template j, its values at the given first occurrences, as texts."""
+        return [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in self.plan.atoms(j)]
 
 
 def learn(plan, encoded, min_count, keep_columns):
@@ -160,13 +168,17 @@ def learn(plan, encoded, min_count, keep_columns):
         firsts_of_templates.append(firsts[:n_columns].copy())
         column_ptr.append(column_ptr[-1] + n_columns)
         if column_ptr[-1] > MAX_COLUMNS:
-            raise ValueError(
-                f"the templates have more than {MAX_COLUMNS} different n-grams; raise min_count or set "
-                "n_features"
-            )
+            raise too_many_columns()
     firsts = np.concatenate(firsts_of_templates)
     vocabulary = Vocabulary(plan, encoded.codes, encoded.values, firsts, np.array(column_ptr, dtype=np.int64))
     return vocabulary, columns if keep_columns else None
+
+
+def too_many_columns():
+    """The error of a vocabulary that outgrows int32."""
+    return ValueError(
+        f"the templates have more than {MAX_COLUMNS} different n-grams; raise min_count or set n_features"
+    )
 
 
 def template_of_columns(column_ptr):
@@ -175,6 +187,6 @@ def template_of_columns(column_ptr):
 
 
 def padding_name(padding):
-    """Write a padding value: ``<begin-1>`` is the place just before the sentence."""
+    """Write a padding value: ``<begin-1>`` is the place just before the sentence, ``<root>`` the root of a tree."""
     side, distance = padding
-    return f"<{side}{distance:+d}>"
+    return f"<{side}{distance:+d}>" if distance else f"<{side}>"
