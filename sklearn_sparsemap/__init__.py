@@ -10,11 +10,19 @@ _PUBLIC = {
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
     "map_inference": ".inference",
+    "marginal_inference": ".inference",
     "sparsemap": ".inference",
 }
 _SUBMODULES = {"datasets", "estimators", "features", "inference", "losses", "metrics", "solvers", "structures"}
 
-__all__ = ["RaggedArray", "StructuredSparseMAPClassifier", "__version__", "map_inference", "sparsemap"]
+__all__ = [
+    "RaggedArray",
+    "StructuredSparseMAPClassifier",
+    "__version__",
+    "map_inference",
+    "marginal_inference",
+    "sparsemap",
+]
 
 
 def __getattr__(name):

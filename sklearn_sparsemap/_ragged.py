@@ -18,16 +18,19 @@ class RaggedArray:
         Where each sample begins, non-decreasing from 0 to n_rows.
     groups : array-like of shape (n_features,), default=None
         For features: the group (for example the template) of each column.
+    shapes : array-like of shape (n_samples, n_axes), default=None
+        Where the rows of a sample stand for the cells of a grid, in C order: its shape. (A matching of 2 x 3 has 6.)
 
     Attributes
     ----------
-    values, indptr, groups
-        As above; `indptr` is int64.
+    values, indptr, groups, shapes
+        As above; `indptr` and `shapes` are int64.
 
     Raises
     ------
     ValueError
-        If `indptr` does not cut the rows of `values`, or `groups` does not name each column.
+        If `indptr` does not cut the rows of `values`, `groups` does not name each column, or `shapes` do not go with
+        the numbers of rows.
 
     Examples
     --------
@@ -38,7 +41,7 @@ class RaggedArray:
     (2, (1, 3), [1, 2])
     """
 
-    def __init__(self, values, indptr, groups=None):
+    def __init__(self, values, indptr, groups=None, shapes=None):
         if sparse.issparse(values):
             values = values.tocsr()
         else:
@@ -59,9 +62,21 @@ class RaggedArray:
                     f"groups must name the group of each column of values (shape {values.shape}); "
                     f"got shape {groups.shape}"
                 )
+        if shapes is not None:
+            shapes = np.asarray(shapes)
+            if shapes.ndim != 2 or len(shapes) != len(indptr) - 1 or shapes.dtype.kind not in "iu":
+                raise ValueError(f"shapes must hold one row of integers for each of {len(indptr) - 1} samples")
+            shapes = shapes.astype(np.int64)
+            wrong = np.flatnonzero(shapes.prod(axis=1) != np.diff(indptr))
+            if len(wrong):
+                i = int(wrong[0])
+                raise ValueError(
+                    f"sample {i} has {indptr[i + 1] - indptr[i]} rows, but shapes[{i}] is {shapes[i].tolist()}"
+                )
         self.values = values
         self.indptr = indptr
         self.groups = groups
+        self.shapes = shapes
 
     @classmethod
     def from_list(cls, arrays, dtype=None):
@@ -116,6 +131,11 @@ class RaggedArray:
         return 1
 
     @property
+    def grids(self):
+        """Shape of each sample's rows, int array of shape (n_samples, n_axes): `shapes`, or the numbers of rows."""
+        return self.lengths[:, None] if self.shapes is None else self.shapes
+
+    @property
     def lengths(self):
         """Number of rows of each sample, int array of shape (n_samples,)."""
         return np.diff(self.indptr)
@@ -154,7 +174,7 @@ class RaggedArray:
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # Row r of the result comes from its sample's first row plus its place within the sample.
         rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return RaggedArray(self.values[rows], indptr, self.groups)
+        return RaggedArray(self.values[rows], indptr, self.groups, None if self.shapes is None else self.shapes[key])
 
     def _rows(self, start, stop):
         if not sparse.issparse(self.values):

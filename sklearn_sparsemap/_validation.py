@@ -74,7 +74,7 @@ def check_scores(scores, ndim, name="scores"):
     return array
 
 
-def check_samples(X, n_features=None):
+def check_samples(X, n_features=None, n_axes=1):
     """Return structured features as a RaggedArray of float64 rows (dense, or CSR).
 
     Parameters
@@ -83,6 +83,8 @@ def check_samples(X, n_features=None):
         List, tuple, 1-D object array or RaggedArray.
     n_features : int, default=None
         Number of features the model was fitted with.
+    n_axes : int, default=1
+        With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
 
     Raises
     ------
@@ -90,6 +92,10 @@ def check_samples(X, n_features=None):
         Naming the first sample that is wrong.
     """
     remedy = "pass a list with one 2-D array (or CSR matrix) a sample"
+    if n_axes > 1 and not isinstance(X, RaggedArray):
+        X, shapes = _flatten_grids(X, n_axes)
+        X = check_samples(X, n_features)
+        return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
     if not isinstance(X, RaggedArray):
         if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
             shape = getattr(X, "shape", ())
@@ -121,7 +127,38 @@ def check_samples(X, n_features=None):
         raise ValueError(
             f"X[{sample}] contains NaN or infinity, at row {int(row - X.indptr[sample])}; impute or drop such values"
         )
-    return X if values is X.values else RaggedArray(values, X.indptr, X.groups)
+    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes)
+
+
+def _flatten_grids(X, n_axes):
+    """Give each sample one axis of rows; return the samples and their shapes, None if they had one axis before."""
+    if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == n_axes + 2:
+        X = list(X)
+    if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "iloc") or not len(X):
+        return X, None
+    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
+        return X, None
+    samples = [x if hasattr(x, "ndim") else _as_array(x) for x in X]
+    grids = [i for i, x in enumerate(samples) if x.ndim == n_axes + 1]
+    if not grids:
+        return samples, None
+    if len(grids) < len(samples):
+        odd = next(i for i, x in enumerate(samples) if (x.ndim == n_axes + 1) != (samples[0].ndim == n_axes + 1))
+        found, first = samples[odd].ndim, samples[0].ndim
+        raise ValueError(f"X[{odd}] has {found} axes, but X[0] has {first}; make all samples alike")
+    for i, x in enumerate(samples):
+        if 0 in x.shape[:-1]:
+            raise ValueError(f"X[{i}] has no rows (shape {x.shape}); leave out empty samples")
+    shapes = np.array([x.shape[:-1] for x in samples])
+    return [x.reshape(-1, x.shape[-1]) for x in samples], shapes
+
+
+def _as_array(x):
+    try:
+        return np.asarray(x)
+    except ValueError:
+        # Ragged; the message comes with the check of the sample.
+        return np.empty(0, object)
 
 
 def _check_sample(x, i, remedy):

@@ -1,4 +1,4 @@
-"""Where structures meet solvers: `map_inference` and `sparsemap`, for one sample or for many."""
+"""Where structures meet solvers: MAP, SparseMAP and marginal inference, for one sample or for many."""
 
 from itertools import pairwise
 
@@ -7,8 +7,8 @@ import numpy as np
 from ._jit import readonly
 from ._threads import over_ranges
 from ._validation import check_choice, check_positive, check_scores, is_batch
-from .solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, Problems, map_range, sparsemap_range
-from .solvers._result import MAPResult, SparseMAPResult
+from .solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, Problems, map_range, marginals_range, sparsemap_range
+from .solvers._result import MAPResult, MarginalResult, SparseMAPResult
 from .structures import Structure
 
 # The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
@@ -186,6 +186,88 @@ def solver_of(structure, solver="active_set"):
     """Return the compiled solver for a structure: its closed form, where it has one."""
     closed_form = structure.projection is not None and solver == "active_set"
     return PROJECTIONS[structure.projection] if closed_form else SOLVERS[solver]
+
+
+def marginal_inference(structure, scores, *, n_jobs=None, **additional):
+    """Compute the marginals of the Gibbs distribution ``p(s) = exp(score(s)) / Z`` over all structures.
+
+    By forward-backward (chains), the Matrix-Tree theorem and inside-outside (trees), elementary symmetric polynomials
+    (subsets) or softmax.
+
+    Parameters
+    ----------
+    structure : Structure
+        What to predict, for example ``LinearChain()``; its class documents the shapes below.
+    scores : array-like, or a list of them
+        Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
+    n_jobs : int, default=None
+        Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
+    **additional : array-like
+        Additional scores by name, as in `sparsemap`.
+
+    Returns
+    -------
+    result : MarginalResult or list of MarginalResult
+        With `marginals`, `additional_marginals` and `log_partition`; one for each sample where a list came in.
+
+    Raises
+    ------
+    ValueError
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure; or if the structure has no
+        marginals that can be computed: those of matchings are #P-complete.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import marginal_inference
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> result = marginal_inference(LinearChain(), [[1.0, 0.9], [0.0, 0.5]], transitions=[[0.5, 0.0], [0.0, 0.5]])
+    >>> result.marginals.round(3).tolist(), round(result.log_partition, 3)
+    ([[0.495, 0.505], [0.383, 0.617]], 2.896)
+    """
+    check_structure(structure)
+    oracle = marginal_oracle_of(structure, "marginal_inference")
+    samples, many = as_samples(structure, scores, additional)
+    problems = join_problems(samples)
+    marginals, log_partition, expected = marginal_problems(oracle, problems, n_jobs=n_jobs, many=many)
+    first, results = 0, []
+    for i, sample in enumerate(samples):
+        u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(sample.shape)
+        last = first + len(sample.additional)
+        results.append(MarginalResult(u, sample.split_additional(expected[first:last]), float(log_partition[i])))
+        first = last
+    return results if many else results[0]
+
+
+def marginal_problems(oracle, problems, *, n_jobs=None, many=True):
+    """Compute the Gibbs marginals of problems laid out for the kernels.
+
+    Returns
+    -------
+    marginals : array, like ``problems.scores``
+    log_partition : array of shape (n_problems,)
+    expected : array
+        The additional marginals of all problems, one after the other.
+    """
+    lengths = problems.additional_stop - problems.additional_start
+    expected_ptr = readonly(np.concatenate([[0], np.cumsum(lengths)]), np.int64)
+    marginals, expected = np.empty(len(problems.scores)), np.empty(expected_ptr[-1])
+    log_partition = np.empty(len(problems.sizes))
+    over_ranges(
+        lambda start, stop: marginals_range(
+            oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition
+        ),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    check_feasible(log_partition > -np.inf, many)
+    return marginals, log_partition, expected
+
+
+def marginal_oracle_of(structure, what):
+    """Return the marginal oracle of a structure, or raise ValueError saying why `what` is not to be had."""
+    if structure.marginal_oracle is None:
+        raise ValueError(f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}")
+    return structure.marginal_oracle
 
 
 class Problem:

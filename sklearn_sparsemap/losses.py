@@ -4,7 +4,8 @@ A loss is a regulariser Omega with its regularised argmax q*::
 
     loss(scores; gold) = max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold,     gradient = q* - gold
 
-Value and gradient are written once, in `loss_of_sample`; the public class and the training kernels both call it.
+Value and gradient are written once, in `loss_of_sample`; the public class and the training kernels both call it. The
+regularised argmax goes in as a first-class function: SparseMAP, MAP or Gibbs marginals.
 """
 
 from collections import namedtuple
@@ -13,6 +14,7 @@ import numpy as np
 from numba import types
 
 from ._jit import (
+    FLOATS,
     FLOATS_OUT,
     INTS,
     INTS_OUT,
@@ -26,12 +28,27 @@ from ._jit import (
 )
 from ._threads import over_ranges
 from ._validation import check_choice, check_positive, check_same_length
-from .inference import as_samples, check_feasible, check_structure, join_problems, solver_of
+from .inference import as_samples, check_feasible, check_structure, join_problems, marginal_oracle_of, solver_of
+from .solvers._argmax import gibbs_argmax, map_argmax
 from .solvers._batch import PROBLEMS
 from .solvers._protocol import SOLVER
 from .solvers._support import score
 
-LOSSES = ("sparsemap",)
+# What makes a loss: its regularised argmax, and whether the cost of a wrong structure is part of its regulariser.
+Recipe = namedtuple("Recipe", ["argmax", "margin"])
+LOSSES = {
+    "sparsemap": Recipe("sparsemap", False),
+    "margin_sparsemap": Recipe("sparsemap", True),
+    "perceptron": Recipe("map", False),
+    "hinge": Recipe("map", True),
+    "crf": Recipe("gibbs", False),
+    "margin_crf": Recipe("gibbs", True),
+}
+
+# The same for the kernels. `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` is 1 where it has the cost:
+# `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming).
+LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "cost"])
+LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, FLOATS], LossForm)
 
 # The gold structures of many samples, as in structures/_base.py: sample i has slots[slot_ptr[i]:slot_ptr[i + 1]].
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
@@ -72,10 +89,27 @@ def _remember(memory, i, slots, additional_slots, weights, k):
 
 
 @kernel
+def _add_cost(scores, gold_slots, cost):
+    """Add to each part what it costs to have it when this is the gold structure."""
+    if cost.shape[0] == 0:
+        for i in range(scores.shape[0]):
+            scores[i] += 1.0
+        for part in gold_slots:
+            if part >= 0:
+                scores[part] -= 1.0
+        return
+    n_labels = np.int64(round(np.sqrt(cost.shape[0])))
+    for part in gold_slots:
+        row, gold = part // n_labels, part % n_labels
+        for j in range(n_labels):
+            scores[row * n_labels + j] += cost[gold * n_labels + j]
+
+
+@kernel
 def loss_of_sample(
     oracle,
     solver,
-    temperature,
+    form,
     scores,
     additional,
     dims,
@@ -102,9 +136,13 @@ def loss_of_sample(
         Duality gap of the inference, by which the loss may be too small.
     """
     n_slots, n_additional = sizes[0], sizes[1]
-    if temperature != 1.0:
-        scores = scores / temperature
-        additional = additional / temperature
+    if form.temperature != 1.0:
+        scores = scores / form.temperature
+        additional = additional / form.temperature
+    gold_score = score(scores, additional, gold_slots, gold_additional)
+    if form.margin != 0.0:
+        scores = scores.copy()
+        _add_cost(scores, gold_slots, form.cost)
     n_warm, first_weight = 0, 0
     if memory.capacity > 0:
         n_warm, first_weight = memory.counts[i], i * memory.capacity
@@ -141,19 +179,20 @@ def loss_of_sample(
     for part in gold_additional:
         if part >= 0:
             additional_residual[part] -= weight
-    loss = objective + 0.5 * gold_norm_squared - score(scores, additional, gold_slots, gold_additional)
+    # The cost of gold itself is zero.
+    loss = objective + 0.5 * form.quadratic * gold_norm_squared - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
-    return temperature * (loss if not loss < 0.0 else 0.0), temperature * gap
+    return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
 
 
 @entry(
     types.void(
-        ORACLE, SOLVER, types.float64, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64,
+        ORACLE, SOLVER, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64,
         FLOATS_OUT, FLOATS_OUT, FLOATS_OUT
     )
 )
 def losses_of_range(
-    oracle, solver, temperature, problems, gold, tol, memory, start, stop, losses, residuals, additional_residuals
+    oracle, solver, form, problems, gold, tol, memory, start, stop, losses, residuals, additional_residuals
 ):
     """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
     offset = 0
@@ -164,7 +203,7 @@ def losses_of_range(
         losses[i], _ = loss_of_sample(
             oracle,
             solver,
-            temperature,
+            form,
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
             problems.dims[i],
@@ -188,13 +227,23 @@ class FenchelYoungLoss:
     ----------
     structure : Structure
         What is predicted.
-    name : {"sparsemap"}, default="sparsemap"
-        The regulariser: ``"sparsemap"`` is ``1/2 |u|^2``, whose regularised argmax is `sparsemap`.
+    name : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
+        The regulariser Omega, and with it q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference` (perceptron,
+        hinge); negative entropy and `marginal_inference` (crf). Those named ``margin_``, and the structured hinge loss,
+        have the cost of a wrong structure taken off: gold must then be ahead of others by their cost.
     temperature : float, default=1.0
-        Multiplies the regulariser: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach the
-        structured perceptron.
+        Multiplies the regulariser, costs included: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
+        the structured perceptron.
+    cost : array-like of shape (n_labels, n_labels), default=None
+        For structures made of labels: what it costs to predict the label of the column where that of the row is right,
+        not negative, and 0 on the diagonal. None costs 1 for each part that is not gold (the Hamming cost).
     tol : float, default=1e-9
         Duality gap of the inference.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or the structure has no marginals, which crf losses need.
 
     Examples
     --------
@@ -205,7 +254,7 @@ class FenchelYoungLoss:
     (0.0625, [-0.25, 0.25, 0.0])
     """
 
-    def __init__(self, structure, name="sparsemap", *, temperature=1.0, tol=1e-9):
+    def __init__(self, structure, name="sparsemap", *, temperature=1.0, cost=None, tol=1e-9):
         check_choice("loss", name, LOSSES)
         check_structure(structure)
         check_positive("temperature", temperature)
@@ -213,7 +262,10 @@ class FenchelYoungLoss:
         self.structure = structure
         self.name = name
         self.temperature = float(temperature)
+        self.cost = cost
         self.tol = tol
+        self._form = loss_form(structure, name, temperature, cost)
+        self._inference = inference_of(structure, name)
 
     def loss_gradient(self, scores, gold, *, n_jobs=None, **additional):
         """Return the loss and its gradient.
@@ -251,6 +303,8 @@ class FenchelYoungLoss:
                 encoded.append(self.structure.encode(structure, sample.dims))
             except ValueError as error:
                 raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+            _check_gold(sample, *encoded[-1], f"gold[{i}]" if many else "gold")
+            self._check_labels(sample)
         n_additional = [len(s.additional) for s in samples]
         losses = np.empty(len(samples))
         residuals, additional_residuals = np.empty(len(problems.scores)), np.zeros(sum(n_additional))
@@ -258,9 +312,8 @@ class FenchelYoungLoss:
         joined = join_gold(encoded)
         over_ranges(
             lambda start, stop: losses_of_range(
-                self.structure.oracle,
-                solver_of(self.structure),
-                self.temperature,
+                *self._inference,
+                self._form,
                 problems,
                 joined,
                 self.tol,
@@ -288,6 +341,51 @@ class FenchelYoungLoss:
         ]
         return pairs if many else pairs[0]
 
+    def _check_labels(self, sample):
+        if self.cost is not None and len(self._form.cost) != sample.shape[-1] ** 2:
+            raise ValueError(f"cost has shape {np.shape(self.cost)}, but there are {sample.shape[-1]} labels")
+
+
+def inference_of(structure, name):
+    """Return the oracle and the solver, both compiled, that compute the regularised argmax of a loss."""
+    argmax = LOSSES[name].argmax
+    if argmax == "map":
+        return structure.oracle, map_argmax
+    if argmax == "gibbs":
+        return marginal_oracle_of(structure, f"loss={name!r}"), gibbs_argmax
+    return structure.oracle, solver_of(structure)
+
+
+def loss_form(structure, name, temperature, cost, n_labels=None):
+    """Check the cost, and lay a loss out for the kernels.
+
+    Raises
+    ------
+    ValueError
+        If the cost is not what `FenchelYoungLoss` asks for, or the loss has no margin for it.
+    """
+    flat = np.zeros(0)
+    if cost is not None:
+        if not LOSSES[name].margin:
+            raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
+        if not structure.labelled:
+            raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
+        matrix = np.asarray(cost, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):
+            wanted = "(n_labels, n_labels)" if n_labels is None else f"({n_labels}, {n_labels})"
+            raise ValueError(f"cost must have shape {wanted}; got {matrix.shape}")
+        if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diagonal(matrix).any():
+            raise ValueError("cost must be finite, not negative, and 0 on the diagonal")
+        flat = matrix.ravel()
+    recipe = LOSSES[name]
+    return LossForm(float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), readonly(flat))
+
+
+def _check_gold(sample, slots, additional_slots, name):
+    parts = np.append(sample.scores[slots[slots >= 0]], sample.additional[additional_slots[additional_slots >= 0]])
+    if (parts == -np.inf).any():
+        raise ValueError(f"{name} is forbidden: one of its parts has a score of -inf")
+
 
 def join_gold(encoded):
     """Join encoded gold structures, a list of ``(slots, additional_slots)``, for the kernels."""
@@ -305,8 +403,8 @@ def new_memory(sizes, max_bytes, most=16):
 
     Parameters
     ----------
-    sizes : array of shape (n_samples, 3)
-        See structures/_base.py.
+    sizes : array with one row a sample
+        See `Structure.layout`.
     max_bytes : int
         The memory allowed. If not even two structures a sample fit, nothing is remembered.
     most : int, default=16

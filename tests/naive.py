@@ -187,15 +187,32 @@ def frank_wolfe(M, theta, variant, n_steps, tol=0.0):
     return M @ w, n_steps
 
 
-def sequence_loss(scores, gold, transitions=None, start=None, end=None, temperature=1.0):
-    """SparseMAP loss of a chain, from its definition over all paths."""
+def loss_by_enumeration(M, theta, gold, name, temperature=1.0, cost=None):
+    """Return the loss of structure number `gold` and its gradient, from the definition over all structures.
 
-    def scaled(a):
-        return None if a is None else a / temperature
-
-    paths, M, theta = enumerate_chain(scaled(scores), scaled(transitions), scaled(start), scaled(end))
-    u, w = solve_qp(M, theta)
-    used = w > 0
-    objective = theta[: len(w)][used] @ w[used] - 0.5 * u @ u
-    g = paths.index(tuple(gold))
-    return temperature * (objective + 0.5 * M[:, g].sum() - theta[g])
+    Parameters
+    ----------
+    M : array with one column a structure, its unary parts
+    theta : array
+        Total scores.
+    gold : int
+    name : str
+    temperature : float
+    cost : array with one entry a structure, default=None
+        None counts its parts that gold does not have.
+    """
+    cost = M.T @ (1.0 - M[:, gold]) if cost is None else cost
+    with_margin = name == "hinge" or name.startswith("margin")
+    total = theta / temperature + cost * with_margin
+    if name in ("perceptron", "hinge"):
+        best = int(np.argmax(total))
+        value, u, omega_of_gold = total[best], M[:, best], 0.0
+    elif name.endswith("crf"):
+        weights = np.exp(total - total.max())
+        value, u, omega_of_gold = total.max() + np.log(weights.sum()), M @ (weights / weights.sum()), 0.0
+    else:
+        u, w = solve_qp(M, total)
+        used = w > 0
+        value = total[: len(w)][used] @ w[used] - 0.5 * u @ u
+        omega_of_gold = 0.5 * M[:, gold].sum()
+    return temperature * (value + omega_of_gold) - theta[gold], u - M[:, gold]

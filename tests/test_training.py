@@ -1,17 +1,18 @@
-"""The optimisers: the objective and its gradient, and AdaGrad against a plain implementation."""
+"""The optimisers: the objective and its gradient, AdaGrad and MIRA against plain implementations."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
 
+from sklearn_sparsemap import RaggedArray
 from sklearn_sparsemap._jit import readonly
-from sklearn_sparsemap.inference import solver_of
-from sklearn_sparsemap.losses import FenchelYoungLoss, new_memory
+from sklearn_sparsemap.losses import FenchelYoungLoss, inference_of, loss_form, new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _online
 from sklearn_sparsemap.training._batch import BatchObjective
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
+from sklearn_sparsemap.training._mira import MiraOptimizer
 from sklearn_sparsemap.training._online import OnlineOptimizer
 
 N_FEATURES, N_LABELS = 4, 3
@@ -25,27 +26,28 @@ def make_problem(structure, seed=0, n_samples=6):
     codes = rng.integers(N_LABELS, size=indptr[-1])
     gold = list(codes) if isinstance(structure, Simplex) else np.split(codes, indptr[1:-1])
     weights = rng.uniform(0.5, 1.5, size=n_samples)
+    targets = make_targets(structure, RaggedArray(X, indptr), N_LABELS, gold, weights)
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(N_LABELS).values())
     model = LinearModel(
         rng.normal(size=(N_FEATURES, N_LABELS)), rng.normal(size=N_LABELS), rng.normal(size=n_additional)
     )
-    return X, gold, make_targets(structure, indptr, N_LABELS, gold, weights), model
+    return X, gold, targets, model
 
 
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_gradient_of_the_objective(structure, fit_intercept):
+@pytest.mark.parametrize("loss", ["sparsemap", "margin_crf"])
+def test_gradient_of_the_objective(structure, fit_intercept, loss):
     X, _, targets, model = make_problem(structure)
     for features in (X, sparse.csr_array(X)):
         objective = BatchObjective(
-            structure.oracle,
-            solver_of(structure),
+            inference_of(structure, loss),
+            loss_form(structure, loss, 0.7, None),
             features,
             targets,
             model,
-            new_memory(targets.sizes, 10**6),
+            new_memory(targets.sizes, 10**6 if loss == "sparsemap" else 0),
             alpha=0.3,
-            temperature=0.7,
             tol=1e-12,
             fit_intercept=fit_intercept,
             n_jobs=2,
@@ -118,20 +120,20 @@ def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, tem
 def test_adagrad_equals_a_plain_implementation(structure, average, monkeypatch):
     monkeypatch.setattr(_online, "_SAMPLES_PER_PENALTY", 1)
     X, gold, targets, model = make_problem(structure)
-    settings = {"alpha": 0.01, "eta0": 0.2, "temperature": 0.8}
+    settings = {"alpha": 0.01, "eta0": 0.2}
     rows = make_rows(X)
     every = max(1, N_FEATURES // max(1, len(rows.data) // len(gold)))
     # The last step ends without a penalty that no average has seen.
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(gold)), 5))[: 5 * len(gold) // every * every]
     order = order[:-1] if every > 1 else order
-    optimizer = OnlineOptimizer(model.copy(), tol=1e-12, fit_intercept=True, average=average, **settings)
+    optimizer = OnlineOptimizer(model.copy(), average=average)
+    optimizer.configure(tol=1e-12, fit_intercept=True, **settings)
+    form, inference = loss_form(structure, "sparsemap", 0.8, None), inference_of(structure, "sparsemap")
     half = len(order) // 2
     for part in (order[:half], order[half:]):
-        optimizer.epoch(
-            structure.oracle, solver_of(structure), rows, targets, part, new_memory(targets.sizes, 10**6)
-        )
+        optimizer.epoch(inference, form, rows, targets, part, new_memory(targets.sizes, 10**6))
     found = optimizer.model()
-    last, mean = plain_adagrad(structure, X, gold, targets, model, order, every=every, **settings)
+    last, mean = plain_adagrad(structure, X, gold, targets, model, order, every=every, temperature=0.8, **settings)
     expected = mean if average else last
     np.testing.assert_allclose(BatchObjective.pack(found), expected, atol=1e-7)
 
@@ -140,20 +142,71 @@ def test_adagrad_approaches_the_minimum():
     structure = LinearChain()
     X, _, targets, model = make_problem(structure, n_samples=40)
     memory = new_memory(targets.sizes, 10**6)
+    form, inference = loss_form(structure, "sparsemap", 1.0, None), inference_of(structure, "sparsemap")
     objective = BatchObjective(
-        structure.oracle, solver_of(structure), X, targets, model, memory,
-        alpha=0.05, temperature=1.0, tol=1e-10, fit_intercept=True, n_jobs=None,
-    )  # fmt: skip
+        inference, form, X, targets, model, memory, alpha=0.05, tol=1e-10, fit_intercept=True, n_jobs=None
+    )
     best = minimize(objective.loss_gradient, objective.pack(model), jac=True, method="L-BFGS-B").fun
     start = LinearModel.zeros(N_FEATURES, N_LABELS, len(model.additional))
     # The weights of the samples are relative in the objective, absolute online.
     relative = targets._replace(weights=readonly(targets.weights / targets.weights.mean()))
-    optimizer = OnlineOptimizer(
-        start, alpha=0.05, eta0=0.1, temperature=1.0, tol=1e-10, fit_intercept=True, average=True
-    )
+    optimizer = OnlineOptimizer(start, average=True)
+    optimizer.configure(alpha=0.05, eta0=0.1, tol=1e-10, fit_intercept=True)
     rng = np.random.default_rng(0)
     for _ in range(300):
         order = rng.permutation(len(targets.weights))
-        optimizer.epoch(structure.oracle, solver_of(structure), make_rows(X), relative, order, memory)
+        optimizer.epoch(inference, form, make_rows(X), relative, order, memory)
     reached = objective.loss_gradient(objective.pack(optimizer.model()))[0]
     assert reached == pytest.approx(best, rel=0.02)
+
+
+def plain_mira(structure, X, gold, targets, model, order, C):
+    """1-best MIRA with dense vectors and the average kept explicitly."""
+    m, shapes = N_LABELS, structure.learned_shapes(N_LABELS)
+    w = np.concatenate([model.coef.ravel(), model.intercept, model.additional])
+    n_coef, total = model.coef.size, np.zeros(len(w))
+    hinge = FenchelYoungLoss(structure, "hinge")
+    for i in order:
+        rows = slice(targets.row_ptr[i], targets.row_ptr[i + 1])
+        scores = X[rows] @ w[:n_coef].reshape(-1, m) + w[n_coef : n_coef + m]
+        additional, start = {}, n_coef + m
+        for name, shape in shapes.items():
+            additional[name] = w[start : start + int(np.prod(shape))].reshape(shape)
+            start += int(np.prod(shape))
+        scores = scores[0] if isinstance(structure, Simplex) else scores
+        loss, gradient = hinge.loss_gradient(scores, gold[i], **additional)
+        residual = gradient["scores"].reshape(-1, m)
+        joined = [(X[rows].T @ residual).ravel(), residual.sum(axis=0)] + [gradient[n].ravel() for n in shapes]
+        direction = np.concatenate(joined)
+        if direction.any():
+            w -= min(C * targets.weights[i], loss / (direction @ direction)) * direction
+        total += w
+    return w, total / len(order)
+
+
+@pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("C", [np.inf, 0.05])
+def test_mira_equals_a_plain_implementation(structure, average, C):
+    X, gold, targets, model = make_problem(structure, n_samples=10)
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(gold)), 4))
+    optimizer = MiraOptimizer(model.copy(), average=average)
+    optimizer.configure(C=C, fit_intercept=True)
+    form, inference = loss_form(structure, "hinge", 1.0, None), inference_of(structure, "hinge")
+    half = len(order) // 2
+    for part in (order[:half], order[half:]):
+        optimizer.epoch(inference, form, make_rows(X), targets, part, new_memory(targets.sizes, 0))
+    last, mean = plain_mira(structure, X, gold, targets, model, order, C)
+    np.testing.assert_allclose(BatchObjective.pack(optimizer.model()), mean if average else last, atol=1e-10)
+    assert not optimizer.state.coef_squares.any() and not optimizer.state.dense_squares.any()
+
+
+def test_a_step_of_mira_mends_the_mistake():
+    structure = LinearChain()
+    X, _, targets, model = make_problem(structure, n_samples=1)
+    optimizer = MiraOptimizer(model.copy(), average=False)
+    optimizer.configure(C=np.inf, fit_intercept=True)
+    form, inference = loss_form(structure, "hinge", 1.0, None), inference_of(structure, "hinge")
+    arguments = inference, form, make_rows(X), targets, np.arange(1), new_memory(targets.sizes, 0)
+    losses = [optimizer.epoch(*arguments) for _ in range(50)]
+    assert losses[0] > 0.1 and losses[-1] == pytest.approx(0.0, abs=1e-9)

@@ -12,27 +12,33 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._jit import readonly
 from .._ragged import RaggedArray
 from .._validation import check_magnitude, check_same_length, check_sample_weight, check_samples
-from ..inference import map_problems, sparsemap, sparsemap_problems
+from ..inference import map_problems, marginal_problems, sparsemap, sparsemap_problems
+from ..losses import LOSSES
 from ..solvers._batch import GAP, OBJECTIVE, Problems
-from ..structures import LinearChain, Simplex, Structure
+from ..structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ..training._data import LinearModel, linear_problems
 from ._fitting import warn_of_convergence
 from ._labels import encode_labels, flatten_labels, sorted_labels
 
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
-_STRUCTURES = {"auto": Simplex, "chain": LinearChain}
+_STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
 def resolve_structure(structure):
     """Return the Structure that the parameter `structure` means."""
-    if isinstance(structure, Structure) and structure.labelled:
+    if isinstance(structure, Structure):
         return structure
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
     raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))} or a Structure made of labels"
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))} or a Structure, such as Matching()"
     )
+
+
+def is_flat(structure):
+    """Tell whether a sample is a single row with a single label."""
+    return structure.labelled and structure.score_ndim == 1
 
 
 def _has_proba(estimator):
@@ -44,14 +50,18 @@ def _has_proba(estimator):
 class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
-    A subclass has the parameters `structure`, `temperature`, `class_weight` and `n_jobs`. It sets `classes_`,
-    `_structure` (what it was fitted with; the parameter may change later) and `_model` (a `LinearModel`), or
-    `_optimizer` with a method ``model()`` from which `_model` is made when it is needed. Inside, flat data are
-    structured data with one row a sample: X is always a `RaggedArray`.
+    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
+    (what it was fitted with; the parameter may change later), `classes_` for structures made of labels, and `_model` (a
+    `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is needed.
+
+    Inside, X is always a `RaggedArray`: flat data are structured data with one row a sample. The model has one output
+    for each label, or a single one where structures are not made of labels. `codes` stands for y: an int array of
+    places in `classes_` (flat data), a RaggedArray of them (structures made of labels), or an object array of
+    structures as the user gave them.
     """
 
     def decision_function(self, X):
-        """Compute the scores of the labels.
+        """Compute the scores of the parts.
 
         Parameters
         ----------
@@ -60,13 +70,15 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes; or 1-D object array
-            For structures: for each sample an array of shape (n_steps, n_classes), without the additional scores.
+            For structures: for each sample an array in the shape of its scores, such as (n_steps, n_classes) for a
+            chain, without the additional scores.
         """
         structure, X = self._check_predict(X)
         scores = self._linear_scores(X, self._current)
-        if structure.score_ndim == 1:
+        if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-        return object_array(split_rows(scores, X.indptr))
+        _, _, shapes = linear_problems(structure, X, scores.shape[1])
+        return object_array(_in_shapes(scores.ravel(), shapes))
 
     def predict(self, X):
         """Predict the labels, or structures, of highest score.
@@ -78,16 +90,21 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels; for structures a 1-D object array of label arrays.
+            Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
         codes = self._predict_codes(structure, X, self._current)
-        if structure.score_ndim == 1:
+        if is_flat(structure):
             return self.classes_[codes]
-        return object_array(split_rows(self.classes_[codes], X.indptr))
+        if structure.labelled:
+            return object_array(split_rows(self.classes_[codes], X.indptr))
+        return codes
 
     def predict_marginals(self, X):
-        """Compute the SparseMAP marginals of each label: sparse, and zero for most.
+        """Compute the probability of each label, or part.
+
+        These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
+        the Gibbs distribution.
 
         Parameters
         ----------
@@ -95,14 +112,18 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of (n_steps, n_classes) arrays
+        marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays in the shape of the scores
         """
         structure, X = self._check_predict(X)
-        problems = self._problems(structure, X, self._current, self.temperature)
-        marginals, statistics, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
-        _check_converged(statistics[:, GAP], statistics[:, OBJECTIVE])
-        marginals = marginals.reshape(-1, len(self.classes_))
-        return marginals if structure.score_ndim == 1 else object_array(split_rows(marginals, X.indptr))
+        problems, shapes = self._problems(structure, X, self._current, self.temperature)
+        if LOSSES[self._loss].argmax == "gibbs":
+            marginals, _, _ = marginal_problems(structure.marginal_oracle, problems, n_jobs=self.n_jobs)
+        else:
+            marginals, statistics, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
+            _check_converged(statistics[:, GAP], statistics[:, OBJECTIVE])
+        if is_flat(structure):
+            return marginals.reshape(-1, len(self.classes_))
+        return object_array(_in_shapes(marginals, shapes))
 
     def predict_structures(self, X):
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
@@ -114,22 +135,23 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         structures : list of lists of (structure, probability)
-            Most probable first. A structure is a label, or an array of labels.
+            Most probable first. A structure is as in `predict`.
         """
         structure, X = self._check_predict(X)
-        scores = self._linear_scores(X, self._current) / self.temperature
+        scores = self._linear_scores(X, self._current).ravel() / self.temperature
+        _, _, shapes = linear_problems(structure, X, len(self._current.intercept))
         additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
-        samples = list(scores) if structure.score_ndim == 1 else split_rows(scores, X.indptr)
-        found, results = [], sparsemap(structure, samples, n_jobs=self.n_jobs, **additional)
+        results = sparsemap(structure, _in_shapes(scores, shapes), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
+        found = []
         for result in results:
-            labelled = [self.classes_[s] for s in result.structures]
-            found.append(list(zip(labelled, result.weights.tolist())))
+            structures = [self.classes_[s] for s in result.structures] if structure.labelled else result.structures
+            found.append(list(zip(structures, result.weights.tolist())))
         return found
 
     @available_if(_has_proba)
     def predict_proba(self, X):
-        """Compute the probabilities of the labels (multiclass): the sparsemax of the scores.
+        """Compute the probabilities of the labels (multiclass): the sparsemax of the scores, or for crf their softmax.
 
         Parameters
         ----------
@@ -142,13 +164,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self.predict_marginals(X)
 
     def score(self, X, y, sample_weight=None):
-        """Return the accuracy of single labels.
+        """Return the accuracy of single labels, or parts; for trees that is the unlabelled attachment score.
 
         Parameters
         ----------
         X, y : as in `fit`
         sample_weight : array-like of shape (n_samples,), default=None
-            A structured sample's weight counts for each of its steps.
+            A structured sample's weight counts for each of its labels or parts.
 
         Returns
         -------
@@ -156,13 +178,31 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             In [0, 1].
         """
         structure, X = self._check_predict(X)
-        if structure.score_ndim == 1:
+        if is_flat(structure):
             y = column_or_1d(y)
         check_same_length(X, y)
-        labels = y.tolist() if structure.score_ndim == 1 else flatten_labels(y, X.lengths)
-        predicted = self.classes_[self._predict_codes(structure, X, self._current)].tolist()
-        right = np.fromiter((a == b for a, b in zip(labels, predicted)), np.float64, len(labels))
-        return float(np.average(right, weights=np.repeat(check_sample_weight(sample_weight, len(X)), X.lengths)))
+        weights = check_sample_weight(sample_weight, len(X))
+        if structure.labelled:
+            labels = y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths)
+            predicted = self.classes_[self._predict_codes(structure, X, self._current)].tolist()
+            right = np.fromiter((a == b for a, b in zip(labels, predicted)), np.float64, len(labels))
+            return float(np.average(right, weights=np.repeat(weights, X.lengths)))
+        return self._accuracy(structure, X, y, self._current, weights)
+
+    def _accuracy(self, structure, X, codes, model, weights):
+        """Return the share of labels or parts that are right, each with the weight of its sample."""
+        predicted = self._predict_codes(structure, X, model)
+        if structure.labelled:
+            gold = codes if is_flat(structure) else codes.values
+            return float(np.average(predicted == gold, weights=np.repeat(weights, X.lengths)))
+        dims, _, _ = linear_problems(structure, X, len(model.intercept))
+        right = []
+        for i, (gold, found) in enumerate(zip(codes, predicted)):
+            try:
+                right.append(structure.agreement(gold, found, dims[i]))
+            except ValueError as error:
+                raise ValueError(f"y[{i}]: {error}") from error
+        return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
 
     @property
     def coef_(self):
@@ -193,6 +233,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             self._model = self._optimizer.model()
         return self._model
 
+    @property
+    def additional_scores_(self):
+        """The learned additional scores by name: dict of str -> ndarray."""
+        return self._additional(self._current)
+
     def _learned(self, name):
         additional = self._additional(self._current)
         if name not in additional:
@@ -202,7 +247,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def _additional(self, model):
         """Return a model's additional scores by name, as views."""
         split, start = {}, 0
-        for name, shape in self._structure.learned_shapes(len(self.classes_)).items():
+        for name, shape in self._structure.learned_shapes(len(model.intercept)).items():
             stop = start + int(np.prod(shape))
             split[name] = model.additional[start:stop].reshape(shape)
             start = stop
@@ -214,11 +259,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
-        if structure.score_ndim == 1:
+        if is_flat(structure):
             values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
             X = RaggedArray(values, np.arange(values.shape[0] + 1))
         else:
-            X = check_samples(X, self.n_features_in_)
+            X = check_samples(X, self.n_features_in_, _n_axes(structure))
         check_magnitude(X)
         return X
 
@@ -228,14 +273,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         X : RaggedArray
-        codes : int array, or RaggedArray of them
-            The label of each row, as a place in `classes`.
-        classes : ndarray
-            As given, or all labels in y.
+        codes : int array, RaggedArray or object array
+            See the class.
+        classes : ndarray or None
+            As given, or all labels in y; None where structures are not made of labels.
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        if structure.score_ndim == 1:
+        if is_flat(structure):
             values, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=False
             )
@@ -249,22 +294,28 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 )
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
-            X = check_samples(X, None if reset else self.n_features_in_)
+            X = check_samples(X, None if reset else self.n_features_in_, _n_axes(structure))
             check_same_length(X, y)
-            labels = flatten_labels(y, X.lengths)
+            labels = flatten_labels(y, X.lengths) if structure.labelled else None
         check_magnitude(X)
-        if classes is None:
-            # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
-            classes = np.unique(y) if structure.score_ndim == 1 else sorted_labels(labels)
-        codes = encode_labels(labels, classes, X.indptr)
+        if not structure.labelled:
+            codes = object_array(list(y))
+        else:
+            if classes is None:
+                # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
+                classes = np.unique(y) if is_flat(structure) else sorted_labels(labels)
+            codes = encode_labels(labels, classes, X.indptr)
+            codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
         self.n_features_in_ = X.values.shape[1]
-        return X, codes if structure.score_ndim == 1 else RaggedArray(codes, X.indptr), classes
+        return X, codes, classes
 
     def _sample_weights(self, X, codes, classes, sample_weight):
         """Combine sample weights and class weights into one weight a sample."""
         weights = check_sample_weight(sample_weight, len(X))
         if self.class_weight is None:
             return weights
+        if classes is None:
+            raise ValueError("class_weight is for structures made of labels; leave it at None")
         flat = codes.values if isinstance(codes, RaggedArray) else codes
         if isinstance(self.class_weight, str):
             if self.class_weight != "balanced":
@@ -296,18 +347,17 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return scores
 
     def _predict_codes(self, structure, X, model):
-        """Return the code of the predicted label of each row."""
-        scores = self._linear_scores(X, model)
-        if structure.score_ndim == 1:
-            return scores.argmax(axis=1)
-        found, _ = map_problems(structure, self._problems(structure, X, model), n_jobs=self.n_jobs)
-        return np.concatenate(found)
+        """Return the prediction as `codes`."""
+        if is_flat(structure):
+            return self._linear_scores(X, model).argmax(axis=1)
+        found, _ = map_problems(structure, self._problems(structure, X, model)[0], n_jobs=self.n_jobs)
+        return np.concatenate(found) if structure.labelled else object_array(found)
 
     def _problems(self, structure, X, model, temperature=1.0):
-        """Lay out the inference problems of all samples."""
+        """Lay out the inference problems of all samples; also return the shapes of their scores."""
         n_outputs, n_additional = len(model.intercept), len(model.additional)
-        dims, sizes = linear_problems(structure, X.lengths, n_outputs)
-        return Problems(
+        dims, sizes, shapes = linear_problems(structure, X, n_outputs)
+        problems = Problems(
             readonly(self._linear_scores(X, model).ravel() / temperature),
             readonly(X.indptr * n_outputs, np.int64),
             readonly(model.additional / temperature),
@@ -316,16 +366,17 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             dims,
             sizes,
         )
+        return problems, shapes
 
     def _is_structured(self):
-        """Tell whether samples are sequences; False if the parameter `structure` means nothing."""
+        """Tell whether samples are structures; False if the parameter `structure` means nothing."""
         try:
-            return resolve_structure(self.structure).score_ndim != 1
+            return not is_flat(resolve_structure(self.structure))
         except ValueError:
             return False
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "classes_")
+        return hasattr(self, "_structure")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -345,6 +396,17 @@ def _check_converged(gaps, objectives):
             f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
             "probabilities are inexact; this happens where all scores all but tie"
         )
+
+
+def _n_axes(structure):
+    """Return how many axes of rows a sample may have: those of the scores, unless the labels are one of them."""
+    return structure.score_ndim - int(structure.labelled)
+
+
+def _in_shapes(flat, shapes):
+    """Cut what goes with the scores of all samples into a list of arrays in the shapes of the scores."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return [flat[stop - int(np.prod(shape)) : stop].reshape(shape) for stop, shape in zip(ends.tolist(), shapes)]
 
 
 def split_rows(values, indptr):

@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..inference import solver_of
-from ..losses import new_memory
+from ..losses import inference_of, new_memory
 from ..training._batch import BatchObjective, minimize_lbfgs
 from ..training._data import make_rows
+from ..training._mira import MiraOptimizer
 from ..training._online import UNCONVERGED, OnlineOptimizer
 
 # Memory for the solutions of the training samples, from which the next epoch starts.
@@ -53,8 +53,9 @@ class Monitor:
     def attributes(self, model):
         """Return the fitted attributes of an estimator with this model."""
         return {
-            "classes_": self.estimator.classes_,
+            **({"classes_": self.estimator.classes_} if hasattr(self.estimator, "classes_") else {}),
             "_structure": self.estimator._structure,
+            "_loss": self.estimator._loss,
             "n_features_in_": self.estimator.n_features_in_,
             "n_iter_": max(1, len(self.losses)),
             "_model": model.copy(),
@@ -82,26 +83,26 @@ class Monitor:
         return stop
 
 
-def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
+def fit_lbfgs(estimator, structure, form, X, targets, model, max_iter, monitor):
     """Minimise the objective over all samples, starting at `model`."""
-    if len(model.additional) and not model.additional.any():
+    inference = inference_of(structure, estimator.loss)
+    if form.quadratic and len(model.additional) and not model.additional.any():
         # At zero all structures tie: the sharpest kink of the loss, where no gradient need point downhill, and near it
         # solutions have the most structures. A few epochs of AdaGrad lead away from there at little cost.
-        optimizer = new_optimizer(estimator, model.copy())
+        optimizer = adjust_optimizer(estimator, OnlineOptimizer(model.copy(), average=estimator.average))
         rows, memory = make_rows(X), new_memory(targets.sizes, 0)
         for _ in range(_WARM_UP_EPOCHS):
             order = np.arange(len(targets.weights))
-            optimizer.epoch(structure.oracle, solver_of(structure), rows, targets, order, memory)
+            optimizer.epoch(inference, form, rows, targets, order, memory)
         model = optimizer.model()
     objective = BatchObjective(
-        structure.oracle,
-        solver_of(structure),
+        inference,
+        form,
         X,
         targets,
         model,
-        new_memory(targets.sizes, _WARM_START_BYTES),
+        new_memory(targets.sizes, _WARM_START_BYTES if form.quadratic else 0),
         alpha=estimator.alpha,
-        temperature=estimator.temperature,
         tol=_BATCH_TOL,
         fit_intercept=estimator.fit_intercept,
         n_jobs=estimator.n_jobs,
@@ -124,11 +125,12 @@ def fit_lbfgs(estimator, structure, X, targets, model, max_iter, monitor):
     _warn_of_inference(objective.unconverged)
 
 
-def fit_adagrad(estimator, structure, X, targets, model, max_iter, monitor):
-    """Run epochs of AdaGrad, starting at `model`."""
+def fit_online(estimator, structure, form, X, targets, model, max_iter, monitor):
+    """Run epochs of AdaGrad or MIRA, starting at `model`."""
     optimizer = new_optimizer(estimator, model)
+    inference = inference_of(structure, estimator.loss)
     monitor.latest = optimizer.model
-    rows, memory = make_rows(X), new_memory(targets.sizes, _WARM_START_BYTES)
+    rows, memory = make_rows(X), new_memory(targets.sizes, _WARM_START_BYTES if form.quadratic else 0)
     rng = check_random_state(estimator.random_state)
     order = np.arange(len(targets.weights))
     total_weight = targets.weights.sum()
@@ -136,39 +138,33 @@ def fit_adagrad(estimator, structure, X, targets, model, max_iter, monitor):
     for _ in range(max_iter):
         if estimator.shuffle:
             rng.shuffle(order)
-        total = optimizer.epoch(structure.oracle, solver_of(structure), rows, targets, order, memory)
+        total = optimizer.epoch(inference, form, rows, targets, order, memory)
         stopped = monitor.iteration(total / total_weight + optimizer.penalty())
         if stopped:
             break
     if not stopped:
-        warn_of_convergence(f"AdaGrad was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
+        name = "MIRA" if estimator.solver == "mira" else "AdaGrad"
+        warn_of_convergence(f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
     _warn_of_inference(int(optimizer.counters[UNCONVERGED]))
 
 
 def new_optimizer(estimator, model):
     """Make the online optimiser that an estimator's parameters ask for."""
-    return OnlineOptimizer(
-        model,
-        alpha=estimator.alpha,
-        eta0=estimator.eta0,
-        temperature=estimator.temperature,
-        tol=_ONLINE_TOL,
-        fit_intercept=estimator.fit_intercept,
-        average=estimator.average,
-    )
+    kind = MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
+    return adjust_optimizer(estimator, kind(model, average=estimator.average))
 
 
 def adjust_optimizer(estimator, optimizer):
-    """Take over parameters that were changed since the optimiser was made."""
+    """Take over the parameters of an estimator, which may have changed since the optimiser was made; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-    optimizer.configure(
-        alpha=estimator.alpha,
-        eta0=estimator.eta0,
-        temperature=estimator.temperature,
-        tol=_ONLINE_TOL,
-        fit_intercept=estimator.fit_intercept,
-    )
+    if isinstance(optimizer, MiraOptimizer):
+        optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
+    else:
+        optimizer.configure(
+            alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept
+        )
+    return optimizer
 
 
 def check_finite_loss(loss):

@@ -5,22 +5,21 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from .._validation import check_choice, check_positive
-from ..inference import solver_of
-from ..losses import LOSSES, new_memory
+from ..losses import LOSSES, inference_of, loss_form, new_memory
 from ..training._data import make_rows, make_targets
-from ._base import LinearStructuredClassifier, resolve_structure
-from ._fitting import Monitor, adjust_optimizer, check_finite_loss, fit_adagrad, fit_lbfgs, new_optimizer
+from ._base import LinearStructuredClassifier, is_flat, resolve_structure
+from ._fitting import Monitor, adjust_optimizer, check_finite_loss, fit_lbfgs, fit_online, new_optimizer
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
-_SOLVERS = ("auto", "lbfgs", "adagrad")
-_MAX_ITER = {"lbfgs": 1000, "adagrad": 100}
+_SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
+_MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
 # Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
 _MOST_BATCH_WEIGHTS = 50_000
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier, trained with a SparseMAP loss.
+    """Linear structured classifier, trained with a SparseMAP loss or one of its relatives.
 
     Scores of parts are linear in the features; a structure's score is the sum of its parts' and of learned
     additional scores (a chain's transitions, start and end). Training minimises the mean Fenchel-Young loss plus
@@ -28,31 +27,40 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Parameters
     ----------
-    structure : {"auto", "chain"} or Structure, default="auto"
+    structure : {"auto", "chain", "tree", "matching"} or Structure, default="auto"
         What a sample's target is. ``"auto"``: one label (1-D `y`, 2-D `X`). ``"chain"``: one label for each step.
-    loss : {"sparsemap"}, default="sparsemap"
-        The training loss.
+        ``"tree"``: the head of each word. ``"matching"``: the column of each row.
+    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
+        The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. Those named ``margin_``, and hinge, ask the
+        right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`.
     temperature : float, default=1.0
         Scale of the loss: small values approach a structured perceptron, large ones ask for a wider margin.
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights but the intercept.
-    solver : {"auto", "lbfgs", "adagrad"}, default="auto"
-        ``"lbfgs"``: exact batch optimisation by scipy, for models of moderate size. ``"adagrad"``: online, with
-        sparse updates and averaged weights, for large ones and streams. ``"auto"`` takes the first up to 50,000
-        weights. `partial_fit` is always online.
+    solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
+        ``"lbfgs"``: exact batch optimisation by scipy, for models of moderate size; not for perceptron and hinge, which
+        are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and streams.
+        ``"mira"``: online, for hinge only; each step is as long as it takes to mend the sample's mistake, so that
+        there is nothing to tune, and `alpha` and `eta0` are not used. ``"auto"`` takes L-BFGS for smooth losses and up
+        to 50,000 weights, else AdaGrad. `partial_fit` is always online.
     max_iter : int, default=None
-        Most iterations (L-BFGS) or epochs (AdaGrad). None is 1000 and 100.
+        Most iterations (L-BFGS) or epochs (AdaGrad, MIRA). None is 1000 and 100.
     tol : float, default=1e-4
-        L-BFGS stops when no entry of the gradient is larger. AdaGrad stops when the mean loss (with early stopping:
-        the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
+        L-BFGS stops when no entry of the gradient is larger. AdaGrad and MIRA stop when the mean loss (with early
+        stopping: the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
     eta0 : float, default=0.1
         AdaGrad's step size.
+    C : float, default=inf
+        MIRA's longest step.
+    cost : array-like of shape (n_classes, n_classes), default=None
+        For losses with a margin, and structures made of labels: the cost of predicting the label of the column where
+        that of the row is right, in the order of `classes_`. None counts wrong labels.
     fit_intercept : bool, default=True
         Whether each output has an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels. A structured sample weighs the mean over its steps' labels.
     average : bool, default=True
-        Whether AdaGrad returns the average of the weights over all steps.
+        Whether AdaGrad and MIRA return the average of the weights over all steps.
     early_stopping : bool, default=False
         Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
         the best model.
@@ -61,7 +69,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     n_iter_no_change : int, default=5
         Epochs without improvement before training stops.
     shuffle : bool, default=True
-        Whether AdaGrad visits the samples in a new random order in each epoch.
+        Whether AdaGrad and MIRA visit the samples in a new random order in each epoch.
     warm_start : bool, default=False
         Whether `fit` starts from the weights of the last call.
     random_state : int, RandomState or None, default=None
@@ -74,14 +82,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels.
-    coef_ : ndarray of shape (n_classes, n_features)
-    intercept_ : ndarray of shape (n_classes,)
+        The labels, where structures are made of labels.
+    coef_ : ndarray of shape (n_outputs, n_features)
+        One output for each label; a single one for trees, matchings and others that are not made of labels.
+    intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of going from one label (row) to the next (column). It may be edited, for example to forbid a
         transition with -inf, and holds for prediction until the model is trained further.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
+    additional_scores_ : dict of str -> ndarray
+        All learned additional scores by name, also those of a `CustomStructure`.
     n_features_in_ : int
     n_iter_ : int
         Iterations or epochs run.
@@ -94,6 +105,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     -----
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array or `RaggedArray` of 2-D arrays
     or CSR matrices of shape (n_steps, n_features); `y` is a sequence of label sequences. Labels may be any hashable.
+
+    Structures that are not made of labels have one row of features for each part. For a tree over n words these are
+    (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
+    of shape (n_rows, n_cols, n_features), or its n * n rows if it is square. A `RaggedArray` may carry such `shapes`.
+    `y` holds structures as their class documents them.
 
     Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
 
@@ -122,6 +138,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         max_iter=None,
         tol=1e-4,
         eta0=0.1,
+        C=np.inf,
+        cost=None,
         fit_intercept=True,
         class_weight=None,
         average=True,
@@ -142,6 +160,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.max_iter = max_iter
         self.tol = tol
         self.eta0 = eta0
+        self.C = C
+        self.cost = cost
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.average = average
@@ -180,25 +200,28 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        n_features, n_outputs = X.values.shape[1], len(classes)
+        n_features, n_outputs = X.values.shape[1], 1 if classes is None else len(classes)
+        form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
         model = self._initial_model(structure, n_features, classes)
         validate = None
         if self.early_stopping:
             X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
         # The objective is a mean: weights count relative to each other.
         weights = weights / weights.max()
-        targets = make_targets(structure, X.indptr, n_outputs, codes, weights / weights.mean())
+        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
         # From here on the former model, if there was one, is gone.
-        self.classes_, self._structure, self._model, self._optimizer = classes, structure, model, None
+        self._begin(structure, classes)
+        self._model, self._optimizer = model, None
         solver = self.solver
         if solver == "auto":
-            solver = "lbfgs" if n_features * n_outputs <= _MOST_BATCH_WEIGHTS else "adagrad"
+            is_small = n_features * n_outputs <= _MOST_BATCH_WEIGHTS
+            solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         progress = Progress(self, *data, max_iter)
-        monitor = Monitor(self, model, validate, progress, watch_loss=solver == "adagrad")
+        monitor = Monitor(self, model, validate, progress, watch_loss=solver != "lbfgs")
         try:
-            run = fit_lbfgs if solver == "lbfgs" else fit_adagrad
-            run(self, structure, X.values, targets, model, max_iter, monitor)
+            run = fit_lbfgs if solver == "lbfgs" else fit_online
+            run(self, structure, form, X.values, targets, model, max_iter, monitor)
         finally:
             # Also when training is interrupted: what was learned so far is kept.
             self._model = monitor.model()
@@ -208,14 +231,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn online from a mini-batch: one pass of AdaGrad over its samples, in their order.
+        """Learn online from a mini-batch: one pass of AdaGrad (or MIRA) over its samples, in their order.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`. Weights are absolute here: a sample of weight 2 counts as two.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever occur; needed at the first call.
+            All labels that will ever occur; needed at the first call, where structures are made of labels.
 
         Returns
         -------
@@ -229,12 +252,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = self._check_params()
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
-        first = not hasattr(self, "classes_")
+        first = not hasattr(self, "_structure")
         if not first:
             self._check_same_structure(structure)
-        if first and classes is None:
+        if not structure.labelled:
+            if classes is not None:
+                raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+            given = None
+        elif first and classes is None:
             raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
-        if classes is not None:
+        elif classes is not None:
             given = check_classes(classes)
             if not first and given.tolist() != self.classes_.tolist():
                 known = self.classes_.tolist()
@@ -243,12 +270,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             given = self.classes_
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
         weights = self._sample_weights(X, codes, given, sample_weight)
+        n_outputs = 1 if given is None else len(given)
+        form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
+        targets = make_targets(structure, X, n_outputs, codes, weights)
         if first:
-            self._model = self._new_model(structure, X.values.shape[1], len(given))
-            self.classes_, self._structure, self._optimizer = given, structure, None
+            self._model = self._new_model(structure, X.values.shape[1], n_outputs)
+            self._optimizer = None
             self.n_iter_ = 0
             self.loss_curve_ = []
-        targets = make_targets(structure, X.indptr, len(self.classes_), codes, weights)
+        self._begin(structure, given)
         if self._optimizer is None:
             self._optimizer = new_optimizer(self, self._check_finite(self._model))
         else:
@@ -256,8 +286,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         # The optimiser has the weights now, also when it is interrupted.
         self._model = None
         loss = self._optimizer.epoch(
-            structure.oracle,
-            solver_of(structure),
+            inference_of(structure, self.loss),
+            form,
             make_rows(X.values),
             targets,
             np.arange(len(X)),
@@ -268,11 +298,26 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
         return self
 
+    def _begin(self, structure, classes):
+        """Note what the model is of."""
+        self._structure, self._loss = structure, self.loss
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+
     def _check_params(self):
         """Check the parameters; return the structure."""
         structure = resolve_structure(self.structure)
         check_choice("loss", self.loss, LOSSES)
         check_choice("solver", self.solver, _SOLVERS)
+        inference_of(structure, self.loss)
+        if self.solver == "lbfgs" and LOSSES[self.loss].argmax == "map":
+            raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
+        if self.solver == "mira" and self.loss != "hinge":
+            raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
+        if np.inf != self.C:
+            check_positive("C", self.C)
         for name in ("temperature", "eta0"):
             check_positive(name, getattr(self, name))
         for name in ("alpha", "tol"):
@@ -287,17 +332,18 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _initial_model(self, structure, n_features, classes):
         """Return a model of zeros, or with `warm_start` the present one if it still fits."""
-        if self.warm_start and hasattr(self, "classes_"):
+        labels = None if classes is None else classes.tolist()
+        if self.warm_start and hasattr(self, "_structure"):
             self._check_same_structure(structure)
             model = self._check_finite(self._current).copy()
-            if model.coef.shape[0] == n_features and self.classes_.tolist() == classes.tolist():
+            known = self.classes_.tolist() if structure.labelled else None
+            if model.coef.shape[0] == n_features and known == labels:
                 return model
             raise ValueError(
                 "warm_start=True needs the features and labels of the last fit: it had "
-                f"{model.coef.shape[0]} features and labels {self.classes_.tolist()}; now there are {n_features} and "
-                f"{classes.tolist()}"
+                f"{model.coef.shape[0]} features and labels {known}; now there are {n_features} and {labels}"
             )
-        return self._new_model(structure, n_features, len(classes))
+        return self._new_model(structure, n_features, 1 if classes is None else len(classes))
 
     def _check_same_structure(self, structure):
         if structure != self._structure:
@@ -322,18 +368,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             np.arange(len(X)),
             test_size=self.validation_fraction,
             random_state=rng.randint(2**31 - 1),
-            stratify=codes if structure.score_ndim == 1 else None,
+            stratify=codes if is_flat(structure) else None,
         )
-        X_held, gold = X[held], codes[held]
-        gold = gold if structure.score_ndim == 1 else gold.values
-        step_weights = np.repeat(weights[held], X_held.lengths)
-        if not step_weights.any():
-            step_weights[:] = 1.0
+        X_held, gold, held_weights = X[held], codes[held], weights[held]
+        if not held_weights.any():
+            held_weights = np.ones(len(held))
 
         if not weights[train].any():
             raise ValueError("all samples with a positive weight were held out; lower validation_fraction")
 
         def validate(model):
-            return float(np.average(self._predict_codes(structure, X_held, model) == gold, weights=step_weights))
+            return self._accuracy(structure, X_held, gold, model, held_weights)
 
         return X[train], codes[train], weights[train], validate

@@ -1,5 +1,5 @@
 """How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
 
-from ._result import MAPResult, SparseMAPResult
+from ._result import MAPResult, MarginalResult, SparseMAPResult
 
-__all__ = ["MAPResult", "SparseMAPResult"]
+__all__ = ["MAPResult", "MarginalResult", "SparseMAPResult"]

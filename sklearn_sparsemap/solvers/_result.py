@@ -34,6 +34,24 @@ class MAPResult(NamedTuple):
     value: float
 
 
+class MarginalResult(NamedTuple):
+    """The marginals of a Gibbs distribution.
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of scores
+        Probability of each part.
+    additional_marginals : dict of str -> ndarray
+        For each additional score that was given, in its shape: the expected count of the part.
+    log_partition : float
+        Logarithm of the sum of exp(score) over all structures.
+    """
+
+    marginals: np.ndarray
+    additional_marginals: dict
+    log_partition: float
+
+
 class SparseMAPResult:
     """The solution of one SparseMAP problem (S 3).
 

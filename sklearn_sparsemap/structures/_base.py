@@ -115,6 +115,13 @@ class Structure:
         """Return the structure with these slots, in the form that a user reads."""
         raise NotImplementedError
 
+    def agreement(self, structure, predicted, dims):
+        """Tell for each slot whether a predicted structure has it as the right one: bool array.
+
+        Its mean is what `score` of an estimator counts.
+        """
+        return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
+
     def scores_shape(self, rows, n_outputs):
         """Return the shape of `scores` for a sample under a linear model.
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from .._jit import as_oracle
 from ._base import Structure, as_parts
+from ._gibbs_chain import chain_marginal_work, chain_marginals
 
 # How the transitions of a problem are laid out: dims[2].
 _NO_TRANSITIONS, _STATIONARY, _PER_STEP = 0, 1, 2
@@ -106,6 +107,7 @@ class LinearChain(Structure):
     score_ndim = 2
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
+    marginal_oracle = chain_marginals
     labelled = True
 
     def additional_shapes(self, shape):
@@ -122,6 +124,9 @@ class LinearChain(Structure):
         n_steps, n_states, layout, has_start, has_end = dims
         n_transitions = n_steps - 1 if layout != _NO_TRANSITIONS else 0
         return n_steps, n_transitions + has_start + has_end, n_steps * n_states
+
+    def marginal_work(self, dims):
+        return chain_marginal_work(dims)
 
     def encode(self, structure, dims):
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)

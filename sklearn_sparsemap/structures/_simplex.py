@@ -4,6 +4,7 @@ import numpy as np
 
 from .._jit import as_oracle
 from ._base import Structure, as_parts
+from ._gibbs_simplex import simplex_marginal_work, simplex_marginals
 
 
 @as_oracle
@@ -33,6 +34,7 @@ class Simplex(Structure):
 
     score_ndim = 1
     oracle = best_choice
+    marginal_oracle = simplex_marginals
     projection = "simplex"
     labelled = True
 
@@ -41,6 +43,9 @@ class Simplex(Structure):
 
     def sizes(self, dims):
         return 1, 0, 0
+
+    def marginal_work(self, dims):
+        return simplex_marginal_work(dims)
 
     def encode(self, structure, dims):
         choice = np.asarray(structure)

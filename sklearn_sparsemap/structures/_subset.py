@@ -6,6 +6,7 @@ import numpy as np
 
 from .._jit import as_oracle, copy_into, kernel
 from ._base import Structure, as_parts
+from ._gibbs_subset import subset_marginal_work, subset_marginals
 
 
 @kernel
@@ -86,6 +87,7 @@ class Subset(Structure):
 
     score_ndim = 1
     oracle = best_subset
+    marginal_oracle = subset_marginals
 
     def __init__(self, min_size=0, max_size=None):
         for name, size in (("min_size", min_size), ("max_size", max_size)):
@@ -105,6 +107,9 @@ class Subset(Structure):
 
     def sizes(self, dims):
         return dims[0], 0, dims[0]
+
+    def marginal_work(self, dims):
+        return subset_marginal_work(dims)
 
     def encode(self, structure, dims):
         n, min_size, max_size = (int(d) for d in dims)

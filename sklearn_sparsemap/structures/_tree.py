@@ -4,6 +4,7 @@ import numpy as np
 
 from .._jit import as_oracle, copy_into, kernel
 from ._base import Structure, as_parts
+from ._gibbs_tree import tree_marginal_work, tree_marginals
 
 # What a slot of the contraction algorithm is: not yet looked at, on the present path, known to hang on the root, or
 # merged into another one.
@@ -302,6 +303,7 @@ class DependencyTree(Structure):
 
     score_ndim = 2
     oracle = best_tree
+    marginal_oracle = tree_marginals
 
     def __init__(self, projective=False, single_root=False):
         self.projective = bool(projective)
@@ -318,6 +320,9 @@ class DependencyTree(Structure):
         if projective:
             return n, 0, 6 * (n + 1) ** 2 + 6 * (n + 1)
         return n, 0, 3 * n + 2 * n * (n + 1) + 7 * n + 5
+
+    def marginal_work(self, dims):
+        return tree_marginal_work(dims)
 
     def encode(self, structure, dims):
         n, projective, single_root = (int(d) for d in dims)
@@ -339,6 +344,13 @@ class DependencyTree(Structure):
 
     def decode(self, slots, dims):
         return slots.astype(np.int64) // int(dims[0])
+
+    def agreement(self, structure, predicted, dims):
+        # Any heads may be compared, also those that a projective tree cannot have.
+        heads = np.asarray(structure)
+        if heads.shape != (int(dims[0]),):
+            raise ValueError(f"there are {int(dims[0])} words, but heads of shape {heads.shape}")
+        return heads == predicted
 
     def scores_shape(self, rows, n_outputs):
         if len(rows) == 1:

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._threads import cut_evenly, over_ranges
-from ..losses import MEMORY
+from ..losses import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
 from ._data import TARGETS, LinearModel, loss_of_target
 
@@ -22,7 +22,7 @@ _LEAST_GAIN = 1e-6
     types.void(
         ORACLE,
         SOLVER,
-        types.float64,
+        LOSS_FORM,
         types.float64,
         FLOATS,
         FLOATS,
@@ -40,7 +40,7 @@ _LEAST_GAIN = 1e-6
 def residuals_of_ranges(
     oracle,
     solver,
-    temperature,
+    form,
     tol,
     scores,
     additional,
@@ -67,7 +67,7 @@ def residuals_of_ranges(
             loss, inexact = loss_of_target(
                 oracle,
                 solver,
-                temperature,
+                form,
                 scores[first:last],
                 additional,
                 targets,
@@ -90,23 +90,25 @@ class BatchObjective:
 
     Parameters
     ----------
-    oracle, solver
-        The structure's oracle and a compiled solver.
+    inference : tuple
+        What `losses.inference_of` returns.
+    form : LossForm
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows of all samples.
     targets : Targets
     template : LinearModel
         Any model of the right shapes.
     memory : Memory
-    alpha, temperature, tol : float
+    alpha, tol : float
     fit_intercept : bool
     n_jobs : int or None
     """
 
-    def __init__(self, oracle, solver, X, targets, template, memory, *, alpha, temperature, tol, fit_intercept, n_jobs):
-        self.oracle, self.solver = oracle, solver
+    def __init__(self, inference, form, X, targets, template, memory, *, alpha, tol, fit_intercept, n_jobs):
+        self.oracle, self.solver = inference
+        self.form = form
         self.X, self.targets, self.memory = X, targets, memory
-        self.alpha, self.temperature, self.tol = alpha, temperature, tol
+        self.alpha, self.tol = alpha, tol
         self.fit_intercept, self.n_jobs = fit_intercept, n_jobs
         self.shape = template.coef.shape
         self.total_weight = float(targets.weights.sum())
@@ -135,7 +137,7 @@ class BatchObjective:
             lambda start, stop: residuals_of_ranges(
                 self.oracle,
                 self.solver,
-                self.temperature,
+                self.form,
                 self.tol,
                 flat,
                 additional,

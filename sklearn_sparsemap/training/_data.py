@@ -21,7 +21,7 @@ ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
 
 @kernel
 def loss_of_target(
-    oracle, solver, temperature, scores, additional, targets, i, tol, memory, residual, additional_residual
+    oracle, solver, form, scores, additional, targets, i, tol, memory, residual, additional_residual
 ):
     """Compute the loss of sample `i` under its scores, and its gradient; see `loss_of_sample`.
 
@@ -36,7 +36,7 @@ def loss_of_target(
     loss, gap = loss_of_sample(
         oracle,
         solver,
-        temperature,
+        form,
         scores,
         additional,
         targets.dims[i],
@@ -82,27 +82,50 @@ class LinearModel:
         return 0.5 * alpha * (np.vdot(self.coef, self.coef) + np.vdot(self.additional, self.additional))
 
 
-def linear_problems(structure, lengths, n_outputs):
-    """Describe samples of the given numbers of rows under a linear model.
+def linear_problems(structure, X, n_outputs):
+    """Describe samples under a linear model.
+
+    Parameters
+    ----------
+    structure : Structure
+    X : RaggedArray
+        Features. Only the numbers of rows, and `shapes` where they are known, matter here.
+    n_outputs : int
 
     Returns
     -------
     dims, sizes : int64 arrays with one row a sample
+        What `Structure.dims` and `Structure.layout` return.
+    shapes : list of tuple
+        Shapes of the samples' scores.
+
+    Raises
+    ------
+    ValueError
+        Naming the first sample that has no scores of such a structure.
     """
     given = structure.learned_shapes(n_outputs)
-    kinds, which = np.unique(lengths, return_inverse=True)
-    dims = [structure.dims(structure.scores_shape((int(n),), n_outputs), given) for n in kinds]
-    sizes = [structure.layout(d) for d in dims]
-    return readonly(np.array(dims, np.int64)[which], np.int64), readonly(np.array(sizes, np.int64)[which], np.int64)
+    kinds, first, which = np.unique(X.grids, axis=0, return_index=True, return_inverse=True)
+    dims, sizes, shapes = [], [], []
+    for kind, i in zip(kinds.tolist(), first.tolist()):
+        try:
+            shapes.append(structure.scores_shape(tuple(kind), n_outputs))
+            dims.append(structure.dims(shapes[-1], given))
+        except ValueError as error:
+            raise ValueError(f"X[{i}]: {error}") from error
+        sizes.append(structure.layout(dims[-1]))
+    which = which.ravel()
+    laid_out = (readonly(np.array(a, np.int64)[which], np.int64) for a in (dims, sizes))
+    return *laid_out, [shapes[k] for k in which.tolist()]
 
 
-def make_targets(structure, row_ptr, n_outputs, codes, weights):
+def make_targets(structure, X, n_outputs, codes, weights):
     """Lay out the gold structures of many samples.
 
     Parameters
     ----------
     structure : Structure
-    row_ptr : array of shape (n_samples + 1,)
+    X : RaggedArray
     n_outputs : int
     codes : sequence
         The gold structure of each sample, in the form in which `structure` decodes.
@@ -113,14 +136,14 @@ def make_targets(structure, row_ptr, n_outputs, codes, weights):
     ValueError
         Naming the first sample whose gold structure is none.
     """
-    dims, sizes = linear_problems(structure, np.diff(row_ptr), n_outputs)
+    dims, sizes, _ = linear_problems(structure, X, n_outputs)
     encoded = []
     for i, gold in enumerate(codes):
         try:
             encoded.append(structure.encode(gold, dims[i]))
         except ValueError as error:
             raise ValueError(f"y[{i}]: {error}") from error
-    return Targets(readonly(row_ptr, np.int64), dims, sizes, join_gold(encoded), readonly(weights))
+    return Targets(readonly(X.indptr, np.int64), dims, sizes, join_gold(encoded), readonly(weights))
 
 
 def make_rows(X):

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
-from ..losses import MEMORY
+from ..losses import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, LinearModel, loss_of_target
 
@@ -58,7 +58,7 @@ def _shrink(w, squares, sums, first, rate, step_number, average):
 
 
 @kernel
-def _score_rows(rows, first_row, n_rows, coef, intercept, scores):
+def score_rows(rows, first_row, n_rows, coef, intercept, scores):
     """Compute the scores of consecutive rows."""
     n_outputs = coef.shape[1]
     for r in range(n_rows):
@@ -94,8 +94,12 @@ def _move_row(state, rows, row, residual, weight, wrong, eta0, step_number, fit_
             _move(state.dense, state.dense_squares, state.dense_sums, j, gradient, eta0, step_number, average)
 
 
-@entry(types.float64(ORACLE, SOLVER, ROWS, TARGETS, INTS, ONLINE_STATE, MEMORY, INTS_OUT, types.int64, FLOATS))
-def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters, penalty_every, settings):
+@entry(
+    types.float64(
+        ORACLE, SOLVER, LOSS_FORM, ROWS, TARGETS, INTS, ONLINE_STATE, MEMORY, INTS_OUT, types.int64, FLOATS
+    )
+)
+def adagrad_epoch(oracle, solver, form, rows, targets, order, state, memory, counters, penalty_every, settings):
     """Visit the samples in this order, updating `state` in place.
 
     Parameters
@@ -103,15 +107,15 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
     counters : int array, see the places above
     penalty_every : int
         Samples between two proximal steps.
-    settings : array (alpha, eta0, temperature, tol, fit_intercept, average)
+    settings : array (alpha, eta0, tol, fit_intercept, average)
 
     Returns
     -------
     total : float
         Sum of the weighted losses, each before its update.
     """
-    alpha, eta0, temperature, tol = settings[0], settings[1], settings[2], settings[3]
-    fit_intercept, average = settings[4] != 0.0, settings[5] != 0.0
+    alpha, eta0, tol = settings[0], settings[1], settings[2]
+    fit_intercept, average = settings[3] != 0.0, settings[4] != 0.0
     coef, dense = state.coef, state.dense
     n_outputs = coef.shape[1]
     intercept, additional = dense[:n_outputs], dense[n_outputs:]
@@ -129,10 +133,10 @@ def adagrad_epoch(oracle, solver, rows, targets, order, state, memory, counters,
         first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
         scores = np.empty(n_rows * n_outputs)
         residual = np.empty(n_rows * n_outputs)
-        _score_rows(rows, first_row, n_rows, coef, intercept, scores)
+        score_rows(rows, first_row, n_rows, coef, intercept, scores)
         additional_residual[:] = 0.0
         loss, inexact = loss_of_target(
-            oracle, solver, temperature, scores, additional, targets, i, tol, memory, residual, additional_residual
+            oracle, solver, form, scores, additional, targets, i, tol, memory, residual, additional_residual
         )
         total += weight * loss
         counters[UNCONVERGED] += inexact
@@ -161,56 +165,62 @@ class OnlineOptimizer:
     ----------
     model : LinearModel
         Where to start. Its `coef` becomes the optimiser's own.
-    alpha, eta0, temperature, tol : float
-    fit_intercept, average : bool
+    average : bool
+        Whether `model` returns the average of the weights after each step.
     """
 
-    def __init__(self, model, *, alpha, eta0, temperature, tol, fit_intercept, average):
+    def __init__(self, model, *, average):
         coef = model.coef
         dense = np.concatenate([model.intercept, model.additional]).astype(np.float64)
         self.n_outputs = coef.shape[1]
         self.average = average
         self.counters = np.zeros(_N_COUNTERS, np.int64)
-        self.configure(alpha=alpha, eta0=eta0, temperature=temperature, tol=tol, fit_intercept=fit_intercept)
         self.state = OnlineState(
             coef,
-            np.full(coef.shape, _FIRST_SQUARE),
+            np.full(coef.shape, self._first_square),
             np.zeros(coef.shape if average else (0, self.n_outputs)),
             dense,
-            np.full(dense.shape, _FIRST_SQUARE),
+            np.full(dense.shape, self._first_square),
             np.zeros(dense.shape),
         )
 
-    def configure(self, *, alpha, eta0, temperature, tol, fit_intercept):
-        """Set what may change between epochs."""
-        self.settings = np.array([alpha, eta0, temperature, tol, fit_intercept, self.average], np.float64)
+    _first_square = _FIRST_SQUARE
 
-    def epoch(self, oracle, solver, rows, targets, order, memory):
+    def configure(self, *, alpha, eta0, tol, fit_intercept):
+        """Set what may change between epochs."""
+        self.alpha = alpha
+        self.settings = np.array([alpha, eta0, tol, fit_intercept, self.average], np.float64)
+
+    def epoch(self, inference, form, rows, targets, order, memory):
         """Visit the samples in this order; return the sum of their weighted losses.
 
         KeyboardInterrupt takes effect after the present sample.
         """
-        per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
-        # All proximal steps together cost a fraction of what the samples cost.
-        penalty_every = max(1, _SAMPLES_PER_PENALTY * len(self.state.coef) // per_sample)
         if not self.counters.flags.writeable:
             # Loaded from a memory map.
             self.state, self.counters = OnlineState(*(a.copy() for a in self.state)), self.counters.copy()
         self.counters[STOP] = 0
-        arguments = (oracle, solver, rows, targets, order, self.state, memory, self.counters, penalty_every)
         # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.
         with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(adagrad_epoch, *arguments, self.settings)
+            running = pool.submit(self._visit, inference, form, rows, targets, order, memory)
             try:
                 return running.result()
             except KeyboardInterrupt:
                 self.counters[STOP] = 1
                 raise
 
+    def _visit(self, inference, form, rows, targets, order, memory):
+        per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
+        # All proximal steps together cost a fraction of what the samples cost.
+        penalty_every = max(1, _SAMPLES_PER_PENALTY * len(self.state.coef) // per_sample)
+        return adagrad_epoch(
+            *inference, form, rows, targets, order, self.state, memory, self.counters, penalty_every, self.settings
+        )
+
     def penalty(self):
         """Return ``alpha/2 |w|^2`` at the last weights."""
         s = self.state
-        return LinearModel(s.coef, None, s.dense[self.n_outputs :]).penalty(self.settings[0])
+        return LinearModel(s.coef, None, s.dense[self.n_outputs :]).penalty(self.alpha)
 
     def model(self):
         """Return the weights learned so far: averaged over all steps if asked for, else the last ones.
