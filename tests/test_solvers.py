@@ -336,3 +336,44 @@ def test_the_face_is_completed():
 def test_first_class_oracles_are_what_structures_hold():
     assert LinearChain.oracle._signature == ORACLE.signature
     assert readonly([1]).flags.writeable is False
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+def test_derivatives_of_the_weights_equal_differences(kind):
+    rng = np.random.default_rng(14)
+    compared = 0
+    for _ in range(25):
+        instance = RANDOM[kind](rng)
+        result = sparsemap(instance.structure, instance.scores, **instance.additional)
+        direction = {name: rng.normal(size=a.shape) for name, a in instance.additional.items()}
+        direction["scores"] = rng.normal(size=instance.scores.shape)
+
+        def weights_at(step):
+            moved = {name: a + step * direction[name] for name, a in instance.additional.items()}
+            there = sparsemap(instance.structure, instance.scores + step * direction["scores"], **moved)
+            found = {tuple(np.atleast_1d(s)): w for s, w in zip(there.structures, there.weights)}
+            selected = [tuple(np.atleast_1d(s)) for s in result.structures]
+            return np.array([found[s] for s in selected]) if set(found) == set(selected) else None
+
+        ahead, behind = weights_at(1e-6), weights_at(-1e-6)
+        if ahead is None or behind is None:
+            continue  # another choice of structures
+        compared += 1
+        forward = result.weights_jvp(**direction)
+        np.testing.assert_allclose(forward, (ahead - behind) / 2e-6, atol=1e-5, err_msg=repr(instance))
+        assert forward.sum() == pytest.approx(0.0, abs=1e-9)
+        v = rng.normal(size=len(result.weights))
+        gradients = result.weights_vjp(v)
+        assert sum((gradients[n] * direction[n]).sum() for n in direction) == pytest.approx(v @ forward, abs=1e-9)
+    assert compared > 10
+
+
+def test_weights_that_are_not_unique_have_no_derivative():
+    result = sparsemap(LinearChain(), np.zeros((2, 2)))
+    assert result.weights_jvp(scores=np.eye(2)).shape == result.weights.shape
+    with pytest.raises(ValueError, match="v has shape"):
+        result.weights_vjp(np.ones(17))
+    rng = np.random.default_rng(3)
+    loose = sparsemap(LinearChain(), 0.1 * rng.normal(size=(4, 3)), solver="cg", max_iter=60)
+    with pytest.raises(ValueError, match="affinely dependent"):
+        loose.weights_vjp(np.ones(len(loose.weights)))

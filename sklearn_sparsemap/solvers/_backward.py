@@ -18,7 +18,7 @@ from .._jit import (
     kernel,
 )
 from ._linalg import dot, solve_lower, solve_upper
-from ._support import append, gather, grow, new_support, project_on_support, score
+from ._support import DEPENDENT, append, gather, grow, new_support, project_on_support, score
 
 # A structure whose reduced cost is below this belongs to the face.
 _FACE_TOLERANCE = 1e-9
@@ -124,6 +124,20 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
     return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
 
 
+def face_of(slots, additional_slots, n_parts, n_additional):
+    """Return the `Face` that given structures span, or None if they are not affinely independent."""
+    with_ones = np.hstack([slots, np.full((len(slots), 1), n_parts)])
+    common = (with_ones[:, None, :] == with_ones[None, :, :]) & (with_ones >= 0)
+    K = common.sum(axis=2).astype(np.float64)
+    try:
+        factor = np.linalg.cholesky(K).T
+    except np.linalg.LinAlgError:
+        return None
+    if np.diagonal(factor).min() ** 2 <= DEPENDENT * K.max():
+        return None
+    return Face(slots, additional_slots, factor, n_parts, n_additional)
+
+
 class Face:
     """The face of a solution: products with the projector onto its direction space.
 
@@ -145,9 +159,13 @@ class Face:
 
     def products(self, unary, additional=None):
         """Return ``Q (M'unary + N'additional)``, shape (k,): how the weights on the face respond."""
-        p = _gather(self.slots, unary)
+        p = gather_rows(self.slots, unary)
         if additional is not None:
-            p = p + _gather(self.additional_slots, additional)
+            p = p + gather_rows(self.additional_slots, additional)
+        return self.respond(p)
+
+    def respond(self, p):
+        """Return ``Q p``: how the weights respond when the structures' total scores change by `p`."""
         p = solve_triangular(self.factor, p, trans="T")
         p -= self._ones * ((self._ones @ p) / (self._ones @ self._ones))
         return solve_triangular(self.factor, p)
@@ -155,17 +173,17 @@ class Face:
     def spread(self, weights):
         """Return ``(M weights, N weights)``."""
         return (
-            _scatter(self.slots, weights, self.n_parts),
-            _scatter(self.additional_slots, weights, self.n_additional),
+            scatter_rows(self.slots, weights, self.n_parts),
+            scatter_rows(self.additional_slots, weights, self.n_additional),
         )
 
 
-def _gather(slots, values):
+def gather_rows(slots, values):
     """Sum the values of each structure's parts; -1 marks an empty slot."""
     return np.append(values, 0.0)[slots].sum(axis=1)
 
 
-def _scatter(slots, weights, n):
+def scatter_rows(slots, weights, n):
     """Add each structure's weight to its parts."""
     totals = np.bincount((slots + 1).ravel(), np.repeat(weights, slots.shape[1]), minlength=n + 1)
     return totals[1:]

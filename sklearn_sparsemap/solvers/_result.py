@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import readonly
-from ._backward import Face, _scatter, complete_face
+from ._backward import Face, complete_face, face_of, scatter_rows
 
 # Structures with less weight than this are rounding, and are not reported.
 _NEGLIGIBLE = 1e-12
@@ -84,9 +84,9 @@ class SparseMAPResult:
         self._all = slots, additional_slots
         order = np.argsort(-weights, kind="stable")
         order = order[weights[order] > _NEGLIGIBLE]
-        self._selected = slots[order]
+        self._selected = slots[order], additional_slots[order]
         self._all_weights = weights
-        self._face = None
+        self._face = self._weights_face = None
         self._structures = None
         self.marginals = marginals.reshape(problem.shape)
         self.weights = weights[order]
@@ -98,12 +98,12 @@ class SparseMAPResult:
     @property
     def structures(self):
         if self._structures is None:
-            self._structures = [self._structure.decode(s, self._problem.dims) for s in self._selected]
+            self._structures = [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
         return self._structures
 
     @property
     def additional_marginals(self):
-        expected = _scatter(self._all[1], self._all_weights, len(self._problem.additional))
+        expected = scatter_rows(self._all[1], self._all_weights, len(self._problem.additional))
         return self._problem.split_additional(expected)
 
     def vjp(self, v):
@@ -148,15 +148,80 @@ class SparseMAPResult:
         products = face.products(direction, problem.join_additional(additional))
         return face.spread(products)[0].reshape(problem.shape)
 
+    def weights_vjp(self, v):
+        """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
+
+        The selected structures are taken as they are: which ones they are does not change for small changes of the
+        scores, unless the solution is at a kink.
+
+        Parameters
+        ----------
+        v : array-like of shape (n_structures,)
+            Gradient of some loss with respect to `weights`.
+
+        Returns
+        -------
+        gradients : dict of str -> ndarray
+            As `vjp` returns.
+
+        Raises
+        ------
+        ValueError
+            If the weights are not unique: the selected structures are affinely dependent. Those of the active set never
+            are.
+        """
+        v = np.asarray(v, dtype=np.float64)
+        if v.shape != self.weights.shape:
+            raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
+        face = self._face_of_weights()
+        unary, additional = face.spread(face.respond(v))
+        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def weights_jvp(self, scores=None, **additional):
+        """Directional derivative of the weights over the selected structures (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like, shape of scores, default=None
+            Direction in which the scores change; None is zero.
+        **additional : array-like
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : ndarray of shape (n_structures,)
+            It sums to zero.
+
+        Raises
+        ------
+        ValueError
+            As `weights_vjp`.
+        """
+        problem = self._problem
+        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
+        return self._face_of_weights().products(direction, problem.join_additional(additional))
+
+    def _face_of_weights(self):
+        if self._weights_face is None:
+            self._weights_face = face_of(*self._selected, self._problem.n_parts, len(self._problem.additional))
+        if self._weights_face is None:
+            raise ValueError(
+                "the weights have no derivative: the selected structures are affinely dependent, so other weights give "
+                "the same marginals; use solver='active_set'"
+            )
+        return self._weights_face
+
     def _completed(self, direction):
         """Return the completed face, searched first along `direction`."""
         if self._face is None:
             p = self._problem
+            # A custom structure that went through pickle is known to kernels by another number now.
+            dims = readonly(self._structure.dims(p.shape, p.shapes), np.int64)
             spanning = complete_face(
                 self._structure.oracle,
                 p.scores,
                 p.additional,
-                p.dims,
+                dims,
                 p.sizes,
                 readonly(self.marginals.ravel()),
                 *self._all,
