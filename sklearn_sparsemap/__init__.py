@@ -13,7 +13,17 @@ _PUBLIC = {
     "marginal_inference": ".inference",
     "sparsemap": ".inference",
 }
-_SUBMODULES = {"datasets", "estimators", "features", "inference", "losses", "metrics", "solvers", "structures"}
+_SUBMODULES = {
+    "datasets",
+    "estimators",
+    "features",
+    "inference",
+    "losses",
+    "metrics",
+    "plotting",
+    "solvers",
+    "structures",
+}
 
 __all__ = [
     "RaggedArray",

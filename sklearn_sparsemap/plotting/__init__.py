@@ -1,0 +1,9 @@
+"""Pictures of what SparseMAP selects, and of how its solvers converge. They need matplotlib (``[plot]``)."""
+
+from ._chain import ChainDisplay
+from ._convergence import ConvergenceDisplay
+from ._matching import MatchingDisplay
+from ._parts import PartsDisplay
+from ._tree import TreeDisplay
+
+__all__ = ["ChainDisplay", "ConvergenceDisplay", "MatchingDisplay", "PartsDisplay", "TreeDisplay"]

@@ -1,0 +1,236 @@
+"""ConvergenceDisplay: how far solvers are from the optimum, and how many structures they hold, by iteration."""
+
+import numpy as np
+
+from .._validation import check_choice, check_positive
+from ._style import FAINT, INK, import_pyplot
+
+_QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
+_FIELDS = ("n_iter", "objective", "gap", "n_structures")
+# Of each solver its own look, whichever are drawn; told apart in grey by dashes and lightness.
+_LOOKS = {
+    "active_set": {"color": "#d55e00", "linestyle": "-", "lw": 2.6},
+    "pairwise": {"color": "#00594c", "linestyle": (0, (5, 1.5)), "lw": 1.8},
+    "away_step": {"color": "#a676d6", "linestyle": (0, (1.3, 1.1)), "lw": 2.0},
+    "cg": {"color": "#555555", "linestyle": (0, (6, 1.5, 1.3, 1.5)), "lw": 1.5},
+}
+_TITLES = {
+    "active_set": "active set",
+    "pairwise": "pairwise",
+    "away_step": "away-step",
+    "cg": "conditional gradient",
+}
+
+
+class ConvergenceDisplay:
+    """How solvers converge on one problem: distance to the optimum, and number of structures, by iteration.
+
+    Parameters
+    ----------
+    curves : dict of str -> dict of array-like
+        For each solver: ``n_iter`` (increasing), ``objective``, ``gap`` and ``n_structures`` of solutions that were
+        stopped after so many iterations.
+
+    Attributes
+    ----------
+    curves : dict of str -> dict of ndarray
+        As above.
+    best_objective : float
+        The highest objective of all.
+    ax_ : ndarray of two Axes
+    figure_, legend_
+        What `plot` drew on, and the legend.
+    lines_ : dict of str -> tuple of two Line2D
+        The curves of each solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.plotting import ConvergenceDisplay
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> scores, stay = np.random.default_rng(0).normal(size=(6, 3)), np.eye(3)
+    >>> results = [sparsemap(LinearChain(), scores, transitions=stay, max_iter=k) for k in range(2, 20)]
+    >>> display = ConvergenceDisplay.of_results({"active_set": results})
+    >>> bool(display.best_objective - display.curves["active_set"]["objective"][-1] < 1e-12)
+    True
+    >>> display.plot().figure_.savefig("convergence.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, curves):
+        if not curves:
+            raise ValueError("there are no curves to draw")
+        self.curves = {}
+        for name, curve in curves.items():
+            missing = [field for field in _FIELDS if field not in curve]
+            if missing:
+                raise ValueError(f"curves[{name!r}] lacks {missing[0]!r}; it needs {', '.join(map(repr, _FIELDS))}")
+            arrays = {field: np.asarray(curve[field], dtype=np.float64) for field in _FIELDS}
+            lengths = {array.shape for array in arrays.values()}
+            if len(lengths) > 1 or arrays["n_iter"].ndim != 1 or not len(arrays["n_iter"]):
+                raise ValueError(f"the fields of curves[{name!r}] must be of one length, at least 1; got {lengths}")
+            if (np.diff(arrays["n_iter"]) < 0).any():
+                raise ValueError(f"n_iter of curves[{name!r}] must increase")
+            self.curves[name] = arrays
+        self.best_objective = max(float(curve["objective"].max()) for curve in self.curves.values())
+
+    @classmethod
+    def of_results(cls, results):
+        """Collect the curves of solutions; nothing is drawn.
+
+        Parameters
+        ----------
+        results : dict of str -> list of SparseMAPResult
+            For each solver its solutions after more and more iterations.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        curves = {}
+        for name, solved in results.items():
+            n_iter, first = np.unique([result.n_iter for result in solved], return_index=True)
+            kept = [solved[i] for i in first]
+            curves[name] = {
+                "n_iter": n_iter,
+                "objective": [result.objective for result in kept],
+                "gap": [result.gap for result in kept],
+                "n_structures": [len(result.weights) for result in kept],
+            }
+        return cls(curves)
+
+    @classmethod
+    def from_predictions(cls, results, *, quantity="objective", ax=None):
+        """Draw the curves of solutions.
+
+        Parameters
+        ----------
+        results : as in `of_results`
+        quantity, ax
+            As in `plot`.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        return cls.of_results(results).plot(ax=ax, quantity=quantity)
+
+    @classmethod
+    def from_problem(
+        cls,
+        structure,
+        scores,
+        *,
+        solvers=("active_set", "pairwise", "away_step", "cg"),
+        max_iter=2000,
+        n_points=120,
+        tol=1e-9,
+        quantity="objective",
+        ax=None,
+        **additional,
+    ):
+        """Solve one problem with several solvers, stopped after more and more iterations, and draw the curves.
+
+        Parameters
+        ----------
+        structure : Structure
+        scores : array-like
+            As for `sparsemap`.
+        solvers : sequence of str
+            As for `sparsemap`.
+        max_iter : int, default=2000
+            Most iterations (calls of the MAP oracle).
+        n_points : int, default=120
+            Most points on each curve, on a logarithmic grid of iterations.
+        tol : float, default=1e-9
+            As for `sparsemap`.
+        quantity, ax
+            As in `plot`.
+        **additional : array-like
+            Additional scores by name.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        from ..inference import sparsemap
+
+        for name, value in (("max_iter", max_iter), ("n_points", n_points)):
+            check_positive(name, value, integer=True)
+        check_choice("quantity", quantity, _QUANTITIES)
+        grid = np.unique(np.geomspace(2, max(2, max_iter), max(2, n_points)).round().astype(int))
+        results = {}
+        for solver in solvers:
+            solved = results[solver] = []
+            for k in grid.tolist():
+                result = sparsemap(structure, scores, solver=solver, tol=tol, max_iter=k, **additional)
+                solved.append(result)
+                if result.n_iter < k:
+                    # It has stopped by itself.
+                    break
+        return cls.from_predictions(results, quantity=quantity, ax=ax)
+
+    def distance(self, solver, quantity="objective"):
+        """Return how far a solver's solutions are from the optimum.
+
+        Parameters
+        ----------
+        solver : str
+        quantity : {"objective", "gap"}, default="objective"
+
+        Returns
+        -------
+        distance : ndarray
+            In the order of ``curves[solver]["n_iter"]``.
+        """
+        check_choice("quantity", quantity, _QUANTITIES)
+        curve = self.curves[solver]
+        return self.best_objective - curve["objective"] if quantity == "objective" else curve["gap"]
+
+    def plot(self, ax=None, *, quantity="objective"):
+        """Draw the curves: the distance to the optimum on the left, the number of structures on the right.
+
+        Parameters
+        ----------
+        ax : sequence of two matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        quantity : {"objective", "gap"}, default="objective"
+            The distance: from the best objective of all solvers, or each solution's own bound for it.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        check_choice("quantity", quantity, _QUANTITIES)
+        plt = import_pyplot()
+        if ax is None:
+            _, ax = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
+        axes = np.ravel(ax)
+        if len(axes) != 2:
+            raise ValueError(f"ax must be two axes, for the distance and the number of structures; got {len(axes)}")
+        self.ax_, self.figure_, self.lines_ = axes, axes[0].figure, {}
+        # Below this the distance is rounding; a curve ends where it gets there.
+        floor = 1e-15 * max(1.0, abs(self.best_objective))
+        spare = [look for name, look in _LOOKS.items() if name not in self.curves] or list(_LOOKS.values())
+        for place, (name, curve) in enumerate(self.curves.items()):
+            look = {**_LOOKS.get(name, spare[place % len(spare)]), "label": _TITLES.get(name, name)}
+            distance = np.maximum(self.distance(name, quantity), floor)
+            n_points = len(distance)
+            if distance.min() == floor:
+                n_points = int(np.argmin(distance)) + 1
+            style = {**look, "zorder": 4 - 0.1 * place, "solid_capstyle": "round"}
+            left = axes[0].plot(curve["n_iter"][:n_points], distance[:n_points], **style)[0]
+            right = axes[1].plot(curve["n_iter"], curve["n_structures"], **style)[0]
+            # Where a solver has stopped.
+            axes[1].plot(curve["n_iter"][-1], curve["n_structures"][-1], "o", color=look["color"], ms=5, zorder=5)
+            self.lines_[name] = left, right
+        axes[0].set(xscale="log", yscale="log", ylabel=_QUANTITIES[quantity])
+        axes[1].set(xscale="log", yscale="log", ylabel="number of structures")
+        for each in axes:
+            each.set_xlabel("iteration")
+            each.grid(color=FAINT, lw=0.8)
+            each.set_axisbelow(True)
+            each.spines[["top", "right"]].set_visible(False)
+            each.tick_params(labelcolor=INK)
+        self.legend_ = axes[0].legend(frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
+        return self

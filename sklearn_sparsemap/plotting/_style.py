@@ -1,0 +1,120 @@
+"""What all pictures share: colours, legends, and matplotlib, which is imported at the first plot only."""
+
+import numpy as np
+
+INK, MUTED, FAINT = "#222222", "#8c8c8c", "#dddddd"
+# Told apart by readers with any kind of colour vision, and in grey by lightness and dashes.
+COLORS = ("#d55e00", "#00594c", "#a676d6", "#0a6fb8")
+DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
+HATCHES = ("", "////", "....", "xxxx")
+MOST_STRUCTURES = len(COLORS)
+
+
+def import_pyplot():
+    """Import matplotlib, or raise ImportError saying how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "plotting needs matplotlib; install it with: pip install 'sklearn-sparsemap[plot]'"
+        ) from error
+    return plt
+
+
+def as_text(probability):
+    """Write a probability with two digits, such that only 0 and 1 look like them."""
+    if 0.0 < probability < 0.005:
+        return "<0.01"
+    if 0.995 <= probability < 1.0 - 1e-9:
+        return ">0.99"
+    return f"{probability:.2f}"
+
+
+def size_in_points(ax):
+    """Return width and height of axes, in points."""
+    box = ax.get_window_extent()
+    return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
+
+
+def text_width(text, size):
+    """Return the width of a text (that of its longest line), in points."""
+    from matplotlib.textpath import TextPath
+
+    # A pair of dollar signs would be read as a formula. Blanks have no extent, so that all are measured as letters.
+    lines = str(text).replace("$", "S").replace(" ", "n").split("\n")
+    return max((TextPath((0, 0), line, size=size).get_extents().width for line in lines if line), default=0.0)
+
+
+def halo(width=2.5):
+    """Return the path effects that keep a text readable on top of lines."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=width, foreground="white", alpha=0.9)]
+
+
+def name_axis(axis, names, *, across=None, size=10.0):
+    """Put a name at each of the places 0, 1, ... of an axis.
+
+    Parameters
+    ----------
+    axis : matplotlib Axis
+    names : sequence of str
+    across : float, default=None
+        Points there are for each name; names that are wider are set aslant.
+    size : float, default=10.0
+        Of the font, in points.
+    """
+    # Texts are shown as they are: `parse_math` is for words such as "$".
+    labels = axis.set_ticks(range(len(names)), list(map(str, names)))
+    for label in axis.get_ticklabels():
+        label.set(fontsize=size, color=INK, parse_math=False)
+    if across is not None and max(text_width(name, size) for name in names) > 0.92 * across:
+        above = axis.get_ticks_position() == "top"
+        for label in axis.get_ticklabels():
+            label.set(rotation=45, ha="left" if above else "right", rotation_mode="anchor")
+    return labels
+
+
+def grid_cells(ax, n_rows, n_cols):
+    """Draw the faint lines between the cells of a grid, the first row on top."""
+    ax.set(xlim=(-0.5, n_cols - 0.5), ylim=(n_rows - 0.5, -0.5))
+    for place in range(n_rows + 1):
+        ax.axhline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
+    for place in range(n_cols + 1):
+        ax.axvline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
+def shade_cells(ax, marginals):
+    """Shade the cells of a grid by their marginals; a cell that is exactly zero stays empty."""
+    # Light enough for the texts and lines on top.
+    shown = np.ma.masked_less_equal(marginals, 0.0)
+    return ax.imshow(shown, cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto", interpolation="none", zorder=0)
+
+
+def legend_below(ax, handles, title=None, size=10.0):
+    """Put a legend below axes, clear of the labels there."""
+    from matplotlib.transforms import ScaledTranslation
+
+    box, labels = ax.get_window_extent(), ax.xaxis.get_tightbbox()
+    below = 6.0
+    if labels is not None:
+        below += max(0.0, box.y0 - labels.y0) * 72 / ax.figure.dpi
+    widths = [text_width(handle.get_label(), size) + 4.8 * size for handle in handles]
+    available = max(size_in_points(ax)[0], 240.0)
+    n_columns = len(handles) if sum(widths) <= available else max(1, int(available // max(widths)))
+    return ax.legend(
+        handles=handles,
+        title=title,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=ax.transAxes + ScaledTranslation(0, -below / 72, ax.figure.dpi_scale_trans),
+        borderaxespad=0.0,
+        ncols=n_columns,
+        frameon=False,
+        fontsize=size,
+        title_fontsize=size,
+        handlelength=2.6,
+        labelcolor=INK,
+    )
