@@ -155,7 +155,7 @@ class ChainDisplay(StructuresDisplay):
         handles, steps = [], np.arange(n_steps)
         apart = min(0.13, 0.5 / max(1, len(strands) - 1))
         for place, (members, _, style) in enumerate(strands):
-            shift = apart * (place - (len(strands) - 1) / 2)
+            shift = apart * (place - (len(strands) - 1) / 2) + 0.05
             for k in members:
                 lw = (1.3 + 4.5 * self.weights[k]) * thick
                 style = {**style, "lw": lw, "marker": "o", "markersize": max(5.0 * thick, 1.4 * lw)}

@@ -210,7 +210,7 @@ class ConvergenceDisplay:
             raise ValueError(f"ax must be two axes, for the distance and the number of structures; got {len(axes)}")
         self.ax_, self.figure_, self.lines_ = axes, axes[0].figure, {}
         # Below this the distance is rounding; a curve ends where it gets there.
-        floor = 1e-15 * max(1.0, abs(self.best_objective))
+        floor = 1e-14 * max(1.0, abs(self.best_objective))
         spare = [look for name, look in _LOOKS.items() if name not in self.curves] or list(_LOOKS.values())
         for place, (name, curve) in enumerate(self.curves.items()):
             look = {**_LOOKS.get(name, spare[place % len(spare)]), "label": _TITLES.get(name, name)}
@@ -232,5 +232,6 @@ class ConvergenceDisplay:
             each.set_axisbelow(True)
             each.spines[["top", "right"]].set_visible(False)
             each.tick_params(labelcolor=INK)
-        self.legend_ = axes[0].legend(frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
+        # More iterations hold more structures, so that this corner is free.
+        self.legend_ = axes[1].legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
         return self
