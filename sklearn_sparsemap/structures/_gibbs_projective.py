@@ -1,18 +1,18 @@
 """Marginals of projective trees: inside-outside on Eisner's items.
 
-An item spans words i..j and hangs on one of the two. Complete items are closed on the other side, incomplete ones have an
-arc between i and j. The weight of an item sums over all that it stands for, and is itself a sum of products:
+An item spans words i..j and hangs on one of the two. Complete items are closed on the other side, incomplete ones have
+an arc between i and j. The weight of an item sums over all that it stands for, and is itself a sum of products:
 
-- `between` i and j: complete(i -> k) complete(k + 1 <- j). Times the weight of an arc it is incomplete(i -> j) or (i <- j);
+- `between` i and j: complete(i -> k) complete(k + 1 <- j); times an arc's weight, incomplete(i -> j) or (i <- j);
 - complete(i -> j): incomplete(i -> k) complete(k -> j);
 - complete(i <- j): complete(i <- k) incomplete(k <- j).
 
-In each of the three the first factor is from row i and the second from column j. So tables are stored by row or by column
-(complete items both ways), and all sums are dot products.
+In each of the three the first factor is from row i and the second from column j. So tables are stored by row or by
+column (complete items both ways), and all sums are dot products.
 
-Weights have a range far beyond that of a float, but logarithms are slow. Here a weight is value * 2 ** (512 * power), with a
-value within 2 ** -256 and 2 ** 256; the power of 0 is -inf. As long as no power is needed (`wide` is False), no one looks
-at them.
+Weights have a range far beyond that of a float, but logarithms are slow. Here a weight is value * 2 ** (512 * power),
+with a value within 2 ** -256 and 2 ** 256; the power of 0 is -inf. As long as no power is needed (`wide` is False), no
+one looks at them.
 
 The way back divides the marginal of each item among the products that it sums, so that all numbers there are
 probabilities.
@@ -33,7 +33,7 @@ _LOWEST, _HIGHEST = 2.0**-256, 2.0**256
 
 @kernel
 def _arc_weights(scores, n, arcs, powers):
-    """Turn scores into weights; return what was subtracted from the score of each tree, and whether a power is not 0."""
+    """Turn scores into weights; return what was taken off the score of each tree, and whether a power is not 0."""
     total = 0.0
     wide = False
     for m in range(1, n + 1):
@@ -52,8 +52,8 @@ def _arc_weights(scores, n, arcs, powers):
                 arcs[at], powers[at] = 0.0, -np.inf
             else:
                 power = np.floor(score / _LOG_RADIX + 0.5)
-                # Scores of 1e20 have no digits left for the rest.
-                rest = max(min(score - power * _LOG_RADIX, 0.5 * _LOG_RADIX), -0.5 * _LOG_RADIX)
+                # Larger numbers have no digits left for the rest.
+                rest = score - power * _LOG_RADIX if power > -1e12 else 0.0
                 arcs[at], powers[at] = np.exp(rest), power
                 wide |= power != 0.0
     return total, wide
@@ -82,7 +82,10 @@ def _dot(values, a, b, n):
 
 @kernel
 def _scaled(product, below):
-    """Return product * 2 ** (512 * below), taking it for 0 from three powers below on."""
+    """Return product * 2 ** (512 * below), taking it for 0 from three powers below on.
+
+    One power above is possible, too: where a sum was brought into its range after it was made.
+    """
     # Selects, not branches, so that loops over this are vectorised. A NaN (0 compared with 0) gives 0.
     product = product * _RADIX if below == 1.0 else product
     product = product * _PER_RADIX if below <= -1.0 else product
@@ -93,6 +96,7 @@ def _scaled(product, below):
 @kernel
 def _sum_products(values, powers, a, b, n, wide, at):
     """Store the sum of products of n weights from `a` on and n from `b` on; return whether it needs its power."""
+    # Indices that may be negative would keep loops from being vectorised.
     a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
     if not wide:
         return _put(values, powers, at, _dot(values, a, b, n), 0.0)
@@ -112,19 +116,23 @@ def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
     """Give each product in the sum at `at` its share of a marginal."""
     if marginal == 0.0:
         return
-    rate, power = marginal / values[at], powers[at]
     a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
     if not wide:
+        rate = marginal / values[at]
         for k in range(n):
             share = values[a + k] * values[b + k] * rate
             marginals[a + k] += share
             marginals[b + k] += share
-    else:
-        for k in range(n):
-            # The sum itself may have been brought into its range, by one power up or down.
-            share = _scaled(values[a + k] * values[b + k], powers[a + k] + powers[b + k] - power) * rate
-            marginals[a + k] += share
-            marginals[b + k] += share
+        return
+    # Summed once more: the power of huge scores is too coarse to bring a sum into its range without changing it.
+    total, power = 0.0, powers[at]
+    for k in range(n):
+        total += _scaled(values[a + k] * values[b + k], powers[a + k] + powers[b + k] - power)
+    rate = marginal / total
+    for k in range(n):
+        share = _scaled(values[a + k] * values[b + k], powers[a + k] + powers[b + k] - power) * rate
+        marginals[a + k] += share
+        marginals[b + k] += share
 
 
 @kernel

@@ -1,10 +1,10 @@
 """Marginals of Subset: a Poisson-binomial distribution, tilted.
 
-Without bounds, items are chosen independently, with probability sigmoid(score). Bounds condition on the number of chosen
-items, whose distribution takes one multiplication and addition for each item and count. If the bounds are far out in its
-tail, all would underflow; but taking a constant off all scores changes the odds only between sizes, by a known factor. So a
-constant is taken off (a tilt) that moves the expected size to the nearest bound. Nothing is ever subtracted from a
-probability, so that what is small is still exact.
+Without bounds, items are chosen independently, with probability sigmoid(score). Bounds condition on the number of
+chosen items, whose distribution takes one multiplication and addition for each item and count. If the bounds are far
+out in its tail, all would underflow; but taking a constant off all scores changes the odds only between sizes, by a
+known factor. So a constant is taken off (a tilt) that moves the expected size to the nearest bound. Nothing is ever
+subtracted from a probability, so that what is small is still exact.
 """
 
 import numpy as np
@@ -61,8 +61,8 @@ def _tilt_to(scores, size):
             outside = max(outside, scores[i])
     for i in range(n):
         scores[i] -= inside
-    # With the lower tilt `size` + 1 items have a probability of n / (n + 1), with the higher one all but `size` - 1 have
-    # 1 / (n + 1) at most. In a wide gap the middle is right at once.
+    # With the lower tilt, `size` + 1 items have a probability of n / (n + 1) at least; with the higher one, all but
+    # `size` - 1 have 1 / (n + 1) at most. In a wide gap the middle is right at once.
     low, high = outside - inside - np.log(n), np.log(n)
     tilt = 0.5 * (low + high)
     while low < tilt < high:

@@ -1,16 +1,16 @@
 """Marginals of DependencyTree: the Matrix-Tree theorem, and the choice between the two kinds of trees.
 
-Sums over all trees (Koo et al. 2007, "Structured Prediction Models via the Matrix-Tree Theorem") are determinants, whose
-usual elimination subtracts, and so loses everything when scores differ much. Here words are eliminated without a
+Sums over all trees (Koo et al. 2007, "Structured Prediction Models via the Matrix-Tree Theorem") are determinants,
+whose usual elimination subtracts, and so loses everything when scores differ much. Here words are eliminated without a
 subtraction (Grassmann, Taksar and Heyman 1985): if w[h, m] is the weight of an arc and D[k] the sum of w[h, k] over the
-remaining heads h != k, then eliminating k adds w[h, k] w[k, m] / D[k] to w[h, m] (a word never heads itself), and the sum
-over all trees is the product of the D. Marginals are its derivatives, taken backward through the elimination.
+remaining heads h != k, then eliminating k adds w[h, k] w[k, m] / D[k] to w[h, m] (a word never heads itself), and the
+sum over all trees is the product of the D. Marginals are its derivatives, taken backward through the elimination.
 
 With a single root the weights of the root are infinitesimal: the root is left out of D[k] while k has another head, and
 counts for the last word only.
 
-In code, k, h and m are positions: 0 is the root, and position 1, eliminated last, is not always word 1. Arc (h, m) is at
-``h * n + m - 1``; those with h == m hold anything.
+In code, k, h and m are positions: 0 is the root, and position 1, eliminated last, is not always word 1. Arc (h, m) is
+at ``h * n + m - 1``; those with h == m hold anything.
 """
 
 import numpy as np
@@ -180,7 +180,7 @@ def _log_norm(weights, n, k, single_root):
 
 @kernel
 def _differentiate_logs(weights, n, single_root, gradient, parts):
-    """Fill `gradient` with the derivatives by log-weights, as they were when the first of an arc's words was eliminated.
+    """Fill `gradient` with the derivatives by log-weights, as they were at the elimination of an arc's first word.
 
     These are marginals: none is above 1, and what an elimination added to a weight gets its share of them.
     """
