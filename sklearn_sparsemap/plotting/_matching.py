@@ -19,8 +19,8 @@ from ._style import (
 class MatchingDisplay(StructuresDisplay):
     """The selected alignments of rows and columns, outlined on a heat map of the marginals.
 
-    A cell is shaded by its marginal probability; one that is exactly zero is empty. It is outlined once for each
-    alignment that has it.
+    A cell is shaded by its marginal probability; one that is exactly zero is empty. It has a frame for each alignment
+    that has it, in the colour of the alignment, and a single black one if all have it.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class MatchingDisplay(StructuresDisplay):
     structures, weights, marginals, y_true, row_names, col_names
         As above, the most probable alignment first.
     outlines_ : list of lists of Rectangle
-        After `plot`: for each alignment that is told apart the outlines of its pairs, then those of the others.
+        After `plot`: for each alignment that is told apart the outlines of its pairs, but for those that all have; then
+        the outlines of the other alignments, if there are any; last those of the pairs that all have.
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
@@ -118,8 +119,11 @@ class MatchingDisplay(StructuresDisplay):
         step = (lw + 1.0) / np.array([across, down])
         n_frames = np.zeros((n_rows, n_cols), dtype=int)
         handles = []
-        for members, _, style in strands:
-            cells = {(i, j) for k in members for i, j in enumerate(self.structures[k].tolist()) if j >= 0}
+        cells_of = [{(i, j) for i, j in enumerate(columns.tolist()) if j >= 0} for columns in self.structures]
+        shared = set.intersection(*cells_of) if len(cells_of) > 1 else set()
+        groups = [(set.union(*(cells_of[k] for k in members)) - shared, style) for members, _, style in strands]
+        groups.append((shared, {"color": INK, "linestyle": "-", "label": "in all"}))
+        for cells, style in groups:
             outline = {"edgecolor": style["color"], "linestyle": style["linestyle"], "lw": lw}
             frames = []
             for i, j in sorted(cells):
@@ -129,7 +133,8 @@ class MatchingDisplay(StructuresDisplay):
                 frame = Rectangle(corner, *(1 - 2 * shrink), fill=False, joinstyle="miter", zorder=5, **outline)
                 frames.append(ax.add_patch(frame))
             self.outlines_.append(frames)
-            handles.append(Line2D([], [], lw=lw, **style))
+            if cells:
+                handles.append(Line2D([], [], lw=lw, **style))
         for i, j in zip(*np.nonzero(self.marginals)):
             free = np.array([across, down]) * (1 - 2 * (0.02 + n_frames[i, j] * step))
             text = as_text(self.marginals[i, j])

@@ -32,6 +32,9 @@ def as_text(probability):
 
 def size_in_points(ax):
     """Return width and height of axes, in points."""
+    if ax.figure.get_layout_engine() is not None:
+        # Not before this are the axes where the layout wants them.
+        ax.figure.draw_without_rendering()
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
 
@@ -101,7 +104,7 @@ def legend_below(ax, handles, title=None, size=10.0):
     below = 6.0
     if labels is not None:
         below += max(0.0, box.y0 - labels.y0) * 72 / ax.figure.dpi
-    widths = [text_width(handle.get_label(), size) + 4.8 * size for handle in handles]
+    widths = [text_width(handle.get_label(), size) + 5.2 * size for handle in handles]
     available = max(size_in_points(ax)[0], 240.0)
     n_columns = len(handles) if sum(widths) <= available else max(1, int(available // max(widths)))
     return ax.legend(
@@ -116,5 +119,6 @@ def legend_below(ax, handles, title=None, size=10.0):
         fontsize=size,
         title_fontsize=size,
         handlelength=2.6,
+        columnspacing=1.5,
         labelcolor=INK,
     )
