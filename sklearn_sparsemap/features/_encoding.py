@@ -135,6 +135,8 @@ class EncodedTokens:
 
 def hash_codes(plan, codes, values):
     """Look up the hash of each code of each field; see `EncodedTokens`."""
+    if not codes:
+        return np.empty(0, dtype=np.uint64)
     padding = hash_values(plan.padding)
     return np.concatenate([np.concatenate([padding, hash_values(v)])[c] for c, v in zip(codes, values)])
 

@@ -1,0 +1,54 @@
+"""Slow, obvious twin of the features of arcs: sets of names, built arc by arc."""
+
+from naive_features import naive_value
+
+
+def naive_arc_value(sentence, place, field):
+    """The value of a field at a place of a sentence: words from 1, the root at 0."""
+    if place == 0:
+        return "<root>"
+    if place < 0:
+        return f"<begin-{-place}>"
+    return naive_value(sentence, place - 1, field)
+
+
+def naive_distance(h, m):
+    """The name of the distance between two places."""
+    distance = max(h, m) - min(h, m)
+    if distance <= 5:
+        return str(distance)
+    return "6-10" if distance <= 10 else "11+"
+
+
+def naive_arc_names(sentence, h, m, templates):
+    """The names of the features of one arc: for each template a set."""
+    names = []
+    for template in map(str, templates):
+        ngrams = [[]]
+        for atom in template.split("|"):
+            if atom == "direction":
+                values = ["left" if m < h else "right"]
+            elif atom == "distance":
+                values = [naive_distance(h, m)]
+            elif atom.startswith("between."):
+                field = atom.removeprefix("between.")
+                inside = range(min(h, m) + 1, max(h, m))
+                values = sorted({naive_arc_value(sentence, place, field) for place in inside})
+            else:
+                side, rest = atom.rstrip("]").split(".", 1)
+                field, offset = rest.split("[")
+                place = (h if side == "head" else m) + int(offset)
+                values = [naive_arc_value(sentence, place, field)]
+            ngrams = [[*ngram, value] for ngram in ngrams for value in values]
+        names.append({f"{template}={'|'.join(ngram)}" for ngram in ngrams})
+    return names
+
+
+def naive_arcs(sentence, templates):
+    """The names of the features of each row, arcs from heads 0..n to modifiers 1..n: for each a list of sets."""
+    n = len(sentence)
+    return [
+        naive_arc_names(sentence, h, m, templates) if h != m else [set() for _ in templates]
+        for h in range(n + 1)
+        for m in range(1, n + 1)
+    ]
