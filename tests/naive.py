@@ -1,5 +1,6 @@
 """Slow, obvious twins of the fast code: enumeration, dense linear algebra, finite differences."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -51,6 +52,59 @@ def _cross(heads, a, b):
     i, j = sorted((heads[a - 1], a))
     k, l = sorted((heads[b - 1], b))  # noqa: E741
     return i < k < j < l
+
+
+def best_tree_value(weights):
+    """Return the score of the best non-projective tree under weights [head, modifier] of the nodes, 0 the root.
+
+    Chu-Liu/Edmonds by the book: contract one cycle of best heads, solve what is left, -inf if there is none.
+    """
+    n = len(weights)
+    heads = {m: max((h for h in range(n) if h != m), key=lambda h: weights[h, m]) for m in range(1, n)}
+    for start in heads:
+        path, v = [], start
+        while v != 0 and v not in path:
+            path.append(v)
+            v = heads[v]
+        if v != 0:
+            break
+    else:
+        return sum(weights[h, m] for m, h in heads.items())
+    cycle = path[path.index(v) :]
+    within = {c: weights[heads[c], c] for c in cycle}
+    if min(within.values()) == -np.inf:
+        return -np.inf
+    rest = [v for v in range(n) if v not in cycle]
+    smaller = np.full((len(rest) + 1, len(rest) + 1), -np.inf)
+    smaller[:-1, :-1] = weights[np.ix_(rest, rest)]
+    for a, v in enumerate(rest):
+        smaller[a, -1] = max(weights[v, c] - within[c] for c in cycle)
+        smaller[-1, a] = max(weights[c, v] for c in cycle)
+    return sum(within.values()) + best_tree_value(smaller)
+
+
+def best_projective_value(weights):
+    """Return the score of the best projective tree: spans with the word that heads them, joined two by two."""
+    n = len(weights)
+
+    @cache
+    def best(i, j, head):
+        if i == j:
+            return 0.0
+        joined = [-np.inf]
+        for k in range(i, j):
+            if head <= k:
+                joined += [best(i, k, head) + best(k + 1, j, m) + weights[head, m] for m in range(k + 1, j + 1)]
+            else:
+                joined += [best(k + 1, j, head) + best(i, k, m) + weights[head, m] for m in range(i, k + 1)]
+        return max(joined)
+
+    return best(0, n - 1, 0)
+
+
+def with_root_row(scores):
+    """Return scores of shape (n + 1, n) as weights [head, modifier] of n + 1 nodes."""
+    return np.hstack([np.full((len(scores), 1), -np.inf), scores])
 
 
 def enumerate_matchings(scores):

@@ -6,9 +6,10 @@ import naive
 import numpy as np
 import pytest
 from registry import RANDOM
+from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsemap import map_inference
-from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -24,6 +25,86 @@ def test_map_is_the_best_of_all(kind, options):
         # The structure itself, not only its value, must be a best one.
         as_listed = tuple(found) if np.ndim(found) else found
         assert theta[structures.index(as_listed)] == pytest.approx(best, rel=1e-12, abs=1e-12), instance
+
+
+def draw_scores(rng, shape, i):
+    """Scores of all sizes; every third draw with ties, every fourth with forbidden parts besides a diagonal."""
+    scores = np.round(2 * rng.normal(size=shape)) if i % 3 == 0 else rng.normal(size=shape) * 10 ** rng.uniform(-2, 8)
+    if i % 4 == 1:
+        mask = rng.random(shape) < 0.6
+        np.fill_diagonal(mask, False)
+        scores[mask] = -np.inf
+    return scores
+
+
+def value_or_infeasible(structure, scores):
+    try:
+        found, value = map_inference(structure, scores)
+    except ValueError as error:
+        assert "infeasible" in str(error)
+        return -np.inf
+    assert np.array_equal(structure.decode(structure.encode(found, structure.dims(scores.shape, {}))[0],
+                                           structure.dims(scores.shape, {})), found)  # fmt: skip
+    return value
+
+
+def test_larger_trees():
+    rng = np.random.default_rng(2)
+    for i in range(150):
+        n = int(rng.integers(1, 16))
+        scores = draw_scores(rng, (n + 1, n), i)
+        weights = naive.with_root_row(scores)
+        size = 1e-9 * (1.0 + np.abs(scores[scores > -np.inf]).max())
+        assert value_or_infeasible(DependencyTree(), scores) == pytest.approx(naive.best_tree_value(weights), abs=size)
+        single = -np.inf
+        for r in range(1, n + 1):
+            under_r = weights.copy()
+            under_r[0, np.arange(n + 1) != r] = -np.inf
+            single = max(single, naive.best_tree_value(under_r))
+        assert value_or_infeasible(DependencyTree(single_root=True), scores) == pytest.approx(single, abs=size)
+
+
+def test_larger_projective_trees():
+    rng = np.random.default_rng(3)
+    for i in range(40):
+        n = int(rng.integers(1, 9))
+        scores = draw_scores(rng, (n + 1, n), i)
+        weights = naive.with_root_row(scores)
+        size = 1e-9 * (1.0 + np.abs(scores[scores > -np.inf]).max())
+        expected = naive.best_projective_value(weights)
+        assert value_or_infeasible(DependencyTree(projective=True), scores) == pytest.approx(expected, abs=size)
+        single = -np.inf
+        for r in range(1, n + 1):
+            under_r = weights.copy()
+            under_r[0, np.arange(n + 1) != r] = -np.inf
+            single = max(single, naive.best_projective_value(under_r))
+        found = value_or_infeasible(DependencyTree(projective=True, single_root=True), scores)
+        assert found == pytest.approx(single, abs=size)
+
+
+def test_larger_matchings():
+    rng = np.random.default_rng(4)
+    for i in range(300):
+        shape = tuple(int(k) for k in rng.integers(1, 30, size=2))
+        scores = draw_scores(rng, shape, i)
+        rows, columns = linear_sum_assignment(scores, maximize=True)
+        expected = scores[rows, columns].sum()
+        assert map_inference(Matching(), scores)[1] == pytest.approx(expected, rel=1e-12, abs=1e-9)
+    blocked = np.zeros((3, 3))
+    blocked[:2, :2] = -np.inf
+    blocked[2, 2] = -np.inf
+    assert value_or_infeasible(Matching(), blocked) == -np.inf
+
+
+def test_larger_subsets():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        n = int(rng.integers(1, 60))
+        scores = np.round(rng.normal(size=n) * 2, int(rng.integers(0, 3)))
+        low, high = sorted(int(k) for k in rng.integers(0, n + 1, size=2))
+        ordered = np.sort(scores)[::-1]
+        expected = max(ordered[:k].sum() for k in range(low, high + 1))
+        assert map_inference(Subset(low, high), scores)[1] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -68,3 +149,42 @@ def test_structures_are_values():
     assert len({Simplex(), Simplex(), LinearChain()}) == 2
     assert repr(LinearChain()) == "LinearChain()"
     assert pickle.loads(pickle.dumps(LinearChain())) == LinearChain()
+
+
+@pytest.mark.parametrize(
+    ("structure", "shape", "wrong", "message"),
+    [
+        (DependencyTree(), (4, 3), [1, 0, 0], "cycle at word 1"),
+        (DependencyTree(), (4, 3), [2, 1, 0], "cycle at word 1"),
+        (DependencyTree(), (4, 3), [0, 4, 1], "3 ints from 0"),
+        (DependencyTree(), (4, 3), [0.0, 1.0, 1.0], "3 ints from 0"),
+        (DependencyTree(single_root=True), (4, 3), [0, 0, 1], "more than one word"),
+        (DependencyTree(projective=True), (5, 4), [0, 4, 1, 1], "arcs cross"),
+        (Matching(), (2, 3), [0, 0], "matched once"),
+        (Matching(), (2, 3), [0, -1], "has 2 pairs; got 1"),
+        (Matching(), (2, 3), [0, 3], "2 ints from 0 to 2"),
+        (Subset(1, 2), (3,), [True, True, True], "1 to 2 items"),
+        (Subset(1, 2), (3,), [2, 0, 0], "3 bools"),
+    ],
+)
+def test_what_is_no_structure_is_refused(structure, shape, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        structure.encode(wrong, structure.dims(shape, {}))
+
+
+def test_shapes_and_sizes_are_checked():
+    with pytest.raises(ValueError, match=r"scores: scores of a tree over n words have shape \(n \+ 1, n\)"):
+        map_inference(DependencyTree(), np.zeros((3, 3)))
+    with pytest.raises(ValueError, match=r"scores\[1\]: there are 1 items, fewer than min_size=2"):
+        map_inference(Subset(2), [[0.0, 1.0], [0.0]])
+    for arguments in ((-1,), (2, 1), (0, 1.5), (True,)):
+        with pytest.raises(ValueError, match=r"must be a non-negative int|is less than"):
+            Subset(*arguments)
+
+
+def test_the_root_is_left_of_all_words():
+    # Under an arc from the root to word 2, word 1 must not have its head behind word 2.
+    scores = np.full((4, 3), -1.0)
+    scores[0, 1], scores[3, 0], scores[2, 2] = 5.0, 5.0, 5.0
+    assert map_inference(DependencyTree(), scores).structure.tolist() == [3, 0, 2]
+    assert map_inference(DependencyTree(projective=True), scores).structure.tolist() != [3, 0, 2]

@@ -111,7 +111,7 @@ def active_set(
     """
     n_warm = warm_weights.shape[0]
     n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
-    work = np.empty(n_work)
+    work = np.zeros(n_work)
     slots = np.empty(n_slots, np.int32)
     additional_slots = np.empty(n_additional, np.int32)
     reduced = np.empty(scores.shape[0])

@@ -16,7 +16,7 @@ def map_argmax(
     oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Return the structure of highest score with probability 1; the objective is its score."""
-    work = np.empty(sizes[2])
+    work = np.zeros(sizes[2])
     slots, additional_slots = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
     weights = np.ones(1)
     value = oracle(scores, additional, dims, work, slots[0], additional_slots[0])

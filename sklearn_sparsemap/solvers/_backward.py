@@ -80,7 +80,7 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
         if pivot_squared > 0.0:
             k = append(support, k, slots[s], additional_slots[s], 0.0, 0.0, pivot_squared)
 
-    work = np.empty(sizes[2])
+    work = np.zeros(sizes[2])
     found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     tilted, direction = np.empty(n_parts), np.empty(n_parts)
     tolerance = max(_FACE_TOLERANCE, 1e-15 * size * sizes[0])

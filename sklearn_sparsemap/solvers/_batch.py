@@ -48,7 +48,7 @@ OBJECTIVE, GAP, N_ITER, N_STRUCTURES = range(4)
 def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
     """Find the MAP structures of problems start..stop, problem i into slots[slot_ptr[i]:slot_ptr[i + 1]]."""
     for i in range(start, stop):
-        work = np.empty(problems.sizes[i, 2])
+        work = np.zeros(problems.sizes[i, 2])
         additional_slots = np.empty(problems.sizes[i, 1], np.int32)
         values[i] = oracle(
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],

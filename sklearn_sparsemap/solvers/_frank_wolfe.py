@@ -52,7 +52,7 @@ def frank_wolfe(
 ):
     """Solve one problem with one of the variants; see `_protocol`."""
     n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
-    work = np.empty(n_work)
+    work = np.zeros(n_work)
     new_slots, new_additional = np.empty(n_slots, np.int32), np.empty(n_additional, np.int32)
     reduced, forward = np.empty(scores.shape[0]), np.empty(scores.shape[0])
     n_warm = warm_weights.shape[0]

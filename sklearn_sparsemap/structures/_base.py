@@ -53,7 +53,8 @@ class Structure:
         value = oracle(scores, additional, dims, work, slots, additional_slots)
 
     `scores` and `additional` are flat and must not be changed; `work` is scratch space of the size that `sizes` asks
-    for; `slots` and `additional_slots` are filled with a structure of highest total score, and that score is
+    for, zeros at the first call for a problem, and later as the last call left it, so that an oracle may keep there what
+    helps with similar scores; `slots` and `additional_slots` are filled with a structure of highest total score, and that score is
     returned. Scores may be -inf (the part is forbidden); a value of -inf says that no structure is allowed. Ties
     may be broken in any way, but always in the same.
 

@@ -2,21 +2,62 @@
 
 import numpy as np
 
-from .._jit import as_oracle
+from .._jit import as_oracle, kernel
 from ._base import Structure, as_parts
+
+
+@kernel(no_nans=True)
+def _cheapest(costs, first, rate, key, line_of):
+    """Return the lowest of a line's costs plus rates, and its column: one without a line, if there is one.
+
+    `key` is overwritten with the sums.
+    """
+    m = rate.shape[0]
+    lowest = np.inf
+    for j in range(m):
+        reduced = costs[first + j] + rate[j]
+        key[j] = reduced
+        lowest = reduced if reduced < lowest else lowest
+    column = np.int64(-1)
+    for j in range(m):
+        if key[j] == lowest:
+            column = j
+            if line_of[j] < 0:
+                break
+    return lowest, column
+
+
+@kernel(no_nans=True)
+def _scan(costs, first, rate, offset, line, key, before):
+    """Shorten the paths to the open columns by way of a line; return the length of the shortest one.
+
+    Closed columns have an infinite rate and an infinite key.
+    """
+    lowest = np.inf
+    for j in range(rate.shape[0]):
+        length = costs[first + j] + rate[j] + offset
+        if length < key[j]:
+            key[j] = length
+            before[j] = line
+        if key[j] < lowest:
+            lowest = key[j]
+    return lowest
 
 
 @as_oracle
 def best_matching(scores, additional, dims, work, slots, additional_slots):
     """Find the best matching by shortest augmenting paths (Jonker and Volgenant 1987; Crouse 2016 for rectangles).
 
-    Written for costs (the scores, negated) and for lines on the shorter side, each of which is matched; the cells of
-    a line are ``stride`` apart.
+    Written for costs (the scores, negated) and for lines on the shorter side, each of which is matched.
     """
     n_rows, n_cols = dims[0], dims[1]
     wide = n_rows <= n_cols
     n, m = (n_rows, n_cols) if wide else (n_cols, n_rows)
-    costs = work[: n * m]
+    # First of all, so that they are found where the last call left them.
+    rate, rest = work[:m], work[m:]
+    key, distance, costs = rest[:m], rest[m : 2 * m], rest[2 * m : 2 * m + n * m]
+    ints = rest[2 * m + n * m :].view(np.int64)
+    line_of, before, visited, column_of = ints[:m], ints[m : 2 * m], ints[2 * m : 3 * m], ints[3 * m : 3 * m + n]
     if wide:
         for a in range(n * m):
             costs[a] = -scores[a]
@@ -24,67 +65,48 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
         for i in range(n):
             for j in range(m):
                 costs[i * m + j] = -scores[j * n + i]
-    potential, price = work[n * m : n * m + n], work[n * m + n : n * m + n + m]
-    shortest = work[n * m + n + m : n * m + n + 2 * m]
-    ints = work[n * m + n + 2 * m :].view(np.int64)
-    column_of, line_of = ints[:n], ints[n : n + m]
-    before, remaining = ints[n + m : n + 2 * m], ints[n + 2 * m : n + 3 * m]
-    scanned = ints[n + 3 * m : 2 * n + 3 * m]
-
-    # Prices of zero are allowed for columns without a line; so every line may take its cheapest free column.
+    # Columns that stay without a line must have a rate of 0. In a square there are none, and any rates do: those of the
+    # last call are the best guess. Only their differences matter.
+    shift = rate[0]
     for j in range(m):
-        price[j] = 0.0
+        rate[j] = 0.0 if n < m else rate[j] - shift
         line_of[j] = -1
     for i in range(n):
-        row = costs[i * m : (i + 1) * m]
-        best, lowest = 0, row[0]
-        for j in range(1, m):
-            best = j if row[j] < lowest else best
-            lowest = row[j] if row[j] < lowest else lowest
+        column_of[i] = -1
+        lowest, j = _cheapest(costs, i * m, rate, key, line_of)
         if lowest == np.inf:
             return -np.inf
-        potential[i] = lowest
-        column_of[i] = -1
-        if line_of[best] < 0:
-            line_of[best] = i
-            column_of[i] = best
+        if line_of[j] < 0:
+            line_of[j] = i
+            column_of[i] = j
 
     for start in range(n):
         if column_of[start] >= 0:
             continue
         for j in range(m):
-            shortest[j] = np.inf
-            remaining[j] = j
-        n_remaining, n_scanned, i, reached = m, 0, start, 0.0
+            key[j] = np.inf
+        n_visited, i, offset = 0, start, 0.0
         while True:
-            scanned[n_scanned] = i
-            n_scanned += 1
-            row, offset = costs[i * m : (i + 1) * m], reached - potential[i]
-            place, lowest = -1, np.inf
-            for r in range(n_remaining):
-                j = remaining[r]
-                length = row[j] - price[j] + offset
-                if length < shortest[j]:
-                    shortest[j] = length
-                    before[j] = i
-                length = shortest[j]
-                if length < lowest or (length == lowest and line_of[j] < 0):
-                    place, lowest = r, length
-            if place < 0 or lowest == np.inf:
+            reached = _scan(costs, i * m, rate, offset, i, key, before)
+            if reached == np.inf:
+                for q in range(m):
+                    rate[q] = 0.0
                 return -np.inf
-            reached = lowest
-            j = remaining[place]
-            n_remaining -= 1
-            # The columns that were scanned end up behind the remaining ones.
-            remaining[place], remaining[n_remaining] = remaining[n_remaining], j
+            j = 0
+            while key[j] != reached:
+                j += 1
             i = line_of[j]
             if i < 0:
                 break
-        potential[start] += reached
-        for s in range(1, n_scanned):
-            potential[scanned[s]] += reached - shortest[column_of[scanned[s]]]
-        for r in range(n_remaining + 1, m):
-            price[remaining[r]] -= reached - shortest[remaining[r]]
+            # Along a line's own column nothing is lost.
+            offset = reached - (costs[i * m + j] + rate[j])
+            visited[n_visited] = j
+            # The rate comes back once the path is found.
+            distance[n_visited], key[j] = reached - rate[j], np.inf
+            rate[j] = np.inf
+            n_visited += 1
+        for p in range(n_visited):
+            rate[visited[p]] = reached - distance[p]
         while True:
             i = before[j]
             line_of[j] = i
@@ -132,7 +154,7 @@ class Matching(Structure):
     def sizes(self, dims):
         n_rows, n_cols = dims
         n, m = min(n_rows, n_cols), max(n_rows, n_cols)
-        return n_rows, 0, n * m + 3 * n + 5 * m
+        return n_rows, 0, n * m + n + 6 * m
 
     def encode(self, structure, dims):
         n_rows, n_cols = (int(d) for d in dims)

@@ -19,11 +19,13 @@ def _best_heads(scores, n, single_root, best, heads):
         heads[m] = 0
     for h in range(1, n + 1):
         row = scores[h * n : (h + 1) * n]
+        # The word itself is no head, and is put right afterwards, so that the loop is vectorised.
+        before, head_before = best[h - 1], heads[h - 1]
         for m in range(n):
-            # The word itself is no head; selects rather than branches, so that the loop is vectorised.
-            better = (row[m] > best[m]) & (m != h - 1)
-            heads[m] = h if better else heads[m]
-            best[m] = row[m] if better else best[m]
+            if row[m] > best[m]:
+                heads[m] = h
+                best[m] = row[m]
+        best[h - 1], heads[h - 1] = before, head_before
     if single_root:
         for m in range(n):
             if best[m] == -np.inf:
@@ -50,87 +52,79 @@ def _is_tree(heads, n, single_root, mark):
 
 
 @kernel
-def _best_entry(weights, n, r, state, single_root):
-    """Return the best head of slot `r` among the slots that are left, and the weight of its arc."""
-    head, best = 0, -np.inf if single_root else weights[r - 1]
-    for h in range(1, n + 1):
-        weight = weights[h * n + r - 1]
-        if state[h] != _MERGED and h != r and weight > best:
-            head, best = h, weight
-    if best == -np.inf:
-        head, best = 0, weights[r - 1]
-    return head, best
+def _enter_fresh(scores, n, c, offset, entering, modifiers):
+    """Raise what it is worth to enter a cycle from each head by the arcs into word `c`."""
+    for h in range(n + 1):
+        weight = scores[h * n + c - 1] - offset
+        if weight > entering[h]:
+            modifiers[h] = c
+            entering[h] = weight
 
 
 @kernel
-def _contract(weights, arcs, n, cycle, r, best, state):
-    """Merge the slots of a cycle into its slot `r`.
+def _enter_merged(inner, inner_modifiers, offset, entering, modifiers):
+    """Raise what it is worth to enter a cycle from each head by the arcs into an inner cycle."""
+    for h in range(inner.shape[0]):
+        weight = inner[h] - offset
+        if weight > entering[h]:
+            modifiers[h] = inner_modifiers[h]
+            entering[h] = weight
 
-    Entering the cycle at slot c replaces the arc that c has within it, so the weight of that arc is taken off.
-    """
-    for h in range(n + 1):
-        if state[h] != _MERGED:
-            at = h * n + r - 1
-            highest, arc = weights[at] - best[r - 1], arcs[at]
-            for c in cycle:
-                entering = weights[h * n + c - 1] - best[c - 1]
-                if entering > highest:
-                    highest, arc = entering, arcs[h * n + c - 1]
-            weights[at], arcs[at] = highest, arc
-    into, into_arcs = weights[r * n : (r + 1) * n], arcs[r * n : (r + 1) * n]
-    for c in cycle:
-        if c != r:
-            state[c] = _MERGED
-            row, row_arcs = weights[c * n : (c + 1) * n], arcs[c * n : (c + 1) * n]
-            for m in range(n):
-                # Column r was made above, and what leads from the cycle into itself is never looked at again.
-                better = (row[m] > into[m]) & (m != r - 1)
-                into_arcs[m] = row_arcs[m] if better else into_arcs[m]
-                into[m] = row[m] if better else into[m]
+
+@kernel
+def _best_entry(entering, owner, u, single_root):
+    """Return the best head of what slot `u` stands for; with `single_root` the root only if there is no other."""
+    head, best = np.int64(0), -np.inf if single_root else entering[0]
+    for h in range(1, entering.shape[0]):
+        if entering[h] > best and owner[h] != u:
+            head, best = h, entering[h]
+    return (head, best) if best > -np.inf else (np.int64(0), entering[0])
 
 
 @kernel
 def _chu_liu_edmonds(scores, n, single_root, work, slots):
     """Find the best non-projective tree by contraction of cycles, in O(n^2) for dense scores (Tarjan 1977).
 
+    Entering a cycle at word m replaces the arc that m has within it. So what a cycle stands for in later rounds is, for
+    each head outside, the weight of its best arc into the cycle less that of the arc replaced. Heads stay words
+    throughout; `owner` says into which slot a word was merged.
+
     A single root is exact: an arc from the root is taken only where no other head is left, so that the number of such
     arcs is the smallest possible. (They are at a level of their own, below all others; weights of the two levels are
     never mixed, because an arc from the root is part of no cycle.)
     """
     best, heads = work[:n], work[n : 2 * n].view(np.int64)
-    mark = work[2 * n : 3 * n].view(np.int64)
+    state = work[2 * n : 3 * n + 1].view(np.int64)
     _best_heads(scores, n, single_root, best, heads)
     for m in range(n):
         if best[m] == -np.inf:
             return -np.inf
         slots[m] = heads[m] * n + m
-    if not _is_tree(heads, n, single_root, mark):
-        size = (n + 1) * n
-        weights = work[3 * n : 3 * n + size]
-        arcs = work[3 * n + size : 3 * n + 2 * size].view(np.int64)
-        copy_into(weights, scores)
-        for a in range(size):
-            arcs[a] = a
-        rest = work[3 * n + 2 * size :].view(np.int64)
+    if not _is_tree(heads, n, single_root, state):
+        size = n + 1
+        rest = work[3 * n + 1 :]
+        entering = rest[: n * size].reshape((n, size))
+        modifiers = rest[n * size : 2 * n * size].view(np.int64).reshape((n, size))
+        ints = rest[2 * n * size :].view(np.int64)
         # Nodes 1..n are words, later ones are cycles; `node_of` says which one a slot stands for.
-        state, node_of, path = rest[: n + 1], rest[n + 1 : 2 * n + 2], rest[2 * n + 2 : 3 * n + 3]
-        parent, entry_arc = rest[3 * n + 3 : 5 * n + 4], rest[5 * n + 4 : 7 * n + 5]
-        for v in range(n + 1):
-            state[v], node_of[v] = _NEW, v
+        owner, node_of, path = ints[:size], ints[size : 2 * size], ints[2 * size : 3 * size]
+        parent, entry_arc = ints[3 * size : 5 * size], ints[5 * size : 7 * size]
+        for v in range(size):
+            state[v], node_of[v], owner[v] = _NEW, v, v
         state[0] = _DONE
-        for v in range(2 * n + 1):
+        for v in range(2 * size):
             parent[v] = -1
         for m in range(n):
             entry_arc[m + 1] = slots[m]
-        n_nodes = n + 1
-        for start in range(1, n + 1):
+        n_nodes = size
+        for start in range(1, size):
             if state[start] != _NEW:
                 continue
             length, v = 1, start
             path[0] = start
             state[start] = _ON_PATH
             while True:
-                u = heads[v - 1]
+                u = owner[heads[v - 1]]
                 if state[u] == _DONE:
                     break
                 if state[u] == _NEW:
@@ -139,22 +133,34 @@ def _chu_liu_edmonds(scores, n, single_root, work, slots):
                     length += 1
                     v = u
                     continue
-                first = length - 1
-                while path[first] != u:
+                # A cycle, from `u` to the end of the path. It is merged into slot `u`.
+                first = length
+                into, into_modifiers = entering[u - 1], modifiers[u - 1]
+                if node_of[u] == u:
+                    for h in range(size):
+                        into[h] = -np.inf
+                    _enter_fresh(scores, n, u, best[u - 1], into, into_modifiers)
+                else:
+                    for h in range(size):
+                        into[h] -= best[u - 1]
+                c = -1
+                while c != u:
                     first -= 1
-                cycle = path[first:length]
-                _contract(weights, arcs, n, cycle, u, best, state)
-                for c in cycle:
+                    c = path[first]
                     parent[node_of[c]] = n_nodes
+                    if c != u:
+                        state[c] = _MERGED
+                        if node_of[c] == c:
+                            _enter_fresh(scores, n, c, best[c - 1], into, into_modifiers)
+                        else:
+                            _enter_merged(entering[c - 1], modifiers[c - 1], best[c - 1], into, into_modifiers)
                 node_of[u] = n_nodes
-                for m in range(1, n + 1):
-                    # Every member but `u` is merged now.
-                    if state[heads[m - 1]] == _MERGED:
-                        heads[m - 1] = u
-                heads[u - 1], best[u - 1] = _best_entry(weights, n, u, state, single_root)
+                for h in range(size):
+                    owner[h] = u if state[owner[h]] == _MERGED else owner[h]
+                heads[u - 1], best[u - 1] = _best_entry(into, owner, u, single_root)
                 if best[u - 1] == -np.inf:
                     return -np.inf
-                entry_arc[n_nodes] = arcs[heads[u - 1] * n + u - 1]
+                entry_arc[n_nodes] = heads[u - 1] * n + into_modifiers[heads[u - 1]] - 1
                 n_nodes += 1
                 length = first + 1
                 v = u
@@ -319,7 +325,7 @@ class DependencyTree(Structure):
         n, projective, _ = dims
         if projective:
             return n, 0, 6 * (n + 1) ** 2 + 6 * (n + 1)
-        return n, 0, 3 * n + 2 * n * (n + 1) + 7 * n + 5
+        return n, 0, 2 * n * (n + 1) + 10 * n + 8
 
     def marginal_work(self, dims):
         return tree_marginal_work(dims)
