@@ -31,7 +31,8 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         -------
         names : object array with one entry a column
             ``template=values``, such as ``word[-1]|word[0]=the|dog``, where ``<begin-1>`` and ``<end+1>``
-            stand for places outside the sentence; ``template#slot`` in the hashed mode.
+            stand for places outside the sentence and ``<root>`` for the root of a tree; ``template#slot`` in the
+            hashed mode.
 
         Raises
         ------
