@@ -6,14 +6,15 @@ from ._base import StructuresDisplay, as_ints, check_names
 from ._style import INK, MUTED, as_text, halo, import_pyplot, size_in_points, text_width
 
 # All lengths are in points, at the display's own size.
-_FONT, _SMALL = 12.0, 9.0
+_FONT, _SMALL, _LINE = 12.0, 9.0, 15.0
 _LEVEL, _LOWEST = 19.0, 17.0
 _END_GAP, _WORD_GAP = 9.0, 14.0
-_THICKEST, _THINNEST = 2.8, 0.9
+_THICKEST, _THINNEST = 3.0, 0.9
 _ROOT_GAP = 26.0
 _ARROW = 6.0
 _MARGIN = 10.0
-_LEGEND = 22.0
+_LEGEND, _LEGEND_FONT = 22.0, 10.0
+_GOLD = {"color": MUTED, "linestyle": (0, (3.0, 2.0))}
 
 
 class TreeDisplay(StructuresDisplay):
@@ -91,14 +92,17 @@ class TreeDisplay(StructuresDisplay):
         plt = import_pyplot()
         strands = self._strands(max_structures)
         arcs = self._arcs(strands)
-        drawing = _Layout(self.words, arcs, self.y_true)
+        entries = self._entries(strands, arcs)
+        # Of each entry the line, and the space around it.
+        legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _, _ in entries)
+        drawing = _Layout(self.words, arcs, self.y_true, legend_width)
         if ax is None:
             title = 24.0
             width, height = drawing.width, drawing.height + title
             figure = plt.figure(figsize=(width / 72, height / 72))
             ax = figure.add_axes((0, 0, 1, drawing.height / height))
         width, height = size_in_points(ax)
-        scale = min(width / drawing.width, height / drawing.height)
+        scale = min(width / drawing.width, height / drawing.height, 1.0)
         # One data unit is one point, or less in smaller axes; the drawing is centred.
         spare = (width / scale - drawing.width) / 2, (height / scale - drawing.height) / 2
         ax.set_xlim(-spare[0], drawing.width + spare[0])
@@ -107,17 +111,17 @@ class TreeDisplay(StructuresDisplay):
 
         self.ax_, self.figure_, self.arcs_ = ax, ax.figure, {}
         for x, word in zip(drawing.centres, self.words):
-            ax.text(
-                x, 0, word, ha="center", va="top", fontsize=_FONT * scale, color=INK, linespacing=1.25, parse_math=False
-            )
+            # Line by line, so that all words stand on the same lines.
+            for k, line in enumerate(word.split("\n")):
+                style = {"color": INK if k == 0 else MUTED, "parse_math": False}
+                ax.text(x, -_FONT - k * _LINE, line, ha="center", va="baseline", fontsize=_FONT * scale, **style)
         for arc in sorted(arcs, key=lambda arc: arc.probability):
             self.arcs_[arc.head, arc.modifier] = _draw_arc(ax, arc, drawing.path(arc), scale)
         if self.y_true is not None:
             for arc in drawing.gold:
-                style = {"color": MUTED, "linestyle": (0, (3, 2))}
-                arc.strands = [(1.0, style)]
+                arc.strands = [(1.0, _GOLD)]
                 _draw_arc(ax, arc, drawing.path(arc), scale, upward=False, thickest=1.4)
-        self.legend_ = self._legend(ax, strands, arcs, scale)
+        self.legend_ = _draw_legend(ax, entries, (drawing.width / 2, drawing.bottom), scale) if entries else None
         return self
 
     def _arcs(self, strands):
@@ -141,30 +145,38 @@ class TreeDisplay(StructuresDisplay):
                 arc.strands = [(arc.probability * weight / total, style) for weight, style in arc.strands]
         return list(arcs.values())
 
-    def _legend(self, ax, strands, arcs, scale):
-        from matplotlib.lines import Line2D
-
-        handles = []
+    def _entries(self, strands, arcs):
+        """Return what the legend says: list of (label, width as a probability, style)."""
+        entries = []
         if len(strands) > 1:
-            for _, probability, style in strands:
-                handles.append(Line2D([], [], lw=max(1.6, _THICKEST * probability) * scale, **style))
+            entries += [(style["label"], probability, style) for _, probability, style in strands]
             if any(len(arc.trees) == len(self.structures) for arc in arcs):
-                handles.append(Line2D([], [], color=INK, lw=2 * scale, label="in all"))
+                entries.append(("in all", 1.0, {"color": INK, "linestyle": "-"}))
         if self.y_true is not None:
-            handles.append(Line2D([], [], color=MUTED, lw=1.4 * scale, linestyle=(0, (3, 2)), label="truth"))
-        if not handles:
-            return None
-        return ax.legend(
-            handles=handles,
-            loc="lower center",
-            ncols=len(handles),
-            frameon=False,
-            fontsize=(_SMALL + 1) * scale,
-            handlelength=2.4,
-            columnspacing=1.6,
-            borderaxespad=0.1,
-            labelcolor=INK,
-        )
+            entries.append(("truth", 0.5, _GOLD))
+        return entries
+
+
+def _draw_legend(ax, entries, place, scale):
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for label, width, style in entries:
+        lw = max(1.6, _THICKEST * width) * scale
+        handles.append(Line2D([], [], lw=lw, **{**style, "label": label}))
+    return ax.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=place,
+        bbox_transform=ax.transData,
+        ncols=len(handles),
+        frameon=False,
+        fontsize=_LEGEND_FONT * scale,
+        handlelength=2.4,
+        columnspacing=1.6,
+        borderaxespad=0.1,
+        labelcolor=INK,
+    )
 
 
 class _Arc:
@@ -189,7 +201,7 @@ class _Layout:
     those that go left on the left, and higher arcs inside, so that arcs of one tree do not cross.
     """
 
-    def __init__(self, words, arcs, y_true):
+    def __init__(self, words, arcs, y_true, legend_width):
         n = len(words)
         self.gold = []
         if y_true is not None:
@@ -208,11 +220,10 @@ class _Layout:
             max(text_width(word, _FONT) + _WORD_GAP, ends[m + 1] + 0.6 * _END_GAP) for m, word in enumerate(words)
         ]
         edges = np.concatenate([[0.0], np.cumsum(widths)])
-        # The legend needs some width, too.
-        self.width = max(edges[-1], 280.0) + 2 * _MARGIN
+        self.width = max(edges[-1], legend_width, 200.0) + 2 * _MARGIN
         self.centres = (edges[:-1] + edges[1:]) / 2 + (self.width - edges[-1]) / 2
         n_lines = max(word.count("\n") for word in words) + 1
-        self._text = n_lines * 1.25 * 1.2 * _FONT
+        self._text = _FONT + (n_lines - 1) * _LINE + 5.0
         top = _LOWEST + _LEVEL * (levels[0] - 1) + 1.6 * _SMALL
         below = self._text + (_LOWEST + _LEVEL * (levels[1] - 1) + 10.0 if self.gold else 0.0) + _LEGEND + 4.0
         self.bottom, self.height = -below, top + below
