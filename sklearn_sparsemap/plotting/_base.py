@@ -124,14 +124,13 @@ class StructuresDisplay:
 
 def _split_pairs(structures):
     """Split a list of (structure, probability), as `predict_structures` returns it for a sample."""
-    try:
-        pairs = [(structure, float(weight)) for structure, weight in structures]
-    except (TypeError, ValueError) as error:
+    # Only tuples are pairs: a list of two may as well be a structure.
+    if any(not isinstance(pair, tuple) or len(pair) != 2 or np.ndim(pair[1]) for pair in structures):
         raise ValueError(
-            "structures must be a result of sparsemap, a list of (structure, probability), or a list of structures "
-            f"with their weights; got {structures!r} without weights"
-        ) from error
-    return [structure for structure, _ in pairs], [weight for _, weight in pairs]
+            "structures must be a result of sparsemap, a list of tuples (structure, probability), or a list of "
+            f"structures with their weights; got {structures!r} without weights"
+        )
+    return [structure for structure, _ in structures], [weight for _, weight in structures]
 
 
 def _check_weights(weights, n_structures):
@@ -149,8 +148,8 @@ def check_names(what, names, n):
     """Return `n` names as strings: those given, or None if there are none."""
     if names is None:
         return None
-    if isinstance(names, str) or len(names) != n:
-        raise ValueError(f"{what} must be {n} names; got {names!r}")
+    if len(names) != n:
+        raise ValueError(f"{what} must be {n} names; got {len(names)}: {names!r}")
     return list(map(str, names))
 
 

@@ -1,0 +1,407 @@
+"""The pictures show what they are given: every arc, path, frame and bar, its label, and nothing on top of another."""
+
+import subprocess
+import sys
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.patches import Polygon
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap.plotting import ChainDisplay, ConvergenceDisplay, MatchingDisplay, PartsDisplay, TreeDisplay
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
+
+WORDS = "The old man saw a girl with the telescope .".split()
+GOLD = [3, 3, 4, 0, 6, 4, 4, 9, 7, 4]
+OTHER = [3, 3, 4, 0, 6, 4, 6, 9, 7, 4]
+THIRD = [2, 4, 2, 0, 6, 4, 6, 9, 7, 4]
+CURVE = {"n_iter": [1, 2], "objective": [0, 1], "gap": [2, 1], "n_structures": [1, 2]}
+STRUCTURES = {
+    "tree": (DependencyTree(), (6, 5), TreeDisplay),
+    "chain": (LinearChain(), (6, 4), ChainDisplay),
+    "matching": (Matching(), (4, 5), MatchingDisplay),
+    "subset": (Subset(1, 3), (6,), PartsDisplay),
+}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def texts_of(artist):
+    return [text.get_text() for text in artist.get_texts()]
+
+
+def visible_texts(figure):
+    """Return the texts of a figure that can be seen, with their boxes in pixels."""
+    figure.canvas.draw()
+    hidden = set()
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            # An axis makes labels for ticks beyond its limits, which are not drawn.
+            low, high = sorted(axis.get_view_interval())
+            for which in ("major", "minor"):
+                labels = axis.get_ticklabels(which=which)
+                outside = [not low <= place <= high for place in axis.get_ticklocs(minor=which == "minor")]
+                hidden.update(text for text, out in zip(labels, outside) if out or not ax.axison)
+    texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_text().strip() and text.get_visible()]
+    return [(text.get_text(), text.get_window_extent()) for text in texts if text not in hidden]
+
+
+def assert_nothing_overlaps(figure):
+    boxes = visible_texts(figure)
+    assert len(boxes) > 3
+    for (first, a), (second, b) in combinations(boxes, 2):
+        apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
+        assert apart, f"{first!r} and {second!r} overlap"
+    width, height = figure.canvas.get_width_height()
+    for text, box in boxes:
+        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, f"{text!r} is cut off"
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_a_result_its_pairs_and_its_pieces_make_one_picture(kind):
+    structure, shape, Display = STRUCTURES[kind]
+    result = sparsemap(structure, np.random.default_rng(1).normal(size=shape))
+    pairs = list(zip(result.structures, result.weights.tolist()))
+    displays = [
+        Display.from_predictions(result),
+        Display.from_predictions(pairs, marginals=result.marginals),
+        Display.from_predictions(result.structures[::-1], result.weights[::-1], marginals=result.marginals),
+    ]
+    assert len(result.weights) > 1
+    for display in displays:
+        np.testing.assert_allclose(display.marginals, result.marginals, atol=1e-9)
+        np.testing.assert_array_equal(display.weights, result.weights)
+        for found, expected in zip(display.structures, result.structures):
+            np.testing.assert_array_equal(found, expected)
+        assert texts_of(display.legend_) == texts_of(displays[0].legend_)
+        assert display.figure_ is display.ax_.figure
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_marginals_are_those_of_the_mixture_unless_given(kind):
+    structure, shape, Display = STRUCTURES[kind]
+    result = sparsemap(structure, np.random.default_rng(2).normal(size=shape))
+    names = {"matching": {"col_names": "abcde"}, "subset": {"names": "abcdef"}, "chain": {"labels": [0, 1, 2, 3]}}
+    display = Display(result.structures, result.weights, **names.get(kind, {}))
+    np.testing.assert_allclose(display.marginals, result.marginals, atol=1e-9)
+    flat = np.full(shape, 0.25)
+    assert (Display(result.structures, result.weights, marginals=flat).marginals == 0.25).all()
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_draws_into_given_axes(kind):
+    structure, shape, Display = STRUCTURES[kind]
+    result = sparsemap(structure, np.random.default_rng(3).normal(size=shape))
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4))
+    display = Display.from_predictions(result, ax=axes[1])
+    assert display.ax_ is axes[1] and display.figure_ is figure
+    assert not axes[0].lines and not axes[0].patches and not axes[0].texts
+    assert plt.get_fignums() == [figure.number]
+    # A display can be plotted again, elsewhere.
+    assert display.plot().ax_ is not axes[1]
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_the_less_probable_are_one_group(kind):
+    structure, shape, Display = STRUCTURES[kind]
+    result = sparsemap(structure, 0.3 * np.random.default_rng(4).normal(size=shape))
+    n = len(result.weights)
+    assert n > 3
+    display = Display.from_predictions(result, max_structures=2)
+    labels = [label for label in texts_of(display.legend_) if label != "in all"]
+    assert labels[:2] == [f"p = {weight:.2f}" for weight in result.weights[:2]]
+    assert labels[2] == f"p = {result.weights[2:].sum():.2f}  ({n - 2} others)" and len(labels) == 3
+    with pytest.raises(ValueError, match="max_structures must be a positive int"):
+        display.plot(max_structures=0)
+
+
+def test_trees_have_their_arcs_and_labels():
+    display = TreeDisplay.from_predictions([(GOLD, 0.55), (OTHER, 0.33), (THIRD, 0.12)], words=WORDS)
+    arcs = {(head, m + 1) for tree in (GOLD, OTHER, THIRD) for m, head in enumerate(tree)}
+    assert set(display.arcs_) == arcs
+    arrows = [patch for patch in display.ax_.patches if isinstance(patch, Polygon)]
+    assert len(arrows) == len(arcs) and len(display.ax_.lines) == sum(map(len, display.arcs_.values()))
+    # One strand for each tree that has the arc, or a single one if all have it.
+    assert len(display.arcs_[0, 4]) == 1 and len(display.arcs_[4, 7]) == 1 and len(display.arcs_[6, 7]) == 2
+    certain, doubtful = display.arcs_[4, 6][0], display.arcs_[4, 7][0]
+    assert certain.get_linewidth() > doubtful.get_linewidth()
+    assert certain.get_color() != doubtful.get_color()
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert [text for text in texts if text in WORDS] == WORDS
+    assert texts.count("root") == 1 and texts.count("0.55") == 1 and texts.count("0.88") == 3
+    assert texts_of(display.legend_) == ["p = 0.55", "p = 0.33", "p = 0.12", "in all"]
+
+
+def test_arcs_run_from_head_to_modifier_within_the_axes():
+    display = TreeDisplay.from_predictions([(GOLD, 0.6), (OTHER, 0.4)], words=WORDS)
+    place = {text.get_text(): text.get_position()[0] for text in display.ax_.texts}
+    x, y = display.arcs_[9, 8][0].get_data()
+    assert abs(x[0] - place["telescope"]) < abs(x[0] - place["with"])
+    assert x[0] > x[-1] and y.max() > y[0]
+    (left, right), (bottom, top) = display.ax_.get_xlim(), display.ax_.get_ylim()
+    for line in display.ax_.lines:
+        x, y = line.get_data()
+        assert left < x.min() and x.max() < right and bottom < y.min() and y.max() < top
+
+
+def test_the_right_tree_hangs_below():
+    display = TreeDisplay.from_predictions([(OTHER, 1.0)], words=WORDS, y_true=GOLD)
+    above = {line for strands in display.arcs_.values() for line in strands}
+    below = [line for line in display.ax_.lines if line not in above]
+    assert len(below) == len(GOLD) == len(above)
+    assert max(line.get_ydata().max() for line in below) < min(line.get_ydata().min() for line in above)
+    assert texts_of(display.legend_) == ["truth"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_of_trees_do_not_overlap(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(len(WORDS) + 1, len(WORDS)))
+    result = sparsemap(DependencyTree(single_root=bool(seed % 2)), scores)
+    words = [f"{word}\nX" for word in WORDS] if seed else WORDS
+    display = TreeDisplay.from_predictions(result, words=words, y_true=GOLD)
+    # Labels of arcs may touch; those of words and of the legend never do.
+    figure = display.figure_
+    for text in list(display.ax_.texts):
+        if text.get_path_effects():
+            text.set_visible(False)
+    assert_nothing_overlaps(figure)
+
+
+def test_arc_labels_do_not_overlap():
+    assert_nothing_overlaps(
+        TreeDisplay.from_predictions([(GOLD, 0.55), (OTHER, 0.33), (THIRD, 0.12)], words=WORDS, y_true=GOLD).figure_
+    )
+
+
+def test_trees_shrink_into_small_axes():
+    _, ax = plt.subplots(figsize=(3, 2))
+    display = TreeDisplay.from_predictions([(GOLD, 0.6), (OTHER, 0.4)], words=WORDS, ax=ax)
+    sizes = {text.get_fontsize() for text in ax.texts if text.get_text() in WORDS}
+    assert len(sizes) == 1 and sizes.pop() < 8
+    assert_nothing_overlaps(display.figure_)
+
+
+def test_dollars_are_no_formulas():
+    figure = TreeDisplay.from_predictions([([0, 1], 1.0)], words=["$a", "b$"]).figure_
+    assert {"$a", "b$"} <= {text for text, _ in visible_texts(figure)}
+
+
+def test_chains_have_their_paths():
+    labels = ["sun", "rain", "snow"]
+    paths = [(["sun", "rain", "rain"], 0.7), (["sun", "sun", "rain"], 0.3)]
+    display = ChainDisplay.from_predictions(paths, labels=labels, words=["Mon", "Tue", "Wed"], y_true=["sun"] * 3)
+    ax = display.ax_
+    assert [text.get_text() for text in ax.get_yticklabels()] == labels
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["Mon", "Tue", "Wed"]
+    rows = [line.get_ydata().round().astype(int).tolist() for line in display.paths_]
+    assert rows == [[0, 1, 1], [0, 0, 1]]
+    first, second = display.paths_
+    assert first.get_linewidth() > second.get_linewidth() and first.get_zorder() > second.get_zorder()
+    # Cells that are exactly zero are empty.
+    empty = [[False, False, True], [True, False, False], [True, True, True]]
+    np.testing.assert_array_equal(ax.images[0].get_array().mask, empty)
+    assert sorted(text.get_text() for text in ax.texts) == ["0.30", "0.70", "1.00", "1.00"]
+    assert ax.get_ylim() == (2.5, -0.5)
+    assert texts_of(display.legend_) == ["p = 0.70", "p = 0.30", "truth"]
+    assert_nothing_overlaps(display.figure_)
+
+
+def test_states_without_probability_can_be_left_out():
+    display = ChainDisplay(sparsemap(LinearChain(), [[0.0, 9.0, 0.0, 8.5], [0.0, 9.0, 0.0, 0.0]]), labels="abcd")
+    assert [text.get_text() for text in display.plot().ax_.get_yticklabels()] == list("abcd")
+    display.plot(all_states=False)
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["b", "d"]
+    assert [line.get_ydata().round().tolist() for line in display.paths_] == [[0.0, 0.0], [1.0, 0.0]]
+
+
+def test_matchings_have_their_frames():
+    columns = ["this", "is", "wider", "than", "a cell"]
+    alignments = [([0, 1, 2], 0.5), ([0, 2, 1], 0.3), ([0, 4, 3], 0.2)]
+    display = MatchingDisplay.from_predictions(alignments, col_names=columns, y_true=[1, 0, 2])
+    pairs = [[(round(f.get_y() + 0.3), round(f.get_x() + 0.3)) for f in frames] for frames in display.outlines_]
+    assert pairs == [[(1, 1), (2, 2)], [(1, 2), (2, 1)], [(1, 4), (2, 3)], [(0, 0)]]
+    assert texts_of(display.legend_) == ["p = 0.50", "p = 0.30", "p = 0.20", "in all", "truth"]
+    marks = [patch for patch in display.ax_.patches if isinstance(patch, Polygon)]
+    assert len(marks) == 3
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == columns
+    written = sorted(text.get_text() for text in display.ax_.texts)
+    assert written == ["0.20"] * 2 + ["0.30"] * 2 + ["0.50"] * 2 + ["1.00"]
+    assert_nothing_overlaps(display.figure_)
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        MatchingDisplay([([0, 1], 1.0)], col_names=["a very long name", "b"]),
+        PartsDisplay([([0, 1], 1.0)], names=["a very, very long name, and some more", "b"]),
+        ChainDisplay([([0, 1], 1.0)], words=["a very, very long name, and some more", "b"]),
+    ],
+)
+def test_long_names_are_set_aslant(display):
+    labels = display.plot().ax_.get_xticklabels()
+    assert [label.get_rotation() for label in labels] == [45.0, 45.0]
+    legend, label = display.legend_.get_window_extent(), labels[0].get_window_extent()
+    assert legend.y1 <= label.y0 or label.y0 > display.ax_.get_window_extent().y0
+
+
+def test_rows_without_a_column_have_no_frame():
+    display = MatchingDisplay.from_predictions([([0, -1, 1], 1.0)])
+    assert len(display.outlines_[0]) == 2 and display.marginals.tolist() == [[1, 0], [0, 0], [0, 1]]
+
+
+def test_frames_in_one_cell_are_nested():
+    display = MatchingDisplay.from_predictions([([0, 1, 2], 0.5), ([0, 2, 1], 0.3), ([1, 0, 2], 0.2)])
+    outer, inner = display.outlines_[0][0], display.outlines_[1][0]
+    assert outer.get_bbox().x0 < inner.get_bbox().x0 and inner.get_bbox().x1 < outer.get_bbox().x1
+
+
+def test_bars_are_stacked_to_the_marginals():
+    structures = [([True, True, False], 0.75), ([False, True, False], 0.25)]
+    display = PartsDisplay.from_predictions(structures, names=["tea", "milk", "juice"], y_true=[1])
+    heights = np.array([[bar.get_height() for bar in bars] for bars in display.bars_])
+    np.testing.assert_allclose(heights, [[0.75, 0.75, 0.0], [0.0, 0.25, 0.0]])
+    np.testing.assert_allclose(display.bars_[1][1].get_y(), 0.75)
+    hatches = {bars[0].get_hatch() for bars in display.bars_}
+    assert len(hatches) == 2
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["tea", "milk", "juice"]
+    assert_nothing_overlaps(display.figure_)
+
+
+def test_bars_take_classes_and_other_marginals():
+    display = PartsDisplay([(2, 0.5), (0, 0.5)])
+    assert display.marginals.tolist() == [0.5, 0.0, 0.5]
+    display = PartsDisplay.from_predictions([(2, 0.5), (0, 0.5)], marginals=[0.25, 0.0, 0.75])
+    tops = sum(np.array([bar.get_height() for bar in bars]) for bars in display.bars_)
+    np.testing.assert_allclose(tops, [0.25, 0.0, 0.75])
+
+
+class Estimator:
+    """Answers as an estimator does, for one sample."""
+
+    classes_ = np.array(["a", "b"])
+
+    def predict_structures(self, X):
+        assert len(X) == 1
+        return [[(np.array(["a", "b"]), 0.75), (np.array(["b", "b"]), 0.25)]]
+
+    def predict_marginals(self, X):
+        return [np.array([[0.75, 0.25], [0.0, 1.0]])]
+
+
+def test_from_an_estimator_by_what_it_can_do():
+    display = ChainDisplay.from_estimator(Estimator(), [[1.0]], ["a", "a"])
+    assert display.labels == ["a", "b"] and display.y_true.tolist() == [0, 0]
+    assert [path.tolist() for path in display.structures] == [[0, 1], [1, 1]]
+    with pytest.raises(ValueError, match="must have predict_structures; object has not"):
+        ChainDisplay.from_estimator(object(), [[1.0]])
+
+
+@pytest.mark.parametrize(
+    "structure, shape, y, Display, names",
+    [
+        ("chain", (2, 3), [["a", "b"], ["b", "a"]], ChainDisplay, {"words": ["x", "y"]}),
+        ("tree", (6, 3), [np.array([0, 1]), np.array([2, 0])], TreeDisplay, {"words": ["x", "y"]}),
+        ("matching", (2, 3, 3), [np.array([0, 2]), np.array([1, 0])], MatchingDisplay, {"row_names": ["x", "y"]}),
+    ],
+)
+def test_from_a_fitted_estimator(structure, shape, y, Display, names):
+    X = list(np.random.default_rng(0).normal(size=(2, *shape)))
+    model = StructuredSparseMAPClassifier(structure, alpha=0.5).fit(X, y)
+    display = Display.from_estimator(model, X[0], y[0], **names)
+    np.testing.assert_allclose(display.marginals, model.predict_marginals([X[0]])[0])
+    np.testing.assert_allclose(display.weights, [p for _, p in model.predict_structures([X[0]])[0]])
+    assert display.ax_ is not None
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: TreeDisplay([], []), "no structures to draw"),
+        (lambda: TreeDisplay([[0, 1]]), "or a list of structures with their weights; got .* without weights"),
+        (lambda: TreeDisplay([[0, 1]], [0.5, 0.5]), r"there are 1 structures, but weights of shape \(2,\)"),
+        (lambda: TreeDisplay([[0, 1]], [1.5]), "weights are probabilities"),
+        (lambda: TreeDisplay([[0, 1]], [np.nan]), "weights are probabilities"),
+        (lambda: TreeDisplay([[0, 3]], [1.0]), "a tree is 2 ints from 0 .* to 2"),
+        (lambda: TreeDisplay([[0, 2]], [1.0]), "no word is its own head"),
+        (lambda: TreeDisplay([[0, 1], [0]], [0.5, 0.5]), r"a tree is 2 ints .*; got \[0\]"),
+        (lambda: TreeDisplay([[0, 1]], [1.0], words=["a"]), "words must be 2 names"),
+        (lambda: TreeDisplay([[0, 1]], [1.0], y_true=[0]), "y_true: a tree is 2 ints"),
+        (lambda: TreeDisplay([[0, 1]], [1.0], marginals=np.ones((2, 2))), r"\(2, 2\); these structures need \(3, 2\)"),
+        (lambda: TreeDisplay(sparsemap(DependencyTree(), np.ones((3, 2))), [1.0]), "a result brings its own weights"),
+        (lambda: ChainDisplay([["a", "b"]], [1.0]), "a path is 2 ints"),
+        (lambda: ChainDisplay([["a", "c"]], [1.0], labels=["a", "b"]), "'c' is not among the labels"),
+        (lambda: ChainDisplay([[0, 1]], [1.0], labels=[0, 1], marginals=np.ones((2, 3))), "2 labels, but .* 3 columns"),
+        (lambda: MatchingDisplay([[0, 3]], [1.0], col_names="abc"), "an alignment is 2 ints from -1 below 3"),
+        (lambda: PartsDisplay([[True, False], [True]], [0.5, 0.5]), "there are 2 parts"),
+        (lambda: PartsDisplay([[3]], [1.0], names="abc"), "there are 3 parts"),
+        (lambda: PartsDisplay(["ab"], [1.0]), "a bool array, or indices"),
+        (lambda: ConvergenceDisplay({}), "no curves"),
+        (lambda: ConvergenceDisplay({"cg": {"n_iter": [1]}}), r"curves\['cg'\] lacks 'objective'"),
+        (lambda: ConvergenceDisplay({"cg": {**CURVE, "n_iter": [2, 1]}}), "must increase"),
+        (lambda: ConvergenceDisplay({"cg": {**CURVE, "gap": [1]}}), "must be of one length"),
+    ],
+)
+def test_wrong_input_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_solvers_converge_in_the_picture():
+    scores = np.random.default_rng(0).normal(size=(9, 8))
+    solvers = ("active_set", "pairwise", "cg")
+    display = ConvergenceDisplay.from_problem(DependencyTree(), scores, solvers=solvers, max_iter=200, n_points=40)
+    assert list(display.lines_) == list(display.curves) == list(solvers)
+    best = sparsemap(DependencyTree(), scores)
+    np.testing.assert_allclose(display.best_objective, best.objective)
+    for solver in solvers:
+        curve, distance = display.curves[solver], display.distance(solver)
+        assert (np.diff(curve["n_iter"]) > 0).all() and curve["n_iter"][-1] <= 200
+        assert (distance >= 0).all() and (distance <= display.distance(solver, "gap") + 1e-9).all()
+        left, right = display.lines_[solver]
+        np.testing.assert_array_equal(right.get_ydata(), curve["n_structures"])
+        assert (left.get_ydata() > 0).all()
+    assert display.curves["active_set"]["n_iter"][-1] == best.n_iter
+    assert display.curves["active_set"]["n_structures"][-1] == len(best.weights)
+    assert display.distance("active_set")[-1] < 1e-9 < display.distance("cg")[-1]
+    assert texts_of(display.legend_) == ["active set", "pairwise", "conditional gradient"]
+    assert_nothing_overlaps(display.figure_)
+
+
+def test_convergence_takes_two_axes():
+    results = [sparsemap(LinearChain(), np.eye(4), solver="cg", max_iter=k) for k in (2, 4, 8)]
+    figure, axes = plt.subplots(1, 2)
+    display = ConvergenceDisplay.from_predictions({"mine": results}, quantity="gap", ax=axes)
+    assert display.figure_ is figure and display.ax_[0] is axes[0] and axes[0].get_ylabel() == "duality gap"
+    with pytest.raises(ValueError, match="ax must be two axes"):
+        display.plot(ax=axes[0])
+    with pytest.raises(ValueError, match="quantity='loss' is not one of"):
+        display.plot(quantity="loss")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"sklearn-sparsemap\[plot\]"):
+        TreeDisplay([[0, 1]], [1.0]).plot()
+
+
+def test_importing_imports_no_matplotlib():
+    code = """
+import sys
+from sklearn_sparsemap.plotting import TreeDisplay
+TreeDisplay([[0, 1]], [1.0])
+print('matplotlib' in sys.modules, 'numba' in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert found == ["False", "False"]
