@@ -23,6 +23,7 @@ _SUBMODULES = {
     "plotting",
     "solvers",
     "structures",
+    "testing",
 }
 
 __all__ = [

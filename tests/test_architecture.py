@@ -21,6 +21,8 @@ MAY_IMPORT = {
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
     "plotting": {"_validation", "inference"},
+    # It checks what the others stand on, and looks behind the public functions for that.
+    "testing": FOUNDATION | {"structures", "solvers", "inference"},
 }
 
 
