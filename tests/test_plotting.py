@@ -287,6 +287,11 @@ def test_bars_take_classes_and_other_marginals():
     np.testing.assert_allclose(tops, [0.25, 0.0, 0.75])
 
 
+def test_structures_of_probability_zero_are_not_drawn():
+    display = TreeDisplay.from_predictions([([0, 1], 0.5), ([2, 0], 0.5), ([0, 0], 0.0)])
+    assert len(display.structures) == 2 and texts_of(display.legend_) == ["p = 0.50", "p = 0.50"]
+
+
 class Estimator:
     """Answers as an estimator does, for one sample."""
 
@@ -306,6 +311,9 @@ def test_from_an_estimator_by_what_it_can_do():
     assert [path.tolist() for path in display.structures] == [[0, 1], [1, 1]]
     with pytest.raises(ValueError, match="must have predict_structures; object has not"):
         ChainDisplay.from_estimator(object(), [[1.0]])
+    tree = StructuredSparseMAPClassifier("tree").fit([np.eye(2)], [[0]])
+    with pytest.raises(ValueError, match="made of labels, but the estimator has no classes_"):
+        ChainDisplay.from_estimator(tree, np.eye(2))
 
 
 @pytest.mark.parametrize(
@@ -330,6 +338,7 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
     [
         (lambda: TreeDisplay([], []), "no structures to draw"),
         (lambda: TreeDisplay([[0, 1]]), "or a list of structures with their weights; got .* without weights"),
+        (lambda: TreeDisplay(5, [0.5]), "structures must be a result of sparsemap"),
         (lambda: TreeDisplay([[0, 1]], [0.5, 0.5]), r"there are 1 structures, but weights of shape \(2,\)"),
         (lambda: TreeDisplay([[0, 1]], [1.5]), "weights are probabilities"),
         (lambda: TreeDisplay([[0, 1]], [np.nan]), "weights are probabilities"),

@@ -19,12 +19,13 @@ class StructuresDisplay:
                 raise ValueError("a result brings its own weights; pass the result alone")
             marginals = structures.marginals if marginals is None else marginals
             structures, weights = structures.structures, structures.weights
-        elif weights is None:
+        elif not hasattr(structures, "__len__") or weights is None:
             structures, weights = _split_pairs(structures)
         weights = _check_weights(weights, len(structures))
         if marginals is not None:
             marginals = np.asarray(marginals, dtype=np.float64)
         order = np.argsort(-weights, kind="stable")
+        order = order[weights[order] > 0]
         self.weights = weights[order]
         self.structures = self._read([structures[i] for i in order], marginals)
         self.y_true = None if y_true is None else self._read([y_true], marginals, "y_true")[0]
@@ -124,8 +125,12 @@ class StructuresDisplay:
 
 def _split_pairs(structures):
     """Split a list of (structure, probability), as `predict_structures` returns it for a sample."""
-    # Only tuples are pairs: a list of two may as well be a structure.
-    if any(not isinstance(pair, tuple) or len(pair) != 2 or np.ndim(pair[1]) for pair in structures):
+
+    def is_pair(item):
+        # A list of two may as well be a structure.
+        return isinstance(item, tuple) and len(item) == 2 and np.ndim(item[1]) == 0
+
+    if not hasattr(structures, "__len__") or not all(map(is_pair, structures)):
         raise ValueError(
             "structures must be a result of sparsemap, a list of tuples (structure, probability), or a list of "
             f"structures with their weights; got {structures!r} without weights"

@@ -66,6 +66,8 @@ class ChainDisplay(StructuresDisplay):
 
     @classmethod
     def _names_of(cls, estimator):
+        if not hasattr(estimator, "classes_"):
+            raise ValueError("ChainDisplay is for structures made of labels, but the estimator has no classes_")
         return {"labels": estimator.classes_.tolist()}
 
     def _read(self, structures, marginals, name="structures"):
@@ -111,7 +113,8 @@ class ChainDisplay(StructuresDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
+            room for the legend.
         max_structures : int, default=4
             How many paths are told apart, the most probable ones; the others are drawn as one group.
         all_states : bool, default=True

@@ -85,7 +85,8 @@ class PartsDisplay(StructuresDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
+            room for the legend.
         max_structures : int, default=4
             How many structures are told apart, the most probable ones; the others are drawn as one group.
 
