@@ -75,7 +75,7 @@ matching = StructuredSparseMAPClassifier(structure="matching", alpha=1e-3)
 matching.fit(list(pairs[:2]), places[:2]).predict_structures(list(pairs[:2]))
 
 print(f"{len(train)} puzzles to learn from, {len(test)} to solve.\n")
-alone = LogisticRegression(solver="newton-cholesky")
+alone = LogisticRegression(solver="newton-cg")
 start = perf_counter()
 alone.fit(look[train].reshape(-1, look.shape[-1]), places[train].ravel())
 alone_time = perf_counter() - start
