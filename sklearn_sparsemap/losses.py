@@ -131,7 +131,7 @@ def loss_of_sample(
     Returns
     -------
     loss : float
-        NaN if the scores are not finite.
+        NaN if the scores forbid all structures, infinite if they forbid gold only.
     gap : float
         Duality gap of the inference, by which the loss may be too small.
     """
@@ -303,7 +303,6 @@ class FenchelYoungLoss:
                 encoded.append(self.structure.encode(structure, sample.dims))
             except ValueError as error:
                 raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
-            _check_gold(sample, *encoded[-1], f"gold[{i}]" if many else "gold")
             self._check_labels(sample)
         n_additional = [len(s.additional) for s in samples]
         losses = np.empty(len(samples))
@@ -327,7 +326,10 @@ class FenchelYoungLoss:
             np.diff(problems.score_ptr),
             n_jobs,
         )
-        check_feasible(np.isfinite(losses), many)
+        check_feasible(~np.isnan(losses), many)
+        if np.isinf(losses).any():
+            which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
+            raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
         ends = np.cumsum(n_additional)
         pairs = [
             (
@@ -379,12 +381,6 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
         flat = matrix.ravel()
     recipe = LOSSES[name]
     return LossForm(float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), readonly(flat))
-
-
-def _check_gold(sample, slots, additional_slots, name):
-    parts = np.append(sample.scores[slots[slots >= 0]], sample.additional[additional_slots[additional_slots >= 0]])
-    if (parts == -np.inf).any():
-        raise ValueError(f"{name} is forbidden: one of its parts has a score of -inf")
 
 
 def join_gold(encoded):

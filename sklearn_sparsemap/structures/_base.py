@@ -52,11 +52,11 @@ class Structure:
 
         value = oracle(scores, additional, dims, work, slots, additional_slots)
 
-    `scores` and `additional` are flat and must not be changed; `work` is scratch space of the size that `sizes` asks
-    for, zeros at the first call for a problem, and later as the last call left it, so that an oracle may keep there what
-    helps with similar scores; `slots` and `additional_slots` are filled with a structure of highest total score, and that score is
-    returned. Scores may be -inf (the part is forbidden); a value of -inf says that no structure is allowed. Ties
-    may be broken in any way, but always in the same.
+    `scores` and `additional` are flat and must not be changed; `slots` and `additional_slots` are filled with a
+    structure of highest total score, and that score is returned. Scores may be -inf (the part is forbidden); a value of
+    -inf says that no structure is allowed. `work` is scratch space of the size that `sizes` asks for. It holds zeros
+    at the first call for a problem, and later what the last call left there: an oracle may keep what helps it with
+    similar scores. Ties may be broken in any way, as long as the same calls have the same answers.
 
     **The marginal oracle** is optional. It has the same signature, and leaves the expectations of the Gibbs
     distribution ``p(s) = exp(score(s)) / Z`` at the beginning of `work`, which then has the size that `marginal_work`

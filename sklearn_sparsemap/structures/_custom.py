@@ -49,8 +49,8 @@ class CustomStructure(Structure):
     map_oracle : callable
         ``map_oracle(scores)`` returns the indices of the parts of a structure of highest total score, each once: a
         sequence of ints. Scores must not be changed, and may be -inf (the part is forbidden); a Python oracle may
-        return None to say that no structure is allowed. With `additional`, ``map_oracle(scores, additional)`` returns two
-        sequences: the unary parts, and the additional parts as indices into `additional`, all additional scores
+        return None to say that no structure is allowed. With `additional`, ``map_oracle(scores, additional)`` returns
+        two sequences: the unary parts, and the additional parts as indices into `additional`, all additional scores
         flattened and joined in their order (repeats count). A function made by `numba.njit` is called without the
         interpreter, by several threads at once; it must return int arrays.
     n_parts : int, default=None
@@ -140,7 +140,7 @@ class CustomStructure(Structure):
         return dict(self.additional)
 
     def example_shapes(self):
-        return super().example_shapes() if self.n_parts is None else ((self.n_parts,),)
+        return ((2,), (3,), (5,)) if self.n_parts is None else ((self.n_parts,),)
 
     def check_parts(self, found, n_parts, n_additional, what):
         """Return what an oracle or `encode` returned as two int arrays, or raise ValueError saying `what` is wrong."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import as_oracle, copy_into, kernel
+from .._jit import as_oracle, kernel
 from ._base import Structure, as_parts
 from ._gibbs_tree import tree_marginal_work, tree_marginals
 
