@@ -130,6 +130,8 @@ def test_partial_fit_needs_no_classes_without_labels():
     assert model.n_iter_ == 4 and model.score(X, y) > 0.8
     with pytest.raises(ValueError, match="not made of labels; leave classes at None"):
         model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="solver cannot change to or from 'mira'"):
+        model.set_params(solver="adagrad").partial_fit(X, y)
     warm = StructuredSparseMAPClassifier("matching", warm_start=True, alpha=1e-2, tol=0.1)
     warm.fit(X, y).fit(X, y)
 

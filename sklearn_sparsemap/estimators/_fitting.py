@@ -89,7 +89,7 @@ def fit_lbfgs(estimator, structure, form, X, targets, model, max_iter, monitor):
     if form.quadratic and len(model.additional) and not model.additional.any():
         # At zero all structures tie: the sharpest kink of the loss, where no gradient need point downhill, and near it
         # solutions have the most structures. A few epochs of AdaGrad lead away from there at little cost.
-        optimizer = adjust_optimizer(estimator, OnlineOptimizer(model.copy(), average=estimator.average))
+        optimizer = new_optimizer(estimator, model.copy())
         rows, memory = make_rows(X), new_memory(targets.sizes, 0)
         for _ in range(_WARM_UP_EPOCHS):
             order = np.arange(len(targets.weights))
@@ -150,14 +150,19 @@ def fit_online(estimator, structure, form, X, targets, model, max_iter, monitor)
 
 def new_optimizer(estimator, model):
     """Make the online optimiser that an estimator's parameters ask for."""
-    kind = MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
-    return adjust_optimizer(estimator, kind(model, average=estimator.average))
+    return adjust_optimizer(estimator, _kind(estimator)(model, average=estimator.average))
+
+
+def _kind(estimator):
+    return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
 
 
 def adjust_optimizer(estimator, optimizer):
     """Take over the parameters of an estimator, which may have changed since the optimiser was made; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+    if type(optimizer) is not _kind(estimator):
+        raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
     if isinstance(optimizer, MiraOptimizer):
         optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
     else:

@@ -5,18 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import readonly
-from ._backward import Face, complete_face, face_of, scatter_rows
+from ._backward import Face, complete_face, face_of, gather_rows, scatter_rows
 
 # Structures with less weight than this are rounding, and are not reported.
 _NEGLIGIBLE = 1e-12
 
 
-def _rounding(problem):
-    """Return the gap that rounding alone can leave."""
-    largest = np.abs(problem.scores[np.isfinite(problem.scores)]).max()
-    if len(problem.additional):
-        largest = max(largest, np.abs(problem.additional[np.isfinite(problem.additional)]).max(initial=0.0))
-    return 32 * np.finfo(np.float64).eps * largest * problem.sizes[:2].sum()
+def _rounding(problem, slots, additional_slots):
+    """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
+    size = gather_rows(slots, np.abs(problem.scores)) + gather_rows(additional_slots, np.abs(problem.additional))
+    return 32 * np.finfo(np.float64).eps * (1.0 + slots.shape[1] + size.max())
 
 
 class MAPResult(NamedTuple):
@@ -93,7 +91,7 @@ class SparseMAPResult:
         self.objective = float(statistics[0])
         self.gap = float(statistics[1])
         self.n_iter = int(statistics[2])
-        self.converged = self.gap <= tol or self.gap <= _rounding(problem)
+        self.converged = self.gap <= tol or self.gap <= _rounding(problem, slots, additional_slots)
 
     @property
     def structures(self):
