@@ -67,25 +67,31 @@ def test_loss_is_zero_exactly_at_an_optimal_gold(name, kind):
             np.testing.assert_allclose(g, 0.0, atol=1e-12 if LOSSES[name].argmax == "gibbs" else 0.0)
 
 
+def along_a_line(instance, name, rng):
+    """Return the loss of a random gold structure as a function of a step in a random direction, and its slope at 0."""
+    gold, _, _, _ = random_gold(instance, rng)
+    loss = FenchelYoungLoss(instance.structure, name, temperature=float(rng.choice([0.5, 1.0, 3.0])))
+    direction = {n: rng.normal(size=a.shape) for n, a in instance.additional.items()}
+    across = rng.normal(size=instance.scores.shape)
+
+    def value_at(step):
+        moved = {n: a + step * direction[n] for n, a in instance.additional.items()}
+        return loss.loss_gradient(instance.scores + step * across, gold, **moved)[0]
+
+    _, gradient = loss.loss_gradient(instance.scores, gold, **instance.additional)
+    slope = (gradient["scores"] * across).sum() + sum((gradient[n] * d).sum() for n, d in direction.items())
+    return value_at, slope
+
+
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))
 def test_loss_is_convex(name, kind):
     rng = np.random.default_rng(2)
     for _ in range(15):
         instance = RANDOM[kind](rng)
-        gold, _, _, _ = random_gold(instance, rng)
-        loss = FenchelYoungLoss(instance.structure, name, temperature=float(rng.choice([0.5, 1.0, 3.0])))
-        direction = {n: rng.normal(size=a.shape) for n, a in instance.additional.items()}
-        across = rng.normal(size=instance.scores.shape)
-
-        def value_at(step):
-            moved = {n: a + step * direction[n] for n, a in instance.additional.items()}
-            return loss.loss_gradient(instance.scores + step * across, gold, **moved)[0]
-
-        value, gradient = loss.loss_gradient(instance.scores, gold, **instance.additional)
-        slope = (gradient["scores"] * across).sum() + sum((gradient[n] * d).sum() for n, d in direction.items())
+        value_at, slope = along_a_line(instance, name, rng)
         for step in (-3.0, -0.7, 0.3, 2.0):
-            assert value_at(step) >= value + step * slope - 1e-8
-            assert value_at(step / 2) <= (value + value_at(step)) / 2 + 1e-8
+            assert value_at(step) >= value_at(0.0) + step * slope - 1e-8
+            assert value_at(step / 2) <= (value_at(0.0) + value_at(step)) / 2 + 1e-8
 
 
 @pytest.mark.parametrize(("name", "kind"), pairs(SMOOTH))
@@ -93,17 +99,7 @@ def test_gradient_equals_differences(name, kind):
     rng = np.random.default_rng(3)
     for _ in range(15):
         instance = RANDOM[kind](rng)
-        gold, _, _, _ = random_gold(instance, rng)
-        loss = FenchelYoungLoss(instance.structure, name, temperature=float(rng.choice([0.5, 1.0, 3.0])))
-        direction = {n: rng.normal(size=a.shape) for n, a in instance.additional.items()}
-        across = rng.normal(size=instance.scores.shape)
-
-        def value_at(step):
-            moved = {n: a + step * direction[n] for n, a in instance.additional.items()}
-            return loss.loss_gradient(instance.scores + step * across, gold, **moved)[0]
-
-        _, gradient = loss.loss_gradient(instance.scores, gold, **instance.additional)
-        slope = (gradient["scores"] * across).sum() + sum((gradient[n] * d).sum() for n, d in direction.items())
+        value_at, slope = along_a_line(instance, name, rng)
         ahead, behind = (value_at(1e-5) - value_at(0.0)) / 1e-5, (value_at(0.0) - value_at(-1e-5)) / 1e-5
         if kind in ("chain", "custom") and abs(ahead - behind) > 1e-3:
             continue  # a kink in the additional scores

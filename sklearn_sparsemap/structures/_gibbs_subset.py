@@ -10,6 +10,7 @@ subtracted from a probability, so that what is small is still exact.
 import numpy as np
 
 from .._jit import as_oracle, kernel
+from ._select import select_highest
 
 
 @kernel
@@ -22,37 +23,13 @@ def _expected_size(scores, tilt):
 
 
 @kernel
-def _partition(scores, size):
-    """Reorder scores so that the first `size` are the largest (Hoare's selection)."""
-    low, high = 0, scores.shape[0] - 1
-    while low < high:
-        pivot = scores[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while scores[i] > pivot:
-                i += 1
-            while scores[j] < pivot:
-                j -= 1
-            if i <= j:
-                scores[i], scores[j] = scores[j], scores[i]
-                i += 1
-                j -= 1
-        if size - 1 <= j:
-            high = j
-        elif size - 1 >= i:
-            low = i
-        else:
-            return
-
-
-@kernel
 def _tilt_to(scores, size):
     """Find a tilt with which the expected size is within 1/2 of `size`, from 1 to all but one; uses up the scores.
 
     It is returned in two parts, one of the scores and the rest, so that its precision does not depend on their height.
     """
     n = scores.shape[0]
-    _partition(scores, size)
+    select_highest(scores, size)
     inside, outside = np.inf, -np.inf
     for i in range(n):
         if i < size:

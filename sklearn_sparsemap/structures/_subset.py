@@ -4,34 +4,10 @@ import numbers
 
 import numpy as np
 
-from .._jit import as_oracle, copy_into, kernel
+from .._jit import as_oracle, copy_into
 from ._base import Structure, as_parts
 from ._gibbs_subset import subset_marginal_work, subset_marginals
-
-
-@kernel
-def _nth_highest(values, k):
-    """Return the k-th highest of the values (counted from 1), which are put in another order (Hoare's selection)."""
-    low, high, place = 0, values.shape[0] - 1, k - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if place <= j:
-            high = j
-        elif place >= i:
-            low = i
-        else:
-            break
-    return values[place]
+from ._select import select_highest
 
 
 @as_oracle
@@ -48,7 +24,8 @@ def best_subset(scores, additional, dims, work, slots, additional_slots):
     threshold, n_ties = 0.0, np.int64(0)
     if size != n_positive and size > 0:
         copy_into(work, scores)
-        threshold = _nth_highest(work[:n], size)
+        select_highest(work[:n], size)
+        threshold = work[size - 1]
         n_ties = size
         for i in range(n):
             n_ties -= scores[i] > threshold
