@@ -7,7 +7,9 @@ from scipy.optimize import check_grad, minimize
 
 from sklearn_sparsemap import RaggedArray
 from sklearn_sparsemap._jit import readonly
-from sklearn_sparsemap.losses import FenchelYoungLoss, inference_of, loss_form, new_memory
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
+from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _online
 from sklearn_sparsemap.training._batch import BatchObjective

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._jit import readonly
 from .._ragged import RaggedArray
 from .._validation import check_magnitude, check_same_length, check_sample_weight, check_samples
-from ..inference import map_problems, marginal_problems, sparsemap, sparsemap_problems
+from ..inference import sparsemap
+from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
 from ..losses import LOSSES
 from ..solvers._batch import GAP, OBJECTIVE, Problems
 from ..structures import DependencyTree, LinearChain, Matching, Simplex, Structure

@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..losses import inference_of, new_memory
+from ..losses._fenchel_young import inference_of
+from ..losses._kernel import new_memory
 from ..training._batch import BatchObjective, minimize_lbfgs
 from ..training._data import make_rows
 from ..training._mira import MiraOptimizer

@@ -5,7 +5,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from .._validation import check_choice, check_positive
-from ..losses import LOSSES, inference_of, loss_form, new_memory
+from ..losses._fenchel_young import LOSSES, inference_of, loss_form
+from ..losses._kernel import new_memory
 from ..training._data import make_rows, make_targets
 from ._base import LinearStructuredClassifier, is_flat, resolve_structure
 from ._fitting import Monitor, adjust_optimizer, check_finite_loss, fit_lbfgs, fit_online, new_optimizer

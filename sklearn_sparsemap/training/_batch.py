@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._threads import cut_evenly, over_ranges
-from ..losses import LOSS_FORM, MEMORY
+from ..losses._kernel import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
 from ._data import TARGETS, LinearModel, loss_of_target
 

@@ -7,7 +7,7 @@ from numba import types
 from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
-from ..losses import GOLD, INEXACT, join_gold, loss_of_sample
+from ..losses._kernel import GOLD, INEXACT, join_gold, loss_of_sample
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
 # `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.

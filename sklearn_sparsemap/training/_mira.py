@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, INTS, INTS_OUT, ORACLE, entry, kernel
-from ..losses import LOSS_FORM, MEMORY
+from ..losses._kernel import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, loss_of_target
 from ._online import ONLINE_STATE, STEP, STOP, OnlineOptimizer, score_rows

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
-from ..losses import LOSS_FORM, MEMORY
+from ..losses._kernel import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, LinearModel, loss_of_target
 

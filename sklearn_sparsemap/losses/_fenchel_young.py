@@ -1,0 +1,195 @@
+"""Fenchel-Young losses: how far scores are from a gold structure, and the gradient that training follows (S 4).
+
+A loss is a regulariser Omega with its regularised argmax q*::
+
+    loss(scores; gold) = max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold,     gradient = q* - gold
+
+Value and gradient are written once, in _kernel.py; the public class and the training kernels both call it. The
+regularised argmax goes in as a first-class function: SparseMAP, MAP or Gibbs marginals.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .._jit import readonly
+from .._threads import over_ranges
+from .._validation import check_choice, check_positive, check_same_length
+from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
+from ..inference._problems import as_samples, check_structure, join_problems
+from ..solvers._argmax import gibbs_argmax, map_argmax
+from ._kernel import LossForm, join_gold, losses_of_range, new_memory
+
+# What makes a loss: its regularised argmax, and whether the cost of a wrong structure is part of its regulariser.
+Recipe = namedtuple("Recipe", ["argmax", "margin"])
+LOSSES = {
+    "sparsemap": Recipe("sparsemap", False),
+    "margin_sparsemap": Recipe("sparsemap", True),
+    "perceptron": Recipe("map", False),
+    "hinge": Recipe("map", True),
+    "crf": Recipe("gibbs", False),
+    "margin_crf": Recipe("gibbs", True),
+}
+
+
+class FenchelYoungLoss:
+    """A loss between scores and a gold structure, with its gradient.
+
+    Parameters
+    ----------
+    structure : Structure
+        What is predicted.
+    name : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
+        The regulariser Omega, and with it q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference` (perceptron,
+        hinge); negative entropy and `marginal_inference` (crf). Those named ``margin_``, and the structured hinge loss,
+        have the cost of a wrong structure taken off: gold must then be ahead of others by their cost.
+    temperature : float, default=1.0
+        Multiplies the regulariser, costs included: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
+        the structured perceptron.
+    cost : array-like of shape (n_labels, n_labels), default=None
+        For structures made of labels: what it costs to predict the label of the column where that of the row is right,
+        not negative, and 0 on the diagonal. None costs 1 for each part that is not gold (the Hamming cost).
+    tol : float, default=1e-9
+        Duality gap of the inference.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or the structure has no marginals, which crf losses need.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.losses import FenchelYoungLoss
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> loss, gradient = FenchelYoungLoss(Simplex()).loss_gradient([1.0, 0.5, -2.0], 0)
+    >>> loss, gradient["scores"].tolist()
+    (0.0625, [-0.25, 0.25, 0.0])
+    """
+
+    def __init__(self, structure, name="sparsemap", *, temperature=1.0, cost=None, tol=1e-9):
+        check_choice("loss", name, LOSSES)
+        check_structure(structure)
+        check_positive("temperature", temperature)
+        check_positive("tol", tol)
+        self.structure = structure
+        self.name = name
+        self.temperature = float(temperature)
+        self.cost = cost
+        self.tol = tol
+        self._form = loss_form(structure, name, temperature, cost)
+        self._inference = inference_of(structure, name)
+
+    def loss_gradient(self, scores, gold, *, n_jobs=None, **additional):
+        """Return the loss and its gradient.
+
+        Parameters
+        ----------
+        scores : array-like, or a list of them
+            As in `sparsemap`.
+        gold : structure, or a list of them
+            In the form in which the structure decodes.
+        n_jobs : int, default=None
+            Number of threads over the samples of a list.
+        **additional : array-like
+            Additional scores, as in `sparsemap`.
+
+        Returns
+        -------
+        loss : float
+        gradient : dict of str -> ndarray
+            With respect to ``"scores"`` and to each additional score that was given. Where a list came in, a list of
+            such pairs is returned.
+
+        Raises
+        ------
+        ValueError
+            If the scores are not as `sparsemap` wants them, or `gold` is not a structure of the problem.
+        """
+        samples, many = as_samples(self.structure, scores, additional)
+        golds = gold if many else [gold]
+        check_same_length(samples, golds)
+        problems = join_problems(samples)
+        encoded = []
+        for i, (sample, structure) in enumerate(zip(samples, golds)):
+            try:
+                encoded.append(self.structure.encode(structure, sample.dims))
+            except ValueError as error:
+                raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+            self._check_labels(sample)
+        n_additional = [len(s.additional) for s in samples]
+        losses = np.empty(len(samples))
+        residuals, additional_residuals = np.empty(len(problems.scores)), np.zeros(sum(n_additional))
+        memory = new_memory(problems.sizes, 0)
+        joined = join_gold(encoded)
+        over_ranges(
+            lambda start, stop: losses_of_range(
+                *self._inference,
+                self._form,
+                problems,
+                joined,
+                self.tol,
+                memory,
+                start,
+                stop,
+                losses,
+                residuals,
+                additional_residuals,
+            ),
+            np.diff(problems.score_ptr),
+            n_jobs,
+        )
+        check_feasible(~np.isnan(losses), many)
+        if np.isinf(losses).any():
+            which = f"gold[{int(np.argmax(np.isinf(losses)))}]" if many else "gold"
+            raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+        ends = np.cumsum(n_additional)
+        pairs = [
+            (
+                float(losses[i]),
+                {
+                    "scores": residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(sample.shape),
+                    **sample.split_additional(additional_residuals[ends[i] - n_additional[i] : ends[i]]),
+                },
+            )
+            for i, sample in enumerate(samples)
+        ]
+        return pairs if many else pairs[0]
+
+    def _check_labels(self, sample):
+        if self.cost is not None and len(self._form.cost) != sample.shape[-1] ** 2:
+            raise ValueError(f"cost has shape {np.shape(self.cost)}, but there are {sample.shape[-1]} labels")
+
+
+def inference_of(structure, name):
+    """Return the oracle and the solver, both compiled, that compute the regularised argmax of a loss."""
+    argmax = LOSSES[name].argmax
+    if argmax == "map":
+        return structure.oracle, map_argmax
+    if argmax == "gibbs":
+        return marginal_oracle_of(structure, f"loss={name!r}"), gibbs_argmax
+    return structure.oracle, solver_of(structure)
+
+
+def loss_form(structure, name, temperature, cost, n_labels=None):
+    """Check the cost, and lay a loss out for the kernels.
+
+    Raises
+    ------
+    ValueError
+        If the cost is not what `FenchelYoungLoss` asks for, or the loss has no margin for it.
+    """
+    flat = np.zeros(0)
+    if cost is not None:
+        if not LOSSES[name].margin:
+            raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
+        if not structure.labelled:
+            raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
+        matrix = np.asarray(cost, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):
+            wanted = "(n_labels, n_labels)" if n_labels is None else f"({n_labels}, {n_labels})"
+            raise ValueError(f"cost must have shape {wanted}; got {matrix.shape}")
+        if not np.isfinite(matrix).all() or (matrix < 0).any() or np.diagonal(matrix).any():
+            raise ValueError("cost must be finite, not negative, and 0 on the diagonal")
+        flat = matrix.ravel()
+    recipe = LOSSES[name]
+    return LossForm(float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), readonly(flat))

@@ -1,0 +1,225 @@
+"""The loss of one sample with its gradient, as public calls and training kernels share it."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
+from ..solvers._batch import PROBLEMS
+from ..solvers._protocol import SOLVER
+from ..solvers._support import score
+
+# What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
+# `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming).
+LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "cost"])
+LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, FLOATS], LossForm)
+
+# The gold structures of many samples, as in structures/_base.py: sample i has slots[slot_ptr[i]:slot_ptr[i + 1]].
+Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
+GOLD = types.NamedTuple([PARTS, INTS, PARTS, INTS], Gold)
+
+# The structures of each sample's last solution, from which its next one starts: up to `capacity` of them, at
+# slots[slot_start[i]:] and so on; capacity 0 remembers nothing.
+Memory = namedtuple(
+    "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights"]
+)
+MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT], Memory)
+
+# Most calls of the oracle for a loss. Scores near zero with structures that all but tie would take many more, for a
+# gain that no training would notice.
+_MAX_ITER = 1000
+# A loss with a larger gap than this, relative to 1 + loss, counts as not converged.
+INEXACT = 1e-4
+
+
+@kernel
+def _remember(memory, i, slots, additional_slots, weights, k):
+    """Keep the weightiest structures of a solution for the next one."""
+    n_slots, n_additional = slots.shape[1], additional_slots.shape[1]
+    kept = min(k, memory.capacity)
+    chosen = np.zeros(k, np.bool_)
+    for place in range(kept):
+        s = place
+        if k > kept:
+            s = -1
+            for r in range(k):
+                if not chosen[r] and (s < 0 or weights[r] > weights[s]):
+                    s = r
+            chosen[s] = True
+        copy_into(memory.slots[memory.slot_start[i] + place * n_slots :], slots[s])
+        copy_into(memory.additional[memory.additional_start[i] + place * n_additional :], additional_slots[s])
+        memory.weights[i * memory.capacity + place] = weights[s]
+    memory.counts[i] = kept
+
+
+@kernel
+def _add_cost(scores, gold_slots, cost):
+    """Add to each part what it costs to have it when this is the gold structure."""
+    if cost.shape[0] == 0:
+        for i in range(scores.shape[0]):
+            scores[i] += 1.0
+        for part in gold_slots:
+            if part >= 0:
+                scores[part] -= 1.0
+        return
+    n_labels = np.int64(round(np.sqrt(cost.shape[0])))
+    for part in gold_slots:
+        row, gold = part // n_labels, part % n_labels
+        for j in range(n_labels):
+            scores[row * n_labels + j] += cost[gold * n_labels + j]
+
+
+@kernel
+def loss_of_sample(
+    oracle,
+    solver,
+    form,
+    scores,
+    additional,
+    dims,
+    sizes,
+    gold_slots,
+    gold_additional,
+    tol,
+    memory,
+    i,
+    weight,
+    residual,
+    additional_residual,
+):
+    """Compute the loss of sample `i` and its gradient.
+
+    `residual` is overwritten with the gradient with respect to the scores; `weight` times the gradient with respect
+    to the additional scores is added to `additional_residual`.
+
+    Returns
+    -------
+    loss : float
+        NaN if the scores forbid all structures, infinite if they forbid gold only.
+    gap : float
+        Duality gap of the inference, by which the loss may be too small.
+    """
+    n_slots, n_additional = sizes[0], sizes[1]
+    if form.temperature != 1.0:
+        scores = scores / form.temperature
+        additional = additional / form.temperature
+    gold_score = score(scores, additional, gold_slots, gold_additional)
+    if form.margin != 0.0:
+        scores = scores.copy()
+        _add_cost(scores, gold_slots, form.cost)
+    n_warm, first_weight = 0, 0
+    if memory.capacity > 0:
+        n_warm, first_weight = memory.counts[i], i * memory.capacity
+    first, first_additional = memory.slot_start[i], memory.additional_start[i]
+    slots, additional_slots, weights, k, objective, gap, _ = solver(
+        oracle,
+        scores,
+        additional,
+        dims,
+        sizes,
+        tol,
+        _MAX_ITER,
+        memory.slots[first : first + n_warm * n_slots].reshape((n_warm, n_slots)),
+        memory.additional[first_additional : first_additional + n_warm * n_additional].reshape((n_warm, n_additional)),
+        memory.weights[first_weight : first_weight + n_warm],
+        residual,
+    )
+    if k < 0:
+        objective = np.nan
+        residual[:] = 0.0
+    else:
+        if memory.capacity > 0:
+            _remember(memory, i, slots, additional_slots, weights, k)
+        for s in range(k):
+            share = weight * weights[s]
+            for part in additional_slots[s]:
+                if part >= 0:
+                    additional_residual[part] += share
+    gold_norm_squared = 0.0
+    for part in gold_slots:
+        if part >= 0:
+            residual[part] -= 1.0
+            gold_norm_squared += 1.0
+    for part in gold_additional:
+        if part >= 0:
+            additional_residual[part] -= weight
+    # The cost of gold itself is zero.
+    loss = objective + 0.5 * form.quadratic * gold_norm_squared - gold_score
+    # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
+    return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
+
+
+@entry(
+    types.void(
+        ORACLE, SOLVER, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64,
+        FLOATS_OUT, FLOATS_OUT, FLOATS_OUT
+    )
+)
+def losses_of_range(
+    oracle, solver, form, problems, gold, tol, memory, start, stop, losses, residuals, additional_residuals
+):
+    """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
+    offset = 0
+    for i in range(start):
+        offset += problems.additional_stop[i] - problems.additional_start[i]
+    for i in range(start, stop):
+        n_additional = problems.additional_stop[i] - problems.additional_start[i]
+        losses[i], _ = loss_of_sample(
+            oracle,
+            solver,
+            form,
+            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+            problems.dims[i],
+            problems.sizes[i],
+            gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
+            gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
+            tol,
+            memory,
+            i,
+            1.0,
+            residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            additional_residuals[offset : offset + n_additional],
+        )
+        offset += n_additional
+
+
+def join_gold(encoded):
+    """Join encoded gold structures, a list of ``(slots, additional_slots)``, for the kernels."""
+    slots, additional = zip(*encoded)
+    return Gold(
+        readonly(np.concatenate(slots), np.int32),
+        readonly(np.cumsum([0] + [len(s) for s in slots]), np.int64),
+        readonly(np.concatenate(additional), np.int32),
+        readonly(np.cumsum([0] + [len(a) for a in additional]), np.int64),
+    )
+
+
+def new_memory(sizes, max_bytes, most=16):
+    """Make the memory of the samples' last solutions.
+
+    Parameters
+    ----------
+    sizes : array with one row a sample
+        See `Structure.layout`.
+    max_bytes : int
+        The memory allowed. If not even two structures a sample fit, nothing is remembered.
+    most : int, default=16
+        Most structures to remember of a sample.
+    """
+    n = len(sizes)
+    a_structure = 4 * int(sizes[:, :2].sum()) + 8 * n
+    capacity = min(most, max_bytes // max(a_structure, 1))
+    if capacity < 2:
+        capacity = 0
+    starts = [readonly(np.concatenate([[0], np.cumsum(capacity * sizes[:, c])[:-1]]), np.int64) for c in (0, 1)]
+    return Memory(
+        capacity,
+        np.zeros(n, np.int64),
+        np.empty(capacity * int(sizes[:, 0].sum()), np.int32),
+        starts[0],
+        np.empty(capacity * int(sizes[:, 1].sum()), np.int32),
+        starts[1],
+        np.empty(capacity * n),
+    )
