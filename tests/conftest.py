@@ -1,4 +1,4 @@
-"""Shared set-up. Runs before anything imports Numba."""
+"""Shared set-up. Runs before anything imports NumPy or Numba."""
 
 import hashlib
 import os
@@ -16,3 +16,5 @@ def _sources_hash():
 
 # Numba does not notice an edited callee in another file: a cache of their own for each state of the sources.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _sources_hash()))
+# The tests multiply small matrices only: more threads of BLAS just wait for each other, three times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
