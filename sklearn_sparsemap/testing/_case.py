@@ -1,0 +1,248 @@
+"""A structure with scores of one shape: random scores, asking about them, and all that it was seen to predict."""
+
+import numpy as np
+
+from .._jit import readonly
+from ._calls import UNWRITTEN, Guarded, call_map
+from ._protocol import is_ints
+
+# Most structures, or parts, that a check looks at one by one.
+_MOST = 40
+
+
+class Case:
+    """A structure with one shape of scores and one choice of additional scores; and all that it was seen to predict.
+
+    `values` are the scores of all parts in one array: the unary ones, then the additional ones. A structure is a row
+    of counts of the same length. With `is_complete`, there are no other structures than those known.
+    """
+
+    def __init__(self, structure, shape, given, rng):
+        self.structure, self.shape, self.given, self.rng = structure, shape, given, rng
+        self.n_unary = int(np.prod(shape))
+        self.n = self.n_unary + sum(int(np.prod(s)) for s in given.values())
+        dims = structure.dims(shape, given)
+        if not (isinstance(dims, tuple) and is_ints(dims)):
+            self.fail(f"dims returned {dims!r}", "return a tuple of non-negative ints")
+        sizes = structure.sizes(dims)
+        if not (isinstance(sizes, tuple) and len(sizes) == 3 and is_ints(sizes)):
+            self.fail(f"sizes returned {sizes!r}", "return (n_slots, n_additional_slots, n_work), three ints")
+        self.dims, self.sizes = readonly(dims, np.int64), sizes
+        self.n_marginal_work = structure.marginal_work(dims)
+        if structure.marginal_oracle is not None and not is_ints([self.n_marginal_work], self.n):
+            self.fail(
+                f"marginal_work returned {self.n_marginal_work!r}",
+                f"return an int, at least {self.n}: the marginals of all unary and additional parts go there",
+            )
+        self.rows, self.slots = np.empty((0, self.n)), []
+        self._index_of, self._slot_of = {}, {}
+        self.is_complete = False
+
+    # What is wrong, and where.
+
+    def fail(self, what, remedy, values=None, cause=None):
+        where = f"{self.structure!r}, scores of shape {self.shape}"
+        if self.given:
+            where += f" with {', '.join(f'{name} {shape}' for name, shape in self.given.items())}"
+        lines = [f"{where}:", f"  {what}.", f"  Remedy: {remedy}."]
+        if values is not None:
+            scores, additional = self.split(values)
+            for name, array in {"scores": scores, **additional}.items():
+                text = repr(array.tolist()) if array.size <= 200 else np.array2string(array, threshold=20)
+                lines.append(f"  {name} = {text}")
+        raise AssertionError("\n".join(lines)) from cause
+
+    def show(self, slots):
+        """Return a structure as a user reads it."""
+        try:
+            decoded = self.structure.decode(slots.copy(), self.dims)
+        except Exception:
+            decoded = f"with the slots {slots.tolist()}"
+        return repr(decoded.tolist() if isinstance(decoded, np.ndarray) else decoded)
+
+    def name(self, part):
+        return f"part {part}" if part < self.n_unary else f"additional part {part - self.n_unary}"
+
+    # Scores, and what structures score.
+
+    def split(self, values):
+        """Return `values` as scores and additional scores, in the form of the public functions."""
+        additional, start = {}, self.n_unary
+        for name, shape in self.given.items():
+            stop = start + int(np.prod(shape))
+            additional[name] = values[start:stop].reshape(shape)
+            start = stop
+        return values[: self.n_unary].reshape(self.shape), additional
+
+    def draw(self, k=0):
+        """Return random scores of kind `k`; with few digits, so that a message can be read."""
+        values = np.round(self.rng.normal(size=self.n), 3)
+        kind = k % 6
+        if kind == 1:
+            values[self.rng.uniform(size=self.n) < 0.25] = -np.inf
+        elif kind == 2:
+            values = np.round(values)
+        elif kind > 2:
+            values = np.round(values * (0.3, 4.0, 0.05)[kind - 3], 3)
+        # No -0.0, which would be printed.
+        return values + 0.0
+
+    def some_of(self, n):
+        """Return the numbers below `n`, or some of them."""
+        return range(n) if n <= _MOST else np.sort(self.rng.choice(n, _MOST, replace=False))
+
+    def totals(self, values):
+        """Return the score of each structure that is known."""
+        forbidden = np.isneginf(values)
+        totals = self.rows @ np.where(forbidden, 0.0, values)
+        totals[self.rows[:, forbidden].any(axis=1)] = -np.inf
+        return totals
+
+    def rounding(self, values):
+        """Return what rounding may add to the score of a structure."""
+        largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+        return 1e-10 * (1.0 + largest * (1 + self.sizes[0] + self.sizes[1]))
+
+    # Asking.
+
+    def ask(self, values):
+        """Ask the oracle, check the answer by itself, and return its value and the number of the structure.
+
+        It is asked as solvers do: with `work` zero at first, and then as the last call for the same problem left it,
+        while the unary scores change.
+        """
+        first_work, work = (Guarded(self.sizes[2], 0.0, np.float64) for _ in range(2))
+        value, slots, extra = call_map(self, values, first_work)
+        again = call_map(self, values, work)
+        same = np.array_equal(value, again[0], equal_nan=True)
+        if value > -np.inf:
+            same &= np.array_equal(slots, again[1]) and np.array_equal(extra, again[2])
+        if not same:
+            self.fail(
+                f"the oracle is not deterministic: asked twice, it returned {self.show(slots)} with the value {value}, "
+                f"then {self.show(again[1])} with the value {again[0]}",
+                "break ties in a fixed way, draw no random numbers, and keep nothing between calls but in work",
+                values,
+            )
+        i = self._accept(values, value, slots, extra)
+        if i is not None:
+            tilted = values.copy()
+            tilted[: self.n_unary] -= self.rng.uniform(size=self.n_unary)
+            self._accept(tilted, *call_map(self, tilted, work))
+            later = call_map(self, values, work)
+            self._accept(values, *later)
+            # What is kept in work may break ties in another way, but no more than that.
+            if abs(later[0] - value) > self.rounding(values):
+                self.fail(
+                    f"the oracle returned {self.show(slots)} with the value {value}, but asked again after similar "
+                    f"scores {self.show(later[1])} with the value {later[0]}",
+                    "what the last call left in work may help to find the best structure, not change which one that is",
+                    values,
+                )
+        return value, i
+
+    def _accept(self, values, value, slots, extra):
+        """Check an answer by itself; return the number of its structure, None if it says that there is none."""
+        if not value < np.inf:
+            self.fail(f"the oracle's value is {value}", "return the score of a structure, or -inf for none", values)
+        if value == -np.inf:
+            return None
+        i = self.know(slots, extra, "the oracle returned", values)
+        used = self.rows[i] > 0
+        forbidden = np.flatnonzero(used & np.isneginf(values))
+        if len(forbidden):
+            self.fail(
+                f"the oracle returned {self.show(slots)} with the value {value}, although {self.name(forbidden[0])} is "
+                "forbidden",
+                "parts whose score is -inf are forbidden: choose among the others, and return -inf if none is left",
+                values,
+            )
+        total = float(self.rows[i][used] @ values[used])
+        if abs(total - value) > self.rounding(values):
+            self.fail(
+                f"the oracle returned the value {value}, but the structure in its slots, {self.show(slots)}, scores "
+                f"{total}: unary parts {slots[slots >= 0].tolist()}, additional parts {extra[extra >= 0].tolist()}",
+                "return the sum of scores[part] and additional[part] over all slots that are filled",
+                values,
+            )
+        return i
+
+    def infer(self, function, values, **options):
+        """Call a public function of inference on these scores."""
+        scores, additional = self.split(values)
+        try:
+            return function(self.structure, scores, **additional, **options)
+        except Exception as error:
+            self.fail(
+                f"{function.__name__} raised {type(error).__name__}: {error}",
+                "the oracle alone gave an answer, so look at the sizes, and at what it keeps between calls",
+                values,
+                error,
+            )
+
+    # Structures that are known.
+
+    def know(self, slots, extra, whence, values=None):
+        """Check the slots of a structure, remember it, and return its number."""
+        for name, found, n in (("slots", slots, self.n_unary), ("additional_slots", extra, self.n - self.n_unary)):
+            if (found == UNWRITTEN).any():
+                self.fail(
+                    f"{whence} {name} of which entry {int(np.argmax(found == UNWRITTEN))} is not written",
+                    "fill all slots that sizes asks for, with -1 where there is no part",
+                    values,
+                )
+            if not ((found >= -1) & (found < n)).all():
+                self.fail(
+                    f"{whence} the {name} {found.tolist()}, but "
+                    + (f"parts go from 0 to {n - 1}" if n else "there are no such parts"),
+                    "a slot holds -1, or the index of a part into the flat scores (into `additional` for "
+                    "additional_slots)",
+                    values,
+                )
+        for slot, part in enumerate(slots.tolist()):
+            home = self._slot_of.setdefault(part, slot)
+            if part >= 0 and home != slot:
+                and_where = "and in" if np.count_nonzero(slots == part) > 1 else "but for other scores in"
+                self.fail(
+                    f"{whence} part {part} in slot {slot}, {and_where} slot {home} (slots {slots.tolist()})",
+                    "give each part one slot in which it always stands, as structures share the parts that are in the "
+                    "same slot of both; with as many slots as parts, part i may stand in slot i",
+                    values,
+                )
+        parts = np.concatenate([slots[slots >= 0], extra[extra >= 0] + self.n_unary])
+        row = np.bincount(parts, minlength=self.n).astype(np.float64)
+        i = self._index_of.setdefault(row.tobytes(), len(self.rows))
+        if i == len(self.rows):
+            if self.is_complete:
+                self.fail(
+                    f"{whence} {self.show(slots)} (slots {slots.tolist()}, additional slots {extra.tolist()}), which "
+                    "is none of the structures given",
+                    "an oracle may return nothing else; or complete the list of structures",
+                    values,
+                )
+            self.rows = np.vstack([self.rows, row])
+            self.slots.append((slots.copy(), extra.copy()))
+        return i
+
+    def encode(self, decoded, whence):
+        """Return a structure as slots and additional slots."""
+        try:
+            encoded = self.structure.encode(decoded, self.dims)
+        except Exception as error:
+            self.fail(
+                f"encode refuses {decoded!r}, {whence}: {type(error).__name__}: {error}",
+                "it must take all structures that decode returns and a user may write",
+                cause=error,
+            )
+        wanted = [((n,), np.int32) for n in self.sizes[:2]]
+        if not isinstance(encoded, tuple) or [(np.shape(a), getattr(a, "dtype", None)) for a in encoded] != wanted:
+            self.fail(
+                f"encode returned {encoded!r} for {decoded!r}, {whence}",
+                f"return (slots, additional_slots), two int32 arrays of lengths {self.sizes[0]} and {self.sizes[1]}",
+            )
+        return encoded
+
+
+def join(result):
+    """Return the marginals of all parts of a result in one array, the unary ones first."""
+    return np.concatenate([result.marginals.ravel(), *(a.ravel() for a in result.additional_marginals.values())])

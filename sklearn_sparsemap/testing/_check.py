@@ -1,0 +1,101 @@
+"""check_structure: the checks in their order, for all shapes and choices of additional scores."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..solvers._batch import SOLVERS
+from ._case import Case
+from ._marginals import check_marginals
+from ._oracle import check_forms, check_list, check_oracle
+from ._protocol import check_attributes, check_linear_model, check_shape, choices_of_additional, require
+from ._public import check_public
+from ._solutions import check_derivatives, check_solutions
+
+
+def check_structure(structure, *, shapes=None, structures=None, n_instances=6, random_state=0):
+    """Check that a structure keeps to the protocol of `Structure`, and that its oracles are right.
+
+    What there is to predict is learned by asking the MAP oracle about many scores. An oracle that does not maximise
+    gives itself away: a structure that it returned before scores higher than what it returns now. With `structures`
+    the comparison is with everything there is.
+
+    - **Protocol**: attributes, `additional_shapes`, `dims`, `sizes`, `scores_shape`, `learned_shapes`, `agreement`.
+    - **MAP oracle**: the value is the score of the parts returned; parts exist, and each has a slot of its own; all
+      slots are written, and nothing else; the same answer every time, also with what the last call left in `work`, in
+      threads, and from a copy of the structure; the best structure, also with ties, scores of 1e8, and -inf.
+    - **encode and decode** are inverse.
+    - **SparseMAP**, with all solvers: equal to a plain quadratic program over the structures seen, with the gap
+      recomputed; derivatives equal to differences.
+    - **Marginal oracle**, if there is one: equal to the sum over all structures, where these are known; else to
+      differences of its log-partition, which must keep within bounds.
+
+    Parameters
+    ----------
+    structure : Structure
+        What to check. For a `CustomStructure`, its oracle, encode and decode are what is checked.
+    shapes : sequence of tuple of int, default=None
+        Shapes of `scores` to try; None is ``structure.example_shapes()``. Small ones: the fewer structures there are,
+        the more certainly all of them are seen.
+    structures : callable or iterable, default=None
+        All structures there are, as a user writes them: a function from the shape of `scores` to an iterable of them;
+        or the iterable itself, if `shapes` is a single one.
+    n_instances : int, default=6
+        Number of random problems for each check, shape and choice of additional scores.
+    random_state : int, RandomState instance or None, default=0
+        Where the scores come from.
+
+    Raises
+    ------
+    AssertionError
+        At the first thing that is wrong. The message says which scores show it, what was found, what would have been
+        right, and the remedy.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.structures import CustomStructure
+    >>> from sklearn_sparsemap.testing import check_structure
+    >>> def greedy(scores):
+    ...     first = max(range(2), key=lambda i: scores[i])
+    ...     return [first, first + 2] if scores[first + 2] > scores[4] else [first, 4]
+    >>> check_structure(CustomStructure(greedy, n_parts=5))
+    Traceback (most recent call last):
+    AssertionError: ...
+    """
+    check_attributes(structure)
+    rng = check_random_state(random_state)
+    if shapes is None:
+        shapes = structure.example_shapes()
+    shapes = [check_shape(structure, shape) for shape in shapes]
+    require(structure, shapes, "there are no shapes to try", "return some from example_shapes(), or pass shapes")
+    if structures is not None and not callable(structures):
+        message = f"structures is one list for {len(shapes)} shapes"
+        require(structure, len(shapes) == 1, message, "pass a single shape, or a function from a shape to a list")
+        everything = list(structures)
+        structures = lambda shape: everything  # noqa: E731
+    n_dims = set()
+    for shape in shapes:
+        choices = choices_of_additional(structure, shape)
+        check_linear_model(structure, shape)
+        for i, given in enumerate(choices):
+            case = Case(structure, shape, given, rng)
+            if structures is not None:
+                check_list(case, structures(shape))
+            n_dims.add(len(case.dims))
+            remedy = "make it the same for all shapes, so that many problems fit into one array"
+            require(structure, len(n_dims) == 1, f"dims has {sorted(n_dims)} entries", remedy)
+            # Most problems for all additional scores together, which come first.
+            _check_case(case, n_instances if i == 0 else min(2, n_instances))
+            if i == 0:
+                check_public(case, n_instances)
+
+
+def _check_case(case, n_instances):
+    check_oracle(case, n_instances)
+    check_forms(case)
+    for k in range(n_instances):
+        values = case.draw(k)
+        if case.ask(values)[0] > -np.inf:
+            check_solutions(case, values, SOLVERS if k < 2 else ("active_set",))
+            check_derivatives(case, values)
+    if case.structure.marginal_oracle is not None:
+        check_marginals(case, n_instances)

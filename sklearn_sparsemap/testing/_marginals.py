@@ -1,0 +1,131 @@
+"""The marginal oracle is right: it sums over what the MAP oracle can return, and over nothing else."""
+
+import numpy as np
+
+from ..inference import marginal_inference
+from ._calls import call_marginals
+from ._case import join
+
+_STEP = 1e-5
+
+
+def check_marginals(case, n_instances):
+    """Check the marginal oracle: against the sum over all structures where they are known, else by differences."""
+    # The log-partition with scores of zero is the logarithm of the number of structures.
+    count, _ = _ask(case, np.zeros(case.n))
+    if count < np.log(len(case.rows)) - 1e-9:
+        case.fail(
+            "the log-partition with scores of zero is the logarithm of the number of structures; the marginal "
+            f"oracle has {count}, that is {np.exp(count):.6g} structures, but {len(case.rows)} are known",
+            "it must sum over all structures that the MAP oracle can return",
+            np.zeros(case.n),
+        )
+    is_complete = case.is_complete or abs(count - np.log(len(case.rows))) < 1e-9
+    _check_random(case, n_instances, count, is_complete)
+    _check_alone(case, is_complete)
+    nothing = np.full(case.n, -np.inf)
+    if case.ask(nothing)[0] == -np.inf:
+        value, _ = _ask(case, nothing)
+        if value > -np.inf:
+            case.fail(
+                f"the marginal oracle has the log-partition {value}, but all structures are forbidden",
+                "return -inf if no structure is allowed",
+                nothing,
+            )
+
+
+def _check_random(case, n_instances, count, is_complete):
+    """Check with scores of all kinds: the sum is at most `count` times the best of its terms.
+
+    With scores of thousands the best structure is almost alone, whatever else is summed over; with two parts that no
+    structure has together, it shows if something has.
+    """
+    why = f"as there are {np.exp(count):.6g} structures, by its log-partition with scores of zero"
+    problems = [(scale * case.draw(k), scale == 1.0) for k in range(n_instances) for scale in (1.0, 1000.0)]
+    pairs = [(a, b) for a in range(case.n) for b in range(a)]
+    problems += [(case.draw() + 1000.0 * np.isin(range(case.n), pairs[p]), False) for p in case.some_of(len(pairs))]
+    for values, by_differences in problems:
+        best, _ = case.ask(values)
+        if best > -np.inf:
+            _check_sum(case, values, best + count, why, is_complete, by_differences)
+
+
+def _check_alone(case, is_complete):
+    """Check where all parts but those of one structure are forbidden, so that any other one is far behind."""
+    for i in case.some_of(len(case.rows)):
+        values = np.where(case.rows[i] > 0, 1000.0 * (1.0 + np.abs(case.draw())), -np.inf)
+        if case.ask(values)[1] == i:
+            totals = case.totals(values)
+            if np.count_nonzero(totals > totals[i] - 50.0) == 1:
+                _check_sum(case, values, totals[i], "as there is no other structure of these parts", is_complete)
+
+
+def _ask(case, values):
+    """Ask the marginal oracle twice; return its value and the marginals of all parts."""
+    (value, expected), again = (call_marginals(case, values, dirt) for dirt in (np.nan, 1e300))
+    is_fine = value == -np.inf or (np.isfinite([value, *expected]).all() and np.array_equal(expected, again[1]))
+    if value != again[0] or not is_fine:
+        case.fail(
+            f"asked twice, the marginal oracle returned {value} with the marginals {expected.tolist()}, then "
+            f"{again[0]} with {again[1].tolist()}",
+            "return finite numbers, always the same; work comes with anything in it",
+            values,
+        )
+    return value, expected
+
+
+def _check_sum(case, values, most, why, is_complete, by_differences=False):
+    """Check one answer: its value, at most `most` because of `why`; its marginals; and that both are what users get."""
+    value, expected = _ask(case, values)
+    totals = case.totals(values)
+    p = np.exp(totals - totals.max())
+    least = totals.max() + np.log(p.sum())
+    tolerance = 1e-9 + 10 * case.rounding(values)
+    if value < least - tolerance or (is_complete and value > least + tolerance):
+        known = "all structures have" if is_complete else "the structures seen alone have"
+        case.fail(
+            f"the marginal oracle has the log-partition {value}, but {known} {least}",
+            "return the logarithm of the sum of exp(score) over all structures that the MAP oracle can return",
+            values,
+        )
+    if value > most + tolerance:
+        case.fail(
+            f"the marginal oracle has the log-partition {value}, but it is at most {most}, {why}",
+            "sum over what the MAP oracle can return, and nothing else",
+            values,
+        )
+    if is_complete:
+        _compare(case, values, expected, (p / p.sum()) @ case.rows, "the sum over all structures is")
+    elif by_differences:
+        _compare(case, values, expected, _differences(case, values, expected), "the derivative of the log-partition is")
+    else:
+        return
+    public = case.infer(marginal_inference, values)
+    if public.log_partition != value or not np.array_equal(join(public), expected):
+        case.fail(
+            f"marginal_inference returned {public}, but the marginal oracle alone {value} with {expected.tolist()}",
+            "the marginal oracle must depend on its arguments only",
+            values,
+        )
+
+
+def _differences(case, values, expected):
+    """Return the derivatives of the log-partition; `expected` for parts that are left out."""
+    wanted = expected.copy()
+    for part in case.some_of(case.n):
+        step = np.zeros(case.n)
+        step[part] = _STEP
+        rise = _ask(case, values + step)[0] - _ask(case, values - step)[0] if values[part] > -np.inf else 0.0
+        wanted[part] = rise / (2 * _STEP)
+    return wanted
+
+
+def _compare(case, values, expected, wanted, how):
+    wrong = int(np.argmax(np.abs(wanted - expected)))
+    if abs(wanted[wrong] - expected[wrong]) > 1e-6:
+        case.fail(
+            f"the marginal oracle has {expected[wrong]} for {case.name(wrong)}, but {how} {wanted[wrong]} (for all "
+            f"parts {expected.tolist()}, not {wanted.tolist()})",
+            "leave the expected count of each part at the beginning of work, the unary ones first",
+            values,
+        )

@@ -1,0 +1,121 @@
+"""The MAP oracle is right: no structure that it ever returned beats a later answer; decode and encode agree with it."""
+
+import numpy as np
+
+
+def check_oracle(case, n_instances):
+    """Ask about scores of all kinds, then look whether any answer was not the best."""
+    probes = [np.zeros(case.n), *(case.draw(k) for k in range(6 * n_instances))]
+    probes += [-values for values in probes[1:] if np.isfinite(values).all()]
+    # Many ties, and scores that cost digits.
+    probes += [np.sign(case.draw()) for _ in range(n_instances)]
+    probes += [np.round(1e8 * case.draw(2 * k)) for k in range(n_instances)]
+    for part in case.some_of(case.n):
+        for bonus in (10.0, -10.0, -np.inf):
+            values = case.draw(3)
+            values[part] += bonus
+            probes.append(values)
+    no_unary = case.draw()
+    no_unary[: case.n_unary] = -np.inf
+    probes += [no_unary, np.full(case.n, -np.inf)]
+    answers = [(values, *case.ask(values)) for values in probes]
+    if not len(case.rows):
+        case.fail(
+            "the oracle says that no structure is allowed, whatever the scores",
+            "return -inf only if all structures have a forbidden part, and refuse shapes without any in dims",
+            probes[0],
+        )
+    # Forbid all parts but those of one structure: with high scores, it is the best; with very low ones, still better
+    # than what is forbidden, which a penalty in the place of -inf may get wrong.
+    for i in case.some_of(len(case.rows)):
+        for own, other in ((1.0, -1.0), (1.0, -np.inf), (-1e8, -np.inf)):
+            values = np.where(case.rows[i] > 0, own, other)
+            answers.append((values, *case.ask(values)))
+    for answer in answers:
+        check_best(case, *answer)
+
+
+def check_best(case, values, value, i):
+    """Check an answer against all structures that are known."""
+    totals = case.totals(values)
+    best = int(np.argmax(totals))
+    if totals[best] <= (value + case.rounding(values) if value > -np.inf else value):
+        return
+    other = f"{case.show(case.slots[best][0])}, "
+    other += "one of the structures given" if case.is_complete else "which it returned for other scores"
+    if i is None:
+        case.fail(
+            f"the oracle says that no structure is allowed (its value is -inf, or it chose a forbidden part), but "
+            f"{other}, has no forbidden part and scores {totals[best]}",
+            "leave out parts whose score is -inf, and choose the best structure without them",
+            values,
+        )
+    case.fail(
+        f"the oracle does not find the maximum: it returned {case.show(case.slots[i][0])} with a score of {value}, "
+        f"but {other}, scores {totals[best]}",
+        "an oracle must return a structure of highest total score; being greedy or pruning is not enough",
+        values,
+    )
+
+
+def check_forms(case):
+    """Check that decode and encode are inverse, for the structures that are known."""
+    for i in case.some_of(len(case.rows)):
+        slots, extra = case.slots[i]
+        try:
+            decoded, again = (case.structure.decode(slots.copy(), case.dims) for _ in range(2))
+        except Exception as error:
+            case.fail(
+                f"decode raised {type(error).__name__}: {error} for the slots {slots.tolist()}",
+                "it must take whatever slots the oracle returns",
+                cause=error,
+            )
+        if not is_same(decoded, again):
+            case.fail(
+                f"decode returned {decoded!r}, then {again!r} for the same slots, which are not equal",
+                "return something that can be compared: an array, numbers, or a class with __eq__",
+            )
+        new_slots, new_extra = case.encode(decoded, "which decode returned")
+        # The order of additional slots means nothing.
+        if not (np.array_equal(slots, new_slots) and np.array_equal(np.sort(extra), np.sort(new_extra))):
+            case.fail(
+                f"the oracle returned the slots {slots.tolist()} and additional slots {extra.tolist()}; decode "
+                f"makes {decoded!r} of them, and encode {new_slots.tolist()} and {new_extra.tolist()} of that",
+                "encode must return the same parts as the oracle; decode sees the unary slots only, so that these "
+                "must determine the additional ones",
+            )
+        right = np.asarray(case.structure.agreement(decoded, decoded, case.dims))
+        if right.dtype != bool or not right.all():
+            case.fail(
+                f"agreement of {decoded!r} with itself is {right!r}",
+                "return one bool for each slot, True where it is the right one",
+            )
+
+
+def check_list(case, listed):
+    """Make the structures that the user gave the known ones, the only ones; check that encode tells them apart."""
+    for decoded in listed:
+        n_known = len(case.rows)
+        slots, extra = case.encode(decoded, "one of the structures given")
+        i = case.know(slots, extra, f"encode({decoded!r}) returned")
+        if i < n_known:
+            case.fail(
+                f"{decoded!r} has the same parts as {case.show(case.slots[i][0])}, which comes before it in structures",
+                "list each structure once, and let encode tell them apart",
+            )
+        back = case.structure.decode(slots.copy(), case.dims)
+        if not is_same(back, decoded):
+            case.fail(f"decode(encode({decoded!r})) is {back!r}", "decode must be the inverse of encode")
+    case.is_complete = True
+
+
+def is_same(a, b):
+    """Tell whether two decoded structures are equal, whatever they are made of."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
+    sequences = (list, tuple)
+    if isinstance(a, sequences) and isinstance(b, sequences):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)

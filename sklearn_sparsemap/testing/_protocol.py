@@ -1,0 +1,101 @@
+"""What a structure says about itself: its attributes, and the shapes that it takes."""
+
+from itertools import combinations, product
+
+import numpy as np
+
+from .._jit import Entry, is_compiled
+from ..solvers._batch import PROJECTIONS
+from ..structures import Structure
+
+# Keywords of the inference functions, which additional scores cannot be named after.
+_TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
+
+
+def require(structure, condition, what, remedy):
+    """Fail, unless `condition`, with a message that needs no scores."""
+    if not condition:
+        raise AssertionError(f"{structure!r}: {what}; {remedy}")
+
+
+def is_ints(values, least=0):
+    """Tell whether all of `values` are ints, and no less than `least`."""
+    kinds = (int, np.integer)
+    return all(isinstance(v, kinds) and not isinstance(v, bool) and v >= least for v in values)
+
+
+def check_attributes(structure):
+    """Check what does not depend on the scores."""
+    remedy = "pass an instance of a subclass of sklearn_sparsemap.structures.Structure, such as LinearChain()"
+    if isinstance(structure, type) and issubclass(structure, Structure):
+        raise AssertionError(f"{structure.__name__} is a class; {remedy}")
+    require(structure, isinstance(structure, Structure), "it is no Structure", remedy)
+    ndim, names = structure.score_ndim, structure.additional_names
+    require(structure, is_ints([ndim], 1), f"score_ndim is {ndim!r}", "it is the number of axes of scores, an int")
+    is_names = isinstance(names, tuple) and all(isinstance(name, str) and name.isidentifier() for name in names)
+    require(structure, is_names, f"additional_names is {names!r}", "make it a tuple of names")
+    bad = sorted(_TAKEN & set(names)) or [name for name in names if names.count(name) > 1]
+    require(structure, not bad, f"additional_names has {bad}", "names must differ, and not be a keyword of sparsemap")
+    remedy = "make it with sklearn_sparsemap._jit.as_oracle, or give a Python function to CustomStructure"
+    for name in ("oracle", "marginal_oracle"):
+        oracle = getattr(structure, name)
+        is_fine = isinstance(oracle, Entry) or is_compiled(oracle) or (oracle is None and name == "marginal_oracle")
+        require(structure, is_fine, f"{name} is {oracle!r}, which kernels cannot call", remedy)
+    projection = structure.projection
+    remedy = "there are " + ", ".join(map(repr, PROJECTIONS)) + "; None solves SparseMAP with the oracle alone"
+    require(structure, projection is None or projection in PROJECTIONS, f"projection is {projection!r}", remedy)
+
+
+def check_shape(structure, shape):
+    """Check that `shape` is one that scores can have; return it."""
+    remedy = f"a shape of scores is a tuple of {structure.score_ndim} positive ints"
+    is_shape = isinstance(shape, tuple) and len(shape) == structure.score_ndim and is_ints(shape, 1)
+    require(structure, is_shape, f"the shape {shape!r} is none of its scores", remedy)
+    return shape
+
+
+def check_linear_model(structure, shape):
+    """Check what estimators ask for. A structure that does without may leave `scores_shape` as it is."""
+    rows, n_outputs = (shape, 1) if not structure.labelled else (shape[:-1] or (1,), shape[-1])
+    try:
+        found = structure.scores_shape(rows, n_outputs)
+    except NotImplementedError:
+        return
+    except ValueError as error:
+        found = f"refused ({error})"
+    call = f"scores_shape({rows}, {n_outputs})"
+    remedy = "it must be the shape of the scores that a linear model makes of such a sample"
+    require(structure, found == shape, f"{call} is {found}, not {shape}", remedy)
+    accepted = structure.additional_shapes(shape)
+    for name, s in structure.learned_shapes(n_outputs).items():
+        fits = name in accepted and s in accepted[name]
+        remedy = f"additional_shapes({shape}) must have it: {accepted}"
+        require(structure, fits, f"learned_shapes({n_outputs}) has {name!r} of shape {s}", remedy)
+
+
+def choices_of_additional(structure, shape):
+    """Return the choices of additional scores that go with a shape, as dicts of shapes; the first one is of all."""
+    accepted, names = structure.additional_shapes(shape), structure.additional_names
+    remedy = f"it must have one entry for each of additional_names, {names}: a tuple of the accepted shapes"
+    fits = isinstance(accepted, dict) and set(accepted) == set(names)
+    fits = fits and all(
+        isinstance(shapes, tuple) and shapes and all(isinstance(s, tuple) and is_ints(s) for s in shapes)
+        for shapes in accepted.values()
+    )
+    require(structure, fits, f"additional_shapes({shape}) is {accepted!r}", remedy)
+    choices, error = [], None
+    # All of them, each alone, and none.
+    for k in sorted({len(names), min(1, len(names)), 0}, reverse=True):
+        for chosen in combinations(names, k):
+            for alternative in product(*(accepted[name] for name in chosen)):
+                given = dict(zip(chosen, alternative))
+                try:
+                    structure.dims(shape, given)
+                except ValueError as e:
+                    # Scores that must be given may be missing here.
+                    error = error or e
+                else:
+                    choices.append(given)
+    remedy = "pass shapes that fit, or return such shapes from example_shapes()"
+    require(structure, choices, f"dims refuses scores of shape {shape} ({error})", remedy)
+    return choices

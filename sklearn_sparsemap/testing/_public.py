@@ -1,0 +1,57 @@
+"""The public functions return what the oracle alone does: in a batch, in threads, and from copies of the structure."""
+
+import copy
+import pickle
+
+import numpy as np
+
+from ..inference import map_inference
+from ._oracle import is_same
+
+
+def check_public(case, n_instances):
+    """Check that nothing but the arguments and the attributes of the structure counts."""
+    problems = [case.draw(k) for k in range(4 * n_instances)]
+    answers = [(values, *case.ask(values)) for values in problems]
+    answers = [(values, value, i) for values, value, i in answers if i is not None]
+    problems, values_found, places = zip(*answers)
+    expected = [case.structure.decode(case.slots[i][0].copy(), case.dims) for i in places]
+    for who, results in _ask_in_many_ways(case, problems).items():
+        for values, value, decoded, result in zip(problems, values_found, expected, results):
+            if result.value != value or not is_same(result.structure, decoded):
+                case.fail(
+                    f"{who} found {result.structure!r} with the value {result.value}, but the oracle alone "
+                    f"{decoded!r} with {value}",
+                    "the oracle must depend on its arguments only and keep nothing between calls, as threads share "
+                    "it; what the structure depends on must be in its attributes",
+                    values,
+                )
+    nothing = np.full(case.n, -np.inf)
+    if case.ask(nothing)[0] == -np.inf:
+        scores, additional = case.split(nothing)
+        try:
+            result = map_inference(case.structure, scores, **additional)
+        except ValueError:
+            return
+        case.fail(f"map_inference returned {result}", "the value must be -inf if no structure is allowed", nothing)
+
+
+def _ask_in_many_ways(case, problems):
+    """Return the results of all problems, by the way they were found."""
+    scores, additional = zip(*(case.split(values) for values in problems))
+    batch = list(scores), {name: [given[name] for given in additional] for name in case.given}
+
+    def ask(structure, **options):
+        return map_inference(structure, batch[0], **batch[1], **options)
+
+    found = {
+        "map_inference": [case.infer(map_inference, values) for values in problems],
+        "map_inference in two threads": ask(case.structure, n_jobs=2),
+        "a deep copy": ask(copy.deepcopy(case.structure)),
+    }
+    try:
+        unpickled = pickle.loads(pickle.dumps(case.structure))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # Lambdas and local classes cannot be pickled, and need not be.
+        return found
+    return {**found, "an unpickled copy": ask(unpickled)}
