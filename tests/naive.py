@@ -27,7 +27,13 @@ def enumerate_chain(scores, transitions=None, start=None, end=None):
 
 def enumerate_trees(scores, projective=False, single_root=False):
     """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n)."""
-    n = scores.shape[1]
+    trees = all_trees(scores.shape[1], projective, single_root)
+    return _indicators(trees, scores, lambda heads: [(h, m) for m, h in enumerate(heads)])
+
+
+@cache
+def all_trees(n, projective, single_root):
+    """Return the heads of all trees of n words."""
     trees = []
     for heads in product(range(n + 1), repeat=n):
         if all(_hangs_on_root(heads, m) for m in range(1, n + 1)):
@@ -36,7 +42,7 @@ def enumerate_trees(scores, projective=False, single_root=False):
             if projective and any(_cross(heads, a, b) for a in range(1, n + 1) for b in range(1, n + 1)):
                 continue
             trees.append(heads)
-    return _indicators(trees, scores, lambda heads: [(h, m) for m, h in enumerate(heads)])
+    return trees
 
 
 def _hangs_on_root(heads, m):
@@ -109,13 +115,19 @@ def with_root_row(scores):
 
 def enumerate_matchings(scores):
     """Return (columns of the rows, unary indicators M, total scores) of all maximal matchings."""
-    n, m = scores.shape
+    matchings = all_matchings(*scores.shape)
+    return _indicators(matchings, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0])
+
+
+@cache
+def all_matchings(n, m):
+    """Return the columns of n rows, -1 for none, in all maximal matchings with m columns."""
     matchings = []
     for columns in product(range(-1, m), repeat=n):
         matched = [c for c in columns if c >= 0]
         if len(matched) == len(set(matched)) == min(n, m):
             matchings.append(columns)
-    return _indicators(matchings, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0])
+    return matchings
 
 
 def enumerate_subsets(scores, min_size=0, max_size=None):
@@ -136,13 +148,13 @@ def enumerate_segments(scores, lengths):
 
 
 def _indicators(structures, scores, parts_of):
-    M = np.zeros((scores.size, len(structures)))
-    theta = np.zeros(len(structures))
+    M = np.zeros((len(structures), *scores.shape))
     for s, structure in enumerate(structures):
         for part in parts_of(structure):
-            M[np.ravel_multi_index(part, scores.shape), s] = 1.0
-            theta[s] += scores[part]
-    return structures, M, theta
+            M[(s, *part)] = 1.0
+    M = M.reshape(len(structures), scores.size)
+    theta = np.where(M > 0, scores.ravel(), 0.0).sum(axis=1)
+    return structures, M.T, theta
 
 
 def chain_score(path, scores, transitions=None, start=None, end=None):

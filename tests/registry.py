@@ -1,6 +1,7 @@
 """Every structure, with random small instances: a structure listed here joins all tests that loop over them."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import naive
@@ -113,8 +114,10 @@ def random_subset(rng, scale=1.0, ties=False, forbid=False):
 
 def best_segment(scores, additional):
     """Return the best run of neighbouring parts, and the place of its length's score."""
-    n = len(scores)
-    runs = [(scores[i:j].sum() + additional[j - i - 1], i, j) for i in range(n) for j in range(i + 1, n + 1)]
+    scores, additional, runs = scores.tolist(), additional.tolist(), []
+    for i in range(len(scores)):
+        for length, total in enumerate(accumulate(scores[i:]), 1):
+            runs.append((total + additional[length - 1], i, i + length))
     value, i, j = max(runs)
     return None if value == -np.inf else (range(i, j), [j - i - 1])
 

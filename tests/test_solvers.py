@@ -8,7 +8,7 @@ import pytest
 from registry import RANDOM
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._jit import FLOATS_2D_OUT, FLOATS_OUT, ORACLE, entry, readonly
+from sklearn_sparsemap._jit import ORACLE, readonly
 from sklearn_sparsemap.inference._problems import as_samples
 from sklearn_sparsemap.solvers._active_set import active_set
 from sklearn_sparsemap.solvers._frank_wolfe import away_step, pairwise
@@ -24,9 +24,11 @@ class SlowSimplex(Simplex):
     projection = None
 
 
-@entry(FLOATS_OUT(FLOATS_2D_OUT, FLOATS_OUT))
 def follow_updates(K, theta):
     """Append columns 0..n-1 of K, remove 2, 0 and the last, append 2 again; return the constrained solution."""
+    # As Python runs them: the solvers compile them all, too.
+    kernels = append_column, remove_column, solve_constrained, solve_lower
+    append, remove, constrained, lower = (kernel.py_func for kernel in kernels)
     n = K.shape[0]
     factor, rhs = np.empty((n, n)), np.empty((2, n))
     scratch, column, z = np.empty(n), np.empty(n), np.empty(n)
@@ -36,20 +38,20 @@ def follow_updates(K, theta):
         c = j if j < n else 2
         if j == n:
             for gone in (2, 0, n - 3):
-                remove_column(factor, rhs, k, gone, scratch)
+                remove(factor, rhs, k, gone, scratch)
                 for s in range(gone, k - 1):
                     present[s] = present[s + 1]
                 k -= 1
         for s in range(k):
             column[s] = K[present[s], c]
-        solve_lower(factor, k, column)
+        lower(factor, k, column)
         pivot = K[c, c]
         for s in range(k):
             pivot -= column[s] ** 2
-        append_column(factor, rhs, k, column, pivot, theta[c])
+        append(factor, rhs, k, column, pivot, theta[c])
         present[k] = c
         k += 1
-    solve_constrained(factor, rhs, k, z)
+    constrained(factor, rhs, k, z)
     out = np.zeros(n)
     for s in range(k):
         out[present[s]] = z[s]

@@ -35,7 +35,8 @@ class Case:
                 f"return an int, at least {self.n}: the marginals of all unary and additional parts go there",
             )
         self.rows, self.slots = np.empty((0, self.n)), []
-        self._index_of, self._slot_of = {}, {}
+        # By its parts, and by how they were written.
+        self._index_of, self._index_of_form, self._slot_of = {}, {}, {}
         self.is_complete = False
 
     # What is wrong, and where.
@@ -184,6 +185,9 @@ class Case:
 
     def know(self, slots, extra, whence, values=None):
         """Check the slots of a structure, remember it, and return its number."""
+        form = slots.tobytes(), extra.tobytes()
+        if form in self._index_of_form:
+            return self._index_of_form[form]
         for name, found, n in (("slots", slots, self.n_unary), ("additional_slots", extra, self.n - self.n_unary)):
             if (found == UNWRITTEN).any():
                 self.fail(
@@ -222,6 +226,7 @@ class Case:
                 )
             self.rows = np.vstack([self.rows, row])
             self.slots.append((slots.copy(), extra.copy()))
+        self._index_of_form[form] = i
         return i
 
     def encode(self, decoded, whence):
