@@ -5,15 +5,15 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from registry import RANDOM
+from registry import RANDOM, Instance
 
-from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import ORACLE, readonly
 from sklearn_sparsemap.inference._problems import as_samples
 from sklearn_sparsemap.solvers._active_set import active_set
 from sklearn_sparsemap.solvers._frank_wolfe import away_step, pairwise
 from sklearn_sparsemap.solvers._linalg import append_column, remove_column, solve_constrained, solve_lower
-from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]
 
@@ -207,17 +207,116 @@ def test_conditional_gradient_starts_warm():
         np.testing.assert_allclose(marginals.reshape(8, 4), cold.marginals, atol=1e-6)
 
 
-def test_reference_solutions():
-    cases = np.load(Path(__file__).parent / "data" / "chain.npz")
-    for case in sorted({key.split("__")[0] for key in cases}):
-        get = {key.split("__")[1]: cases[key] for key in cases if key.startswith(case + "__")}
-        result = sparsemap(LinearChain(), get["scores"], transitions=get["transitions"])
+@pytest.mark.parametrize(
+    ("name", "structure"), [("chain", LinearChain()), ("matching", Matching()), ("tree", DependencyTree())]
+)
+def test_reference_solutions(name, structure):
+    arrays = np.load(Path(__file__).parent / "data" / f"{name}.npz")
+    cases = sorted({key.split("__")[0] for key in arrays})
+    assert len(cases) > 2
+    for case in cases:
+        get = {key.split("__")[1]: arrays[key] for key in arrays if key.startswith(case + "__")}
+        additional = {name: get[name] for name in structure.additional_names if name in get}
+        result = sparsemap(structure, get["scores"], **additional)
         np.testing.assert_allclose(result.marginals, get["marginals"], atol=1e-8)
-        found = result.additional_marginals["transitions"]
-        np.testing.assert_allclose(found, get["transition_marginals"], atol=1e-8)
         gradients = result.vjp(get["v"])
         np.testing.assert_allclose(gradients["scores"], get["grad_scores"], atol=1e-6)
-        np.testing.assert_allclose(gradients["transitions"], get["grad_transitions"], atol=1e-6)
+        for name in additional:
+            found = result.additional_marginals[name]
+            np.testing.assert_allclose(found, get[f"{name.removesuffix('s')}_marginals"], atol=1e-8)
+            np.testing.assert_allclose(gradients[name], get[f"grad_{name}"], atol=1e-6)
+
+
+TREES = [
+    DependencyTree(projective=projective, single_root=single_root)
+    for projective in (False, True)
+    for single_root in (False, True)
+]
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+@pytest.mark.parametrize(
+    ("structure", "shape"), [*((tree, (41, 40)) for tree in TREES), (Matching(), (30, 50))], ids=repr
+)
+def test_large_structures_converge(structure, shape, scale):
+    scores = np.random.default_rng(15).normal(size=shape) * scale
+    result = sparsemap(structure, scores)
+    u = result.marginals
+    gap = map_inference(structure, scores - u).value - ((scores - u) * u).sum()
+    assert result.converged and gap <= 1e-9
+    assert len(result.weights) > 5
+
+
+EDGES = [
+    *((Simplex(), shape) for shape in [(1,), (5,)]),
+    *((LinearChain(), shape) for shape in [(1, 1), (1, 5), (5, 1), (4, 3)]),
+    *((tree, shape) for tree in TREES for shape in [(2, 1), (6, 5)]),
+    *((Matching(), shape) for shape in [(1, 1), (1, 5), (5, 1), (3, 5), (4, 4)]),
+    *((Subset(), shape) for shape in [(1,), (5,)]),
+    (Subset(2, 3), (5,)),
+]
+
+
+@pytest.mark.parametrize(("structure", "shape"), EDGES, ids=repr)
+def test_scores_that_tie(structure, shape):
+    rng = np.random.default_rng(16)
+    all_the_same = np.full(shape, rng.normal())
+    a_kind_of_row = np.broadcast_to(rng.normal(size=shape[-1]), shape)
+    of_two_values = rng.choice([-0.7, 0.2], size=shape)
+    for scores in (np.zeros(shape), all_the_same, a_kind_of_row, of_two_values):
+        check_solution(Instance(structure, scores, {}), sparsemap(structure, scores))
+
+
+@pytest.mark.parametrize(("structure", "shape"), EDGES, ids=repr)
+def test_scores_of_a_hundred_million(structure, shape):
+    rng = np.random.default_rng(17)
+    scores = rng.normal(size=shape)
+    _, M, theta = Instance(structure, 1e8 * scores, {}).enumerate()
+    result = sparsemap(structure, 1e8 * scores)
+    assert result.converged
+    np.testing.assert_array_equal(result.marginals.ravel(), M[:, np.argmax(theta)])
+    if len(set(M.sum(axis=0))) == 1:
+        # All structures have as many parts, so that it changes nothing to raise all scores; but for rounding.
+        raised = sparsemap(structure, 1e8 + scores)
+        assert raised.converged
+        np.testing.assert_allclose(raised.marginals, sparsemap(structure, scores).marginals, atol=1e-6)
+
+
+@pytest.mark.parametrize(("structure", "shape"), EDGES, ids=repr)
+def test_all_but_one_structure_forbidden(structure, shape):
+    rng = np.random.default_rng(18)
+    scores = rng.normal(size=shape)
+    structures, M, _ = Instance(structure, scores, {}).enumerate()
+    for place in rng.permutation(len(structures))[:10]:
+        mine = M[:, place].reshape(shape) > 0
+        instance = Instance(structure, np.where(mine, scores, -np.inf), {})
+        result = sparsemap(structure, instance.scores)
+        check_solution(instance, result)
+        if isinstance(structure, Subset):
+            continue  # others are within this one
+        np.testing.assert_array_equal(result.marginals, mine)
+        assert np.array_equal(map_inference(structure, instance.scores).structure, structures[place])
+        # Nothing can change while one structure is left.
+        np.testing.assert_allclose(result.vjp(scores)["scores"], 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("structure", "allowed", "only"),
+    [
+        # A word hangs on the one before it or on a later one; the last one has no choice, so nobody has.
+        *((tree, np.tri(6, 5, -2, dtype=bool) | np.eye(6, 5, dtype=bool), np.eye(6, 5)) for tree in TREES),
+        # The last row has one column, so that the row before it has one left.
+        (Matching(), np.triu(np.ones((5, 5), bool)), np.eye(5)),
+    ],
+    ids=repr,
+)
+def test_parts_that_fit_no_structure(structure, allowed, only):
+    # What is allowed, but in no structure, looks best.
+    scores = np.where(allowed, 5.0, -np.inf)
+    scores[only > 0] = -5.0
+    result = sparsemap(structure, scores)
+    check_solution(Instance(structure, scores, {}), result)
+    np.testing.assert_array_equal(result.marginals, only)
 
 
 def test_affinely_dependent_structures():
