@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numba import njit, types
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 INTS = types.Array(types.int64, 1, "C", readonly=True)
@@ -173,7 +174,13 @@ def wrap_oracle(function, with_additional):
             value += additional[part]
         return value
 
-    return njit(ORACLE_SIGNATURE, **_OPTIONS)(both if with_additional else alone)
+    try:
+        return njit(ORACLE_SIGNATURE, **_OPTIONS)(both if with_additional else alone)
+    except NumbaError as error:
+        wanted = "two 1-D int arrays" if with_additional else "a 1-D int array"
+        raise ValueError(
+            f"map_oracle does not compile for float64 arrays, or does not return {wanted}: {str(error)[:500]}"
+        ) from error
 
 
 def readonly(array, dtype=np.float64):

@@ -67,7 +67,9 @@ class RaggedArray:
             if shapes.ndim != 2 or len(shapes) != len(indptr) - 1 or shapes.dtype.kind not in "iu":
                 raise ValueError(f"shapes must hold one row of integers for each of {len(indptr) - 1} samples")
             shapes = shapes.astype(np.int64)
-            wrong = np.flatnonzero(shapes.prod(axis=1) != np.diff(indptr))
+            # In floating point, so that no product wraps around.
+            fits = (shapes >= 0).all(axis=1) & (shapes.prod(axis=1, dtype=np.float64) == np.diff(indptr))
+            wrong = np.flatnonzero(~fits)
             if len(wrong):
                 i = int(wrong[0])
                 raise ValueError(

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._jit import readonly
 from .._ragged import RaggedArray
-from .._validation import check_magnitude, check_same_length, check_sample_weight, check_samples
+from .._validation import (
+    check_magnitude,
+    check_positive,
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+    check_scores,
+)
 from ..inference import sparsemap
 from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
 from ..losses import LOSSES
@@ -129,6 +136,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def predict_structures(self, X):
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
 
+        That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
+
         Parameters
         ----------
         X : as in `fit`
@@ -139,6 +148,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Most probable first. A structure is as in `predict`.
         """
         structure, X = self._check_predict(X)
+        check_positive("temperature", self.temperature)
         scores = self._linear_scores(X, self._current).ravel() / self.temperature
         _, _, shapes = linear_problems(structure, X, len(self._current.intercept))
         additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
@@ -261,6 +271,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
         if is_flat(structure):
+            X = _flat_rows(X)
             values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
             X = RaggedArray(values, np.arange(values.shape[0] + 1))
         else:
@@ -282,6 +293,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if is_flat(structure):
+            X = _flat_rows(X)
             values, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=False
             )
@@ -343,8 +355,10 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
-        scores = X.values @ model.coef
-        scores += model.intercept
+        # Overflow, after someone edited the model, is for those to report who use the scores.
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X.values @ model.coef
+            scores += model.intercept
         return scores
 
     def _predict_codes(self, structure, X, model):
@@ -358,8 +372,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """Lay out the inference problems of all samples; also return the shapes of their scores."""
         n_outputs, n_additional = len(model.intercept), len(model.additional)
         dims, sizes, shapes = linear_problems(structure, X, n_outputs)
+        check_positive("temperature", temperature)
+        # The model may have been edited.
+        scores = check_scores(self._linear_scores(X, model) / temperature, 2, "the scores of all rows of X")
+        if n_additional:
+            check_scores(model.additional / temperature, 1, "the additional scores")
         problems = Problems(
-            readonly(self._linear_scores(X, model).ravel() / temperature),
+            readonly(scores.ravel()),
             readonly(X.indptr * n_outputs, np.int64),
             readonly(model.additional / temperature),
             readonly(np.zeros(len(X)), np.int64),
@@ -397,6 +416,13 @@ def _check_converged(gaps, objectives):
             f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
             "probabilities are inexact; this happens where all scores all but tie"
         )
+
+
+def _flat_rows(X):
+    """Return X for data with one label a sample, which a RaggedArray is not."""
+    if isinstance(X, RaggedArray):
+        raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
+    return X
 
 
 def _n_axes(structure):

@@ -36,13 +36,15 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`.
     temperature : float, default=1.0
         Scale of the loss: small values approach a structured perceptron, large ones ask for a wider margin.
+        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it.
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights but the intercept.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         ``"lbfgs"``: exact batch optimisation by scipy, for models of moderate size; not for perceptron and hinge, which
         are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and streams.
         ``"mira"``: online, for hinge only; each step is as long as it takes to mend the sample's mistake, so that
-        there is nothing to tune, and `alpha` and `eta0` are not used. ``"auto"`` takes L-BFGS for smooth losses and up
+        there is nothing to tune, and `alpha` and `eta0` are not used; weights of samples scale `C`, so that without
+        a finite `C` it only matters whether they are zero. ``"auto"`` takes L-BFGS for smooth losses and up
         to 50,000 weights, else AdaGrad. `partial_fit` is always online.
     max_iter : int, default=None
         Most iterations (L-BFGS) or epochs (AdaGrad, MIRA). None is 1000 and 100.
@@ -55,7 +57,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         MIRA's longest step.
     cost : array-like of shape (n_classes, n_classes), default=None
         For losses with a margin, and structures made of labels: the cost of predicting the label of the column where
-        that of the row is right, in the order of `classes_`. None counts wrong labels.
+        that of the row is right, in the order of `classes_`. None counts wrong labels, heads or pairs.
     fit_intercept : bool, default=True
         Whether each output has an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -98,7 +100,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     n_iter_ : int
         Iterations or epochs run.
     loss_curve_ : list of float
-        The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad).
+        The objective after each iteration (L-BFGS), or the mean loss during each epoch plus the penalty (AdaGrad),
+        or that loss alone (MIRA).
     validation_scores_ : list of float
         With early stopping: the score after each iteration.
 

@@ -42,13 +42,15 @@ class FenchelYoungLoss:
     name : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The regulariser Omega, and with it q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference` (perceptron,
         hinge); negative entropy and `marginal_inference` (crf). Those named ``margin_``, and the structured hinge loss,
-        have the cost of a wrong structure taken off: gold must then be ahead of others by their cost.
+        have the cost of a wrong structure taken off the regulariser, which is to add it to the scores: gold must be
+        ahead of others by their cost.
     temperature : float, default=1.0
         Multiplies the regulariser, costs included: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
         the structured perceptron.
     cost : array-like of shape (n_labels, n_labels), default=None
         For structures made of labels: what it costs to predict the label of the column where that of the row is right,
-        not negative, and 0 on the diagonal. None costs 1 for each part that is not gold (the Hamming cost).
+        not negative, and 0 on the diagonal. None costs 1 for each part that gold does not have; parts that are
+        missing cost nothing.
     tol : float, default=1e-9
         Duality gap of the inference.
 

@@ -12,6 +12,7 @@ from ._linalg import dot, solve_constrained, solve_upper
 from ._protocol import INFEASIBLE, as_solver
 from ._support import (
     append,
+    certified_gap,
     find,
     grow,
     mix,
@@ -140,8 +141,8 @@ def active_set(
             reduced[i] = scores[i] - marginals[i]
         value = oracle(reduced, additional, dims, work, slots, additional_slots)
         n_iter += 1
-        gap = value - (linear - norm_squared)
-        if gap <= tol or n_iter >= max_iter or refreshed > 2:
+        gap = certified_gap(value, linear - norm_squared)
+        if gap <= tol or gap == np.inf or n_iter >= max_iter or refreshed > 2:
             break
         pivot_squared, weight = project_on_support(support, k, slots), 0.0
         if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:

@@ -106,7 +106,8 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
             for _ in range(3):
                 for i in range(n_parts):
                     tilted[i] = scores[i] - marginals[i] + epsilon * direction[i]
-                oracle(tilted, additional, dims, work, found, found_additional)
+                if not oracle(tilted, additional, dims, work, found, found_additional) > -np.inf:
+                    break
                 if best - _reduced_score(scores, additional, marginals, found, found_additional) <= tolerance:
                     pivot_squared = project_on_support(support, k, found)
                     if pivot_squared > 0.0:

@@ -9,7 +9,7 @@ import numpy as np
 from .._jit import copy_into, kernel
 from ._linalg import dot
 from ._protocol import INFEASIBLE, as_solver
-from ._support import find, gather, mix, rounding_of_gap, score
+from ._support import certified_gap, find, gather, mix, rounding_of_gap, score
 
 _VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
 # The marginals are made again from the weights after so many steps, before rounding adds up.
@@ -97,8 +97,8 @@ def frank_wolfe(
         value = oracle(reduced, additional, dims, work, new_slots, new_additional)
         n_iter += 1
         here = linear - norm_squared
-        gap = value - here
-        if gap <= tol or n_iter >= max_iter:
+        gap = certified_gap(value, here)
+        if gap <= tol or gap == np.inf or n_iter >= max_iter:
             break
 
         # The structure of the support that is worst under the reduced scores, and its distance below the mixture.
@@ -163,6 +163,8 @@ def frank_wolfe(
     final = np.empty(k)
     for s in range(k):
         final[s] = weights_and_scores[s, 0]
+    # Away from a structure, rounding can leave less than nothing of its parts.
+    mix(slots, k, final, marginals)
     return slots, extra, final, k, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter
 
 

@@ -168,6 +168,15 @@ def mix(slots, k, weights, marginals):
 
 
 @kernel
+def certified_gap(value, here):
+    """Return how far the best structure's reduced score is above that of the mixture.
+
+    It is infinite where the oracle found nothing, or no number, though there is a structure: nothing is certain then.
+    """
+    return value - here if -np.inf < value < np.inf else np.inf
+
+
+@kernel
 def rounding_of_gap(scores, additional, slots, additional_slots):
     """Return the gap that rounding alone can leave, judged by the scores of one good structure."""
     size = 1.0 + slots.shape[0]

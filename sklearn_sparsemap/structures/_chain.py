@@ -154,6 +154,8 @@ class LinearChain(Structure):
         return slots.astype(np.int64) - np.arange(len(slots)) * int(dims[1])
 
     def scores_shape(self, rows, n_outputs):
+        if len(rows) != 1:
+            raise ValueError(f"a sample of a chain has one row for each step; got shape {rows}")
         return (*rows, n_outputs)
 
     def learned_shapes(self, n_outputs):

@@ -7,11 +7,14 @@ import numpy as np
 from numba import objmode
 
 from .._jit import as_oracle, is_compiled, wrap_oracle
+from .._validation import check_positive
 from ._base import Structure, as_parts
 
 # The structures whose oracle is called from kernels, by the number that stands for them in `dims`.
 _called = weakref.WeakValueDictionary()
 _numbers = itertools.count()
+# What inference calls its own parameters.
+_TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 
 
 def _ask(number, scores, additional, slots, additional_slots):
@@ -21,6 +24,7 @@ def _ask(number, scores, additional, slots, additional_slots):
         array.flags.writeable = False
     found = structure.map_oracle(scores, additional) if structure.additional else structure.map_oracle(scores)
     if found is None:
+        slots[:] = additional_slots[:] = -1
         return -np.inf
     parts, additional_parts = structure.check_parts(found, len(scores), len(additional), "map_oracle returned")
     slots[:] = -1
@@ -52,11 +56,14 @@ class CustomStructure(Structure):
         return None to say that no structure is allowed. With `additional`, ``map_oracle(scores, additional)`` returns
         two sequences: the unary parts, and the additional parts as indices into `additional`, all additional scores
         flattened and joined in their order (repeats count). A function made by `numba.njit` is called without the
-        interpreter, by several threads at once; it must return int arrays.
+        interpreter, by several threads at once; it must return int arrays, and says that no structure is allowed by
+        choosing a forbidden part.
     n_parts : int, default=None
         The number of parts, if it is always the same.
     additional : dict of str -> tuple of int, default=None
         Names and shapes of the additional scores. A linear model learns them.
+    max_additional_parts : int, default=None
+        Most additional parts that a structure has, repeats counted. None is as many as there are scores of both kinds.
     encode : callable, default=None
         From a structure, as it stands in `y`, to what `map_oracle` would return for it. None: a structure is a
         sequence of parts. Needed with `additional`.
@@ -79,15 +86,25 @@ class CustomStructure(Structure):
     score_ndim = 1
     no_marginals = "a MAP oracle does not tell how to sum over all structures"
 
-    def __init__(self, map_oracle, *, n_parts=None, additional=None, encode=None, decode=None):
+    def __init__(self, map_oracle, *, n_parts=None, additional=None, max_additional_parts=None, encode=None, decode=None):
         for name, function in (("map_oracle", map_oracle), ("encode", encode), ("decode", decode)):
             if not callable(function) and (function is not None or name == "map_oracle"):
                 raise ValueError(f"{name} must be a function; got {function!r}")
+        for name, number in (("n_parts", n_parts), ("max_additional_parts", max_additional_parts)):
+            if number is not None:
+                check_positive(name, number, integer=True)
+        is_dict = additional is None or isinstance(additional, dict)
+        if not is_dict or not all(isinstance(shape, tuple) for shape in (additional or {}).values()):
+            raise ValueError(f"additional must map names to shapes, which are tuples of int; got {additional!r}")
+        taken = sorted(_TAKEN & set(additional or {}))
+        if taken:
+            raise ValueError(f"additional scores cannot be named {taken[0]!r}, like a parameter of inference")
         if additional and encode is None:
             raise ValueError("with additional scores, encode must say which additional parts a structure has")
         self.map_oracle = map_oracle
         self.n_parts = n_parts
-        self.additional = {name: tuple(shape) for name, shape in (additional or {}).items()}
+        self.additional = dict(additional or {})
+        self.max_additional_parts = max_additional_parts
         self._encode = encode
         self._decode = decode
 
@@ -115,13 +132,15 @@ class CustomStructure(Structure):
 
     def sizes(self, dims):
         n_additional = sum(int(np.prod(shape)) for shape in self.additional.values())
-        return dims[0], dims[0] + n_additional if n_additional else 0, 0
+        most = dims[0] + n_additional if self.max_additional_parts is None else self.max_additional_parts
+        return dims[0], most if n_additional else 0, 0
 
     def encode(self, structure, dims):
         n_parts = int(dims[0])
         n_slots, n_additional_slots, _ = self.sizes((n_parts,))
         found = structure if self._encode is None else self._encode(structure)
-        parts, additional_parts = self.check_parts(found, n_parts, n_additional_slots - n_parts, "a structure has")
+        n_additional = sum(int(np.prod(shape)) for shape in self.additional.values())
+        parts, additional_parts = self.check_parts(found, n_parts, n_additional, "a structure has")
         slots, additional_slots = np.full(n_slots, -1), np.full(n_additional_slots, -1)
         slots[parts] = parts
         additional_slots[: len(additional_parts)] = additional_parts
@@ -153,8 +172,10 @@ class CustomStructure(Structure):
         if len(np.unique(parts)) < len(parts):
             raise ValueError(f"{what} a part more than once: {parts.tolist()}")
         additional_parts = _as_ints(additional_parts, n_additional, what, "additional parts")
-        if len(additional_parts) > n_parts + n_additional:
-            raise ValueError(f"{what} {len(additional_parts)} additional parts, more than all parts there are")
+        most = self.sizes((n_parts,))[1]
+        if len(additional_parts) > most:
+            n = len(additional_parts)
+            raise ValueError(f"{what} {n} additional parts, more than {most}; set max_additional_parts")
         return parts, additional_parts
 
     def __getstate__(self):

@@ -74,7 +74,7 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
     for i in range(n):
         column_of[i] = -1
         lowest, j = _cheapest(costs, i * m, rate, key, line_of)
-        if lowest == np.inf:
+        if not lowest < np.inf or j < 0:
             return -np.inf
         if line_of[j] < 0:
             line_of[j] = i
@@ -88,12 +88,13 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
         n_visited, i, offset = 0, start, 0.0
         while True:
             reached = _scan(costs, i * m, rate, offset, i, key, before)
-            if reached == np.inf:
+            # Infinite, or no number: the scores have overflowed.
+            if not reached < np.inf or n_visited == m:
                 for q in range(m):
                     rate[q] = 0.0
                 return -np.inf
-            j = 0
-            while key[j] != reached:
+            j = np.int64(0)
+            while j < m - 1 and key[j] != reached:
                 j += 1
             i = line_of[j]
             if i < 0:

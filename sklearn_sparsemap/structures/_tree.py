@@ -295,7 +295,7 @@ class DependencyTree(Structure):
         Whether arcs must not cross when drawn above the sentence. MAP is then Eisner's algorithm, O(n^3), else
         Chu-Liu/Edmonds, O(n^2).
     single_root : bool, default=False
-        Whether exactly one word has the root as its head, as treebanks have it. A true constraint, not a penalty.
+        Whether exactly one word has the root as its head, as in most treebanks. A true constraint, not a penalty.
 
     Examples
     --------
@@ -354,8 +354,9 @@ class DependencyTree(Structure):
     def agreement(self, structure, predicted, dims):
         # Any heads may be compared, also those that a projective tree cannot have.
         heads = np.asarray(structure)
-        if heads.shape != (int(dims[0]),):
-            raise ValueError(f"there are {int(dims[0])} words, but heads of shape {heads.shape}")
+        n = int(dims[0])
+        if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
+            raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
         return heads == predicted
 
     def scores_shape(self, rows, n_outputs):

@@ -1,0 +1,100 @@
+"""Oracles that misbehave, and models that were edited: errors or an honest certificate, never a crash or a hang."""
+
+import numba
+import numpy as np
+import pytest
+
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap.structures import CustomStructure, LinearChain, Matching
+
+
+@pytest.mark.parametrize("solver", ["active_set", "cg", "away_step", "pairwise"])
+def test_an_oracle_that_changes_its_mind_certifies_nothing(solver):
+    calls = []
+
+    def tired(scores):
+        calls.append(1)
+        return [int(np.argmax(scores))] if len(calls) <= 2 else None
+
+    result = sparsemap(CustomStructure(tired), [1.0, 0.9, 0.8, 0.7], solver=solver)
+    assert not result.converged and result.gap == np.inf
+
+
+def test_an_oracle_that_finds_nothing_while_a_face_is_completed():
+    for n in range(4, 24):
+        answers = []
+
+        def oracle(scores):
+            return None if answers else [int(np.argmax(scores))]
+
+        result = sparsemap(CustomStructure(oracle), np.linspace(1.0, 1.001, n))
+        answers.append("none")
+        gradient = result.vjp(np.arange(float(n)))["scores"]
+        assert np.isfinite(gradient).all()
+
+
+def test_probabilities_are_not_negative():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        result = sparsemap(Matching(), rng.normal(size=(3, 3)), solver="away_step", tol=1e-12)
+        assert (result.marginals >= 0.0).all()
+
+
+def test_edited_weights_are_checked_when_they_are_used():
+    rng = np.random.default_rng(0)
+    X, y = [rng.normal(size=(3, 3, 2)) for _ in range(10)], [rng.permutation(3) for _ in range(10)]
+    model = StructuredSparseMAPClassifier("matching", alpha=0.1).fit(X, y)
+    for value, message in [(1e308, "the scores of all rows of X"), (np.nan, "is nan")]:
+        model.coef_[:] = value
+        for method in (model.predict, model.predict_marginals, model.predict_structures):
+            with pytest.raises(ValueError, match=message if method != model.predict_structures else "scores"):
+                method(X)
+    model.coef_[:] = 1.0
+    with pytest.raises(ValueError, match="temperature must be a positive"):
+        model.set_params(temperature=-1.0).predict_marginals(X)
+    with pytest.raises(ValueError, match="temperature must be a positive"):
+        model.predict_structures(X)
+
+
+def test_what_a_custom_structure_is_made_with():
+    def oracle(scores, additional):
+        return [0], [0] * 10
+
+    def encode(parts):
+        return parts, [0] * 10
+
+    for wrong, message in [
+        ({"additional": {"a": 3}, "encode": encode}, "must map names to shapes"),
+        ({"additional": ["a"], "encode": encode}, "must map names to shapes"),
+        ({"additional": {"tol": (1,)}, "encode": encode}, "cannot be named 'tol'"),
+        ({"additional": {"a": (1,)}}, "encode must say"),
+        ({"n_parts": "a"}, "n_parts must be a positive int"),
+        ({"decode": 3}, "decode must be a function"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            CustomStructure(oracle, **wrong)
+    with pytest.raises(ValueError, match="set max_additional_parts"):
+        map_inference(CustomStructure(oracle, additional={"a": (1,)}, encode=encode), [1.0], a=[1.0])
+    enough = CustomStructure(oracle, additional={"a": (1,)}, encode=encode, max_additional_parts=10)
+    assert map_inference(enough, [1.0], a=[1.0]).value == 11.0
+
+
+def test_a_compiled_oracle_of_the_wrong_kind():
+    @numba.njit
+    def floats(scores):
+        return np.zeros(1)
+
+    with pytest.raises(ValueError, match=r"map_oracle does not compile .* or does not return a 1-D int array"):
+        map_inference(CustomStructure(floats), [1.0, 2.0])
+
+
+def test_shapes_that_do_not_fit():
+    rows = np.zeros((6, 2))
+    for shapes in ([[-2, -3]], [[2, 2]], [[2.0, 3.0]], [2, 3]):
+        with pytest.raises(ValueError, match="shapes"):
+            RaggedArray(rows, [0, 6], shapes=shapes)
+    X = RaggedArray(rows, [0, 6], shapes=[[2, 3]])
+    with pytest.raises(ValueError, match=r"X\[0\]: a sample of a chain has one row for each step"):
+        StructuredSparseMAPClassifier(LinearChain(), alpha=1.0).fit(X, [[0, 1] * 3])
+    with pytest.raises(ValueError, match="X is a RaggedArray, but structure='auto'"):
+        StructuredSparseMAPClassifier().fit(X, [0])
