@@ -86,7 +86,9 @@ class CustomStructure(Structure):
     score_ndim = 1
     no_marginals = "a MAP oracle does not tell how to sum over all structures"
 
-    def __init__(self, map_oracle, *, n_parts=None, additional=None, max_additional_parts=None, encode=None, decode=None):
+    def __init__(
+        self, map_oracle, *, n_parts=None, additional=None, max_additional_parts=None, encode=None, decode=None
+    ):
         for name, function in (("map_oracle", map_oracle), ("encode", encode), ("decode", decode)):
             if not callable(function) and (function is not None or name == "map_oracle"):
                 raise ValueError(f"{name} must be a function; got {function!r}")
