@@ -393,14 +393,17 @@ def test_hashed_mode_has_no_state():
 
 
 def test_hashes_are_the_same_in_another_process():
-    code = (
-        "from sklearn_sparsemap.features import TemplateVectorizer\n"
-        "X = TemplateVectorizer(n_features=1000).transform([['a', chr(233)]])\n"
-        "print(X.values.indices.tolist())"
-    )
-    here = TemplateVectorizer(n_features=1000).transform([["a", "é"]])
-    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert there.strip() == str(here.values.indices.tolist())
+    code = """
+from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer
+words = TemplateVectorizer(n_features=1000)
+arcs = ArcVectorizer(["head.word[0]|between.word|distance|direction"], n_features=1000)
+hashes = [v.transform([["a", chr(233), "b", "c"]]).values.indices.tolist() for v in (words, arcs)]
+"""
+    here = {}
+    exec(code, here)
+    assert all(here["hashes"])
+    there = subprocess.run([sys.executable, "-c", code + "print(hashes)"], capture_output=True, text=True, check=True)
+    assert there.stdout.strip() == str(here["hashes"])
 
 
 @pytest.mark.parametrize("n_features", [0, 1, -5, 2.0, "many", True, 2**31])

@@ -96,7 +96,7 @@ def check_solution(instance, result, atol=1e-8):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_sparsemap_equals_the_enumerated_qp(kind, options):
     rng = np.random.default_rng(2)
-    for _ in range(40):
+    for _ in range(20):
         instance = RANDOM[kind](rng, **options)
         check_solution(instance, sparsemap(instance.structure, instance.scores, **instance.additional))
 
@@ -117,7 +117,7 @@ def test_a_closed_form_equals_the_general_solver():
 def test_conditional_gradient_reaches_the_same_solution(solver, kind, options):
     rng = np.random.default_rng(9)
     converged = 0
-    for _ in range(15):
+    for _ in range(8):
         instance = RANDOM[kind](rng, **options)
         structures, M, theta = instance.enumerate()
         u, _ = naive.solve_qp(M, theta)
@@ -165,7 +165,7 @@ def test_conditional_gradient_is_as_fast_as_its_twin(solver):
     # An exact line search makes two structures equally bad, and rounding says which is the worst: the steps differ.
     rng = np.random.default_rng(13)
     log_ratios = []
-    for _ in range(40):
+    for _ in range(20):
         scores, transitions = 0.3 * rng.normal(size=(5, 3)), 0.3 * rng.normal(size=(3, 3))
         _, M, theta = naive.enumerate_chain(scores, transitions)
         result = sparsemap(LinearChain(), scores, transitions=transitions, solver=solver, tol=1e-3)
@@ -389,7 +389,7 @@ def test_long_chains_converge(scale):
 @pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"forbid": True}], ids=str)
 def test_jacobian_products_equal_differences(kind, options):
     rng = np.random.default_rng(7)
-    for _ in range(25):
+    for _ in range(15):
         instance = RANDOM[kind](rng, **options)
         result = sparsemap(instance.structure, instance.scores, **instance.additional)
         direction = {name: rng.normal(size=a.shape) for name, a in instance.additional.items()}

@@ -16,7 +16,7 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, 
 @pytest.mark.parametrize("options", [{}, {"ties": True}, {"forbid": True}, {"scale": 1e8}], ids=str)
 def test_map_is_the_best_of_all(kind, options):
     rng = np.random.default_rng(0)
-    for _ in range(100):
+    for _ in range(50):
         instance = RANDOM[kind](rng, **options)
         structures, _, theta = instance.enumerate()
         found, value = map_inference(instance.structure, instance.scores, **instance.additional)
