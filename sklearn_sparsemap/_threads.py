@@ -25,7 +25,7 @@ def cut_evenly(costs, n_ranges):
     return np.unique(np.concatenate([[0], np.searchsorted(done, targets), [len(costs)]]))
 
 
-def over_ranges(function, costs, n_jobs):
+def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL):
     """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
 
     The results do not depend on `n_jobs` as long as `function` treats each problem by itself.
@@ -38,6 +38,8 @@ def over_ranges(function, costs, n_jobs):
         What each problem costs: its number of parts.
     n_jobs : int or None
         As in joblib: None is 1 unless a `joblib.parallel_config` says otherwise, -1 is all cores.
+    cost_per_call : int
+        A single thread comes back to Python after about so much, to notice Ctrl-C.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def over_ranges(function, costs, n_jobs):
         What the calls returned, in the order of the ranges.
     """
     n_threads = effective_n_jobs(n_jobs)
-    n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1 + int(np.sum(costs)) // _COST_PER_CALL
+    n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1 + int(np.sum(costs)) // cost_per_call
     if n_ranges == 1 or len(costs) < 2:
         return [function(0, len(costs))]
     cuts = cut_evenly(costs, n_ranges).tolist()

@@ -12,6 +12,8 @@ from ._data import TARGETS, LinearModel, loss_of_target
 
 # The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
 _N_RANGES = 64
+# Near zero scores, where all structures all but tie, so many parts can take a second: Ctrl-C should not wait for more.
+_COST_PER_CALL = 2_000
 # scipy's status of an L-BFGS run whose line search found no better point.
 _LINE_SEARCH_FAILED = 2
 # A new start after such an end must have gained this much, relative to the loss, for another one to be made.
@@ -153,6 +155,7 @@ class BatchObjective:
             ),
             self.shape[1] * np.diff(self.targets.row_ptr[self.cuts]),
             self.n_jobs,
+            _COST_PER_CALL,
         )
         self.unconverged = int(sums[:, 1].sum())
         out = self.unpack(gradient)
