@@ -76,8 +76,8 @@ def support_sizes(models, corpus, pool, n=BATCH):
     return [np.mean([len(s) for s in few]) for few in pool.map(lambda model: model.predict_structures(X), models)]
 
 
-def train(name, directory, alphas, n_epochs, n_features, most):
-    """Train all losses with all penalties; return one record for each."""
+def train(name, directory, losses, alphas, n_epochs, n_features, most):
+    """Train the given losses with all penalties; return one record for each."""
     vectorizer = ArcVectorizer(dependency_templates(fine_pos="xpos"), n_features=n_features, n_jobs=2)
     folder = Path(directory) / TREEBANKS[name]
     parts = {part: Corpus(folder / f"{part}.conllu.gz", vectorizer, most) for part in ("train", "dev", "test")}
@@ -87,7 +87,7 @@ def train(name, directory, alphas, n_epochs, n_features, most):
     orders = [rng.permutation(len(parts["train"])) for _ in range(n_epochs)]
     with ThreadPoolExecutor(2) as pool:
         for alpha in alphas:
-            models = [StructuredSparseMAPClassifier(structure, loss, alpha=alpha) for loss in LOSSES]
+            models = [StructuredSparseMAPClassifier(structure, loss, alpha=alpha) for loss in losses]
             curves = [[] for _ in models]
             for epoch, order in enumerate(orders):
                 features_seconds, fit_seconds = 0.0, np.zeros(len(models))
@@ -102,7 +102,7 @@ def train(name, directory, alphas, n_epochs, n_features, most):
                     fit_seconds += list(pool.map(learn, range(len(models))))
                 dev = attachment_scores(models, parts["dev"], pool)
                 sizes = support_sizes(models, parts["dev"], pool)
-                for m, loss in enumerate(LOSSES):
+                for m, loss in enumerate(losses):
                     curves[m].append((dev[m], sizes[m]))
                     seconds = features_seconds + fit_seconds[m]
                     if loss not in best or dev[m] > best[loss]["dev"]:
@@ -112,14 +112,14 @@ def train(name, directory, alphas, n_epochs, n_features, most):
                     f"{name} alpha={alpha:g} epoch {epoch + 1}: features {features_seconds:.1f} s, "
                     + ", ".join(
                         f"{loss} {d:.2f} ({k:.1f} trees, {s:.0f} s)"
-                        for loss, d, k, s in zip(LOSSES, dev, sizes, fit_seconds)
+                        for loss, d, k, s in zip(losses, dev, sizes, fit_seconds)
                     ),
                     flush=True,
                 )
         # The weights that were best on the development part take the place of the last ones.
-        for loss, model in zip(LOSSES, models):
+        for loss, model in zip(losses, models):
             model.coef_[:] = best[loss].pop("coef")
-        for loss, score in zip(LOSSES, attachment_scores(models, parts["test"], pool)):
+        for loss, score in zip(losses, attachment_scores(models, parts["test"], pool)):
             best[loss]["test"] = score
     best["n_train"] = len(parts["train"])
     return best
@@ -129,13 +129,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="../shared/data")
     parser.add_argument("--treebanks", nargs="+", default=list(TREEBANKS), choices=list(TREEBANKS))
+    parser.add_argument("--losses", nargs="+", default=list(LOSSES), choices=list(LOSSES))
     parser.add_argument("--alphas", nargs="+", type=float, default=[1e-3, 1e-2])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--features", type=int, default=2**22)
     parser.add_argument("--most", type=int, default=None, help="use so many sentences of each part only")
     arguments = parser.parse_args()
     for name in arguments.treebanks:
-        best = train(name, arguments.data, arguments.alphas, arguments.epochs, arguments.features, arguments.most)
+        best = train(
+            name,
+            arguments.data,
+            arguments.losses,
+            arguments.alphas,
+            arguments.epochs,
+            arguments.features,
+            arguments.most,
+        )
         n_train = best.pop("n_train")
         print(f"\n{name}: {n_train} training sentences")
         print("| loss | UAS dev | UAS test | the paper's (bi-LSTM) | alpha | epochs | an epoch, features included |")
