@@ -21,6 +21,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
 INTS = types.Array(types.int64, 1, "C", readonly=True)
 INTS_2D = types.Array(types.int64, 2, "C", readonly=True)
 PARTS = types.Array(types.int32, 1, "C", readonly=True)

@@ -1,0 +1,67 @@
+"""What kernels know of a factor graph: flat arrays, and the numbers of the kinds of factors."""
+
+from collections import namedtuple
+
+from numba import types
+
+from .._jit import FLOATS, FLOATS_2D, INTS, INTS_2D
+
+# Kinds of factors. COUNT is every set of the form low <= sum_i cost_i p_i <= high over literals p in [0, 1].
+COUNT, OR_OUT, PAIR, STRUCTURE = range(4)
+
+# The score of a forbidden variable, in place of -inf: no sum of scores and multipliers comes near it, and yet
+# differences of such scores are numbers.
+FORBIDDEN = -1e150
+
+# The literals p of a factor are its variables u, or 1 - u where the sign is -1. Factor f owns
+#   kinds[f]
+#   links[link_ptr[f]:link_ptr[f + 1]]                 its variables; signs and costs are laid out alike
+#   low[f], high[f]                                    bounds of a COUNT, infinite where there is none
+#   additional_ptr[f]:additional_ptr[f + 1]            its additional scores (one of a PAIR)
+#   oracles[f], dims[dims_ptr[f]:dims_ptr[f + 1]], sizes[f]    of a STRUCTURE; see structures/_base.py
+# Explicit inequalities of the factors COUNT and OR_OUT, in terms of the variables u ("rows"): row r says that
+# sum_i row_coefs_i u[row_vars_i] is at most, at least or equal to row_bounds[r], as its multiplier may be positive
+# (row_high > 0), negative (row_low < 0) or both; it belongs to factor row_factors[r], and row_links are the links
+# of its entries.
+# pairs: the numbers of the factors PAIR; pair_ends[e] and pair_signs[e] repeat the variables and signs of the e-th.
+# degrees: the number of factors of each variable. owners: the STRUCTURE
+# that holds a variable, -1 if none does, -2 if several do. structures: the numbers of the factors STRUCTURE.
+GraphArrays = namedtuple(
+    "GraphArrays",
+    [
+        "kinds",
+        "link_ptr",
+        "links",
+        "signs",
+        "costs",
+        "low",
+        "high",
+        "additional_ptr",
+        "oracles",
+        "dims_ptr",
+        "dims",
+        "sizes",
+        "row_ptr",
+        "row_vars",
+        "row_coefs",
+        "row_links",
+        "row_bounds",
+        "row_low",
+        "row_high",
+        "row_factors",
+        "pairs",
+        "pair_ends",
+        "pair_signs",
+        "structures",
+        "degrees",
+        "owners",
+    ],
+)
+GRAPH_ARRAYS = types.NamedTuple(
+    [
+        INTS, INTS, INTS, FLOATS, FLOATS, FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS_2D,
+        INTS, INTS, FLOATS, INTS, FLOATS, FLOATS, FLOATS, INTS,
+        INTS, INTS_2D, FLOATS_2D, INTS, INTS, INTS,
+    ],
+    GraphArrays,
+)  # fmt: skip

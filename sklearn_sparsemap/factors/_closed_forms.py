@@ -1,0 +1,189 @@
+"""Closed forms of the logic factors: SparseMAP of one factor and the products with its Jacobian (L 3 and table 2).
+
+All work on literals: `z` are the scores of a factor's literals, `p` its solution. A literal of a negated variable is
+1 - u, and its score 1 - z, because the distance to the scores is what the solution minimises.
+"""
+
+import numpy as np
+
+from .._jit import kernel
+from ._arrays import COUNT, FORBIDDEN, OR_OUT, PAIR
+from ._threshold import threshold
+
+# What is as close to a bound lies on it; the marginals of a converged solution are right to about this.
+SNAP = 1e-9
+
+
+@kernel
+def clip01(x):
+    """Return `x` clipped to [0, 1]."""
+    return min(max(x, 0.0), 1.0)
+
+
+@kernel
+def project_count(z, costs, low, high, p):
+    """Project onto ``low <= costs.p <= high, 0 <= p <= 1``; tell whether there is such a p."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        p[i] = clip01(z[i])
+        total += costs[i] * p[i]
+    if low <= total <= high:
+        return True
+    bound = high if total > high else low
+    mu = threshold(z, costs, bound, 0.0, 0.0 if total > high else -np.inf, np.inf if total > high else 0.0)
+    for i in range(z.shape[0]):
+        p[i] = clip01(z[i] - costs[i] * mu)
+    # Forbidden literals have scores of FORBIDDEN: a threshold beyond those of the others would have to use them.
+    return abs(mu) < -1e-10 * FORBIDDEN
+
+
+@kernel
+def project_or_out(z, p):
+    """Project onto ``p_i <= out <= sum_i p_i, 0 <= p <= 1``; the last literal is the output."""
+    n = z.shape[0] - 1
+    # The inputs above the output are averaged with it: leave out those at or below the average until none is.
+    out, count = z[n], -1
+    while True:
+        total, above = z[n], 0
+        for i in range(n):
+            if z[i] > out:
+                total += z[i]
+                above += 1
+        if above == count:
+            break
+        out, count = total / (1.0 + above), above
+    p[n] = clip01(out)
+    total = 0.0
+    for i in range(n):
+        p[i] = min(clip01(z[i]), p[n])
+        total += p[i]
+    if total >= p[n]:
+        return
+    signs = np.ones(n + 1)
+    signs[n] = -1.0
+    mu = threshold(z, signs, 0.0, 0.0, -np.inf, 0.0)
+    for i in range(n + 1):
+        p[i] = clip01(z[i] - signs[i] * mu)
+
+
+@kernel
+def project_pair(a, b, score):
+    """Return the solution of a pair: both literals, and the probability that both are on."""
+    negative = score < 0.0
+    if negative:
+        # score p q = score p - score p (1 - q): a positive score for p and the opposite of q.
+        a, b, score = a + score, 1.0 - b, -score
+    if abs(a - b) <= score:
+        # Halves first, so that the sum of large scores loses nothing.
+        p = clip01(0.5 * (a + b) + 0.5 * score)
+        q = p
+    elif a > b:
+        p, q = clip01(a), clip01(b + score)
+    else:
+        p, q = clip01(a + score), clip01(b)
+    if not negative:
+        return p, q, min(p, q)
+    return p, 1.0 - q, max(p - q, 0.0)
+
+
+@kernel
+def is_free(p):
+    """Tell whether a marginal is off its bounds."""
+    return SNAP < p < 1.0 - SNAP
+
+
+@kernel
+def _average_out(c, p, direction):
+    """Take from the free entries of `direction` the component along `c`; fixed entries become zero."""
+    product, norm_squared = 0.0, 0.0
+    for i in range(p.shape[0]):
+        if is_free(p[i]):
+            product += c[i] * direction[i]
+            norm_squared += c[i] * c[i]
+        else:
+            direction[i] = 0.0
+    if norm_squared > 0.0:
+        for i in range(p.shape[0]):
+            if is_free(p[i]):
+                direction[i] -= c[i] * product / norm_squared
+
+
+@kernel
+def jacobian_count(costs, low, high, p, direction):
+    """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
+    total, size = 0.0, 1.0
+    for i in range(p.shape[0]):
+        total += costs[i] * p[i]
+        size += abs(costs[i])
+    if abs(total - low) <= SNAP * size or abs(total - high) <= SNAP * size:
+        _average_out(costs, p, direction)
+    else:
+        for i in range(p.shape[0]):
+            if not is_free(p[i]):
+                direction[i] = 0.0
+
+
+@kernel
+def jacobian_or_out(p, direction):
+    """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
+    n = p.shape[0] - 1
+    total = 0.0
+    for i in range(n):
+        total += p[i]
+    if total <= p[n] + SNAP * (n + 1):
+        signs = np.ones(n + 1)
+        signs[n] = -1.0
+        _average_out(signs, p, direction)
+        return
+    mean, count = 0.0, 0
+    for i in range(n + 1):
+        if not is_free(p[i]):
+            direction[i] = 0.0
+        elif p[i] >= p[n] - SNAP:
+            mean += direction[i]
+            count += 1
+    for i in range(n + 1):
+        if is_free(p[i]) and p[i] >= p[n] - SNAP:
+            direction[i] = mean / count
+
+
+@kernel
+def jacobian_pair(score, p, q, dp, dq):
+    """Return the product of the Jacobian at (p, q) with a direction, and how it changes the joint probability."""
+    dp = dp if is_free(p) else 0.0
+    dq = dq if is_free(q) else 0.0
+    if score > 0.0:
+        if abs(p - q) <= SNAP and is_free(p):
+            dp = dq = 0.5 * (dp + dq)
+        return dp, dq, dp if p < q else dq
+    if score < 0.0:
+        if abs(p + q - 1.0) <= SNAP and is_free(p):
+            dp = 0.5 * (dp - dq)
+            return dp, -dp, 0.0
+        return dp, dq, dp + dq if p + q > 1.0 else 0.0
+    return dp, dq, (dp if p < q else dq)
+
+
+@kernel
+def project_logic(kind, costs, low, high, score, z, p):
+    """Project the literals of one logic factor; return the joint probability of a pair, and feasibility."""
+    if kind == COUNT:
+        return 0.0, project_count(z, costs, low, high, p)
+    if kind == OR_OUT:
+        project_or_out(z, p)
+        return 0.0, True
+    p[0], p[1], joint = project_pair(z[0], z[1], score)
+    return joint, True
+
+
+@kernel
+def jacobian_logic(kind, costs, low, high, score, p, direction):
+    """Overwrite `direction` with its product with one factor's Jacobian; return the change of the joint probability."""
+    if kind == COUNT:
+        jacobian_count(costs, low, high, p, direction)
+    elif kind == OR_OUT:
+        jacobian_or_out(p, direction)
+    elif kind == PAIR:
+        direction[0], direction[1], joint = jacobian_pair(score, p[0], p[1], direction[0], direction[1])
+        return joint
+    return 0.0

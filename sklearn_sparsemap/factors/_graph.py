@@ -1,0 +1,184 @@
+"""FactorGraph: variables, and the factors that join them."""
+
+from html import escape
+from itertools import groupby
+from math import prod
+
+import numpy as np
+
+from ._arrays import PAIR, STRUCTURE
+from ._layout import Layout
+from ._logic import Factor
+from ._variables import Variables
+
+
+class FactorGraph:
+    """Binary variables joined by factors: logic, scores of pairs, and whole structures (L 2).
+
+    Make arrays of variables with `variables`, join them with factors by `add`, and hand the graph to `lp_sparsemap` or
+    `map_inference` together with scores. The graph knows no scores: it is laid out for the solvers once, and serves any
+    number of samples.
+
+    Attributes
+    ----------
+    factors : list of Factor
+        In the order in which they were added.
+    n_variables : int
+        Number of variables in all arrays.
+    names : list of str
+        Names of the variable arrays.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Xor
+    >>> graph = FactorGraph()
+    >>> u = graph.variables((2, 3), name="links")
+    >>> graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    >>> graph
+    FactorGraph(links (2, 3); 2 Xor, 3 AtMostOne)
+    >>> lp_sparsemap(graph, [[1.0, 0.5, 0.0], [1.0, 0.0, 0.0]]).marginals
+    array([[0.375, 0.625, 0.   ],
+           [0.625, 0.125, 0.25 ]])
+    """
+
+    def __init__(self):
+        self.factors = []
+        self._arrays = {}
+        self.n_variables = 0
+        self._layouts = {}
+
+    @property
+    def names(self):
+        return list(self._arrays)
+
+    @property
+    def shapes(self):
+        """Shapes of the variable arrays by name: dict of str -> tuple of int."""
+        return {name: array.shape for name, array in self._arrays.items()}
+
+    def variables(self, shape, name=None):
+        """Add an array of binary variables.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+        name : str, default=None
+            Name of the array; None takes ``"u"``, ``"u2"`` and so on.
+
+        Returns
+        -------
+        variables : Variables
+            Indexed and sliced like a NumPy array; ``~`` negates.
+        """
+        try:
+            shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"shape must be an int or a tuple of ints; got {shape!r}") from error
+        if not shape or min(shape) < 1:
+            raise ValueError(f"a variable array needs at least one variable; got shape {shape}")
+        if name is None:
+            name = f"u{len(self._arrays) + 1}" if self._arrays else "u"
+        if not isinstance(name, str) or name in self._arrays:
+            raise ValueError(f"name must be a str that no other variable array has; got {name!r}")
+        indices = self.n_variables + np.arange(prod(shape)).reshape(shape)
+        self._arrays[name] = Variables(self, indices, np.zeros(shape, bool))
+        self.n_variables += prod(shape)
+        self._layouts.clear()
+        return self._arrays[name]
+
+    def add(self, *factors):
+        """Join variables of this graph.
+
+        Parameters
+        ----------
+        *factors : Factor
+            For example ``Xor(u[0])``.
+
+        Raises
+        ------
+        ValueError
+            If a factor is none, joins variables of another graph, or has a name that is taken.
+        """
+        taken = {factor.name for factor in self.factors} - {None}
+        for factor in factors:
+            if not isinstance(factor, Factor):
+                raise ValueError(f"add takes factors, such as Xor(u); got {factor!r}")
+            if factor.literals._graph is not self:
+                raise ValueError(f"{factor!r} joins variables of another graph; make them with this graph's variables()")
+            if factor.name in taken:
+                raise ValueError(f"there is a factor named {factor.name!r} already; names tell scores apart")
+            taken |= {factor.name} - {None}
+        self.factors.extend(factors)
+        self._layouts.clear()
+
+    def __getitem__(self, name):
+        """Return the variable array of this name."""
+        return self._arrays[name]
+
+    def describe(self, index, negated=False):
+        """Return the name of a variable, such as ``"links[0, 1]"``."""
+        for name, array in self._arrays.items():
+            first = array.indices.flat[0]
+            if first <= index < first + array.size:
+                place = ", ".join(str(int(i)) for i in np.unravel_index(index - first, array.shape))
+                return f"{'~' if negated else ''}{name}[{place}]"
+        raise IndexError(f"there is no variable {index}")
+
+    def layout(self, given=None):
+        """Return the graph as solvers see it, for additional scores of these shapes; see `Layout`."""
+        given = given or {}
+        key = tuple(
+            (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
+        )
+        if key not in self._layouts:
+            self._layouts[key] = Layout(self.n_variables, self.factors, given)
+        return self._layouts[key]
+
+    def factor_of(self, number):
+        """Return the factor with this number among those of a layout, in which each pair counts."""
+        for factor in self.factors:
+            n = factor.n_pairs if factor.kind == PAIR else 1
+            if number < n:
+                return factor
+            number -= n
+        raise IndexError("there is no such factor")
+
+    def _counts(self):
+        """Return the number of factors of each type, in the order in which they appear."""
+        counts = {}
+        for factor in self.factors:
+            kind = repr(factor.structure) if factor.kind == STRUCTURE else type(factor).__name__
+            counts[kind] = counts.get(kind, 0) + (factor.n_pairs if factor.kind == PAIR else 1)
+        return counts
+
+    def __repr__(self):
+        arrays = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items()) or "no variables"
+        factors = ", ".join(f"{n} {kind}" for kind, n in self._counts().items()) or "no factors"
+        return f"FactorGraph({arrays}; {factors})"
+
+    def _repr_html_(self):
+        rows = []
+        for _, group in groupby(self.factors, key=lambda f: (type(f), f.name, f.kind == STRUCTURE and f.shape)):
+            group = list(group)
+            meaning = (type(group[0]).__doc__ or "").partition("\n")[0]
+            n = sum(f.n_pairs if f.kind == PAIR else 1 for f in group)
+            sizes = sorted({2 if f.kind == PAIR else f.literals.size for f in group})
+            size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+            cells = type(group[0]).__name__, group[0].name or "", n, size, repr(group[0]), meaning
+            rows.append("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>")
+        variables = "".join(
+            f"<tr><td>{escape(name)}</td><td>{shape}</td><td>{prod(shape)}</td></tr>"
+            for name, shape in self.shapes.items()
+        )
+        return (
+            f"<div><b>FactorGraph</b>: {self.n_variables} variables, {sum(self._counts().values())} factors"
+            "<table><thead><tr><th>variables</th><th>shape</th><th>number</th></tr></thead>"
+            f"<tbody>{variables}</tbody></table>"
+            "<table><thead><tr><th>factor</th><th>name</th><th>number</th><th>variables each</th><th>first</th>"
+            f"<th>meaning</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        )
+
+    def __getstate__(self):
+        # Layouts hold numbers of oracles that another process does not know.
+        return {**self.__dict__, "_layouts": {}}

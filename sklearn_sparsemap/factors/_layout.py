@@ -1,0 +1,190 @@
+"""From factors to the flat arrays that kernels take."""
+
+import numpy as np
+
+from .._jit import readonly
+from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays
+
+# Kernels take so many oracles; structures of one class share one.
+MAX_ORACLES = 4
+
+
+class Layout:
+    """A graph laid out for the kernels, for additional scores of given shapes.
+
+    Parameters
+    ----------
+    n_variables : int
+    factors : list of Factor
+    given : dict of str -> tuple of int, or dict of str -> tuple of int
+        Shapes of the additional scores: of a pair's scores, or of a structure's by name.
+
+    Attributes
+    ----------
+    arrays : GraphArrays
+    oracles : list of MAP oracles
+        To which ``arrays.oracles`` refers.
+    n_variables, n_additional : int
+        `n_additional` counts the entries of the joined additional scores as kernels see them, one for each pair.
+    shapes : dict of (str, str or None) -> tuple of int
+        The given additional scores in the order in which they are joined: by the factor's name, and the name among a
+        structure's (None for pairs).
+    expand : int array of shape (n_additional,) or None
+        Where each entry comes from in the joined scores of the user; None if they are the same.
+    """
+
+    def __init__(self, n_variables, factors, given):
+        self.n_variables = n_variables
+        self.shapes = {}
+        self.oracles = []
+        joined, expand = 0, []
+        number, first_link = 0, 0
+        kinds, lengths, n_additional, low, high = [], [], [], [], []
+        links, signs, costs = [], [], []
+        oracles, dims, sizes = [], [], []
+        rows = _Rows()
+        for factor in factors:
+            n = factor.n_pairs if factor.kind == PAIR else 1
+            kinds.append(np.full(n, factor.kind))
+            lengths.append(np.full(n, 2 if factor.kind == PAIR else factor.literals.size))
+            links.append(factor.literals.indices)
+            signs.append(factor.signs)
+            costs.append(factor.costs)
+            bounds = (-np.inf, np.inf) if factor.kind in (PAIR, STRUCTURE) else factor.bounds()
+            low.append(np.full(n, bounds[0]))
+            high.append(np.full(n, bounds[1]))
+            own, own_sizes, oracle = (), (0, 0, 0, 0), -1
+            if factor.kind == PAIR:
+                shape = given[factor.name]
+                self.shapes[factor.name, None] = shape
+                size = int(np.prod(shape))
+                expand.append(joined + np.arange(n) % size if n else [])
+                n_additional.append(np.ones(n, np.int64))
+                joined += size
+            else:
+                size = 0
+                if factor.kind == STRUCTURE:
+                    shapes = given.get(factor.name, {}) if factor.name else {}
+                    for name, shape in shapes.items():
+                        self.shapes[factor.name, name] = shape
+                        size += int(np.prod(shape))
+                    own = factor.structure.dims(factor.shape, shapes)
+                    own_sizes = factor.structure.layout(own)
+                    oracle = self._number(factor.structure.oracle)
+                expand.append(joined + np.arange(size))
+                n_additional.append([size])
+                joined += size
+                rows.add(factor, number, first_link, bounds)
+            oracles.append(np.full(n, oracle))
+            dims.extend([own] * n if own else [()] * n)
+            sizes.append(np.tile(own_sizes, (n, 1)))
+            number += n
+            first_link += len(links[-1])
+        kinds, lengths = _join(kinds), _join(lengths)
+        links = _join(links)
+        expand = _join(expand)
+        self.n_additional = len(expand)
+        self.expand = None if np.array_equal(expand, np.arange(joined)) else expand
+        self.n_joined = joined
+        structures = np.flatnonzero(kinds == STRUCTURE)
+        link_ptr = _ptr(lengths)
+        pairs = np.flatnonzero(kinds == PAIR)
+        owners = np.full(n_variables, -1)
+        for f in structures:
+            own_links = links[link_ptr[f] : link_ptr[f + 1]]
+            owners[own_links] = np.where(owners[own_links] == -1, f, -2)
+        self.arrays = GraphArrays(
+            kinds=readonly(kinds, np.int64),
+            link_ptr=readonly(link_ptr, np.int64),
+            links=readonly(links, np.int64),
+            signs=readonly(_join(signs, float)),
+            costs=readonly(_join(costs, float)),
+            low=readonly(_join(low, float)),
+            high=readonly(_join(high, float)),
+            additional_ptr=readonly(_ptr(_join(n_additional)), np.int64),
+            oracles=readonly(_join(oracles), np.int64),
+            dims_ptr=readonly(_ptr([len(d) for d in dims]), np.int64),
+            dims=readonly([d for own in dims for d in own], np.int64),
+            sizes=readonly(np.concatenate(sizes) if sizes else np.zeros((0, 4)), np.int64),
+            **rows.arrays(),
+            pairs=readonly(pairs, np.int64),
+            pair_ends=readonly(links[link_ptr[pairs][:, None] + [0, 1]], np.int64),
+            pair_signs=readonly(_join(signs, float)[link_ptr[pairs][:, None] + [0, 1]]),
+            structures=readonly(structures, np.int64),
+            degrees=readonly(np.bincount(links, minlength=n_variables), np.int64),
+            owners=readonly(owners, np.int64),
+        )
+
+    def _number(self, oracle):
+        for i, known in enumerate(self.oracles):
+            if known is oracle:
+                return i
+        if len(self.oracles) == MAX_ORACLES:
+            raise ValueError(f"a graph can hold structures with at most {MAX_ORACLES} different MAP oracles")
+        self.oracles.append(oracle)
+        return len(self.oracles) - 1
+
+    def all_oracles(self, unused):
+        """Return as many oracles as kernels take, with `unused` in the places that no structure needs."""
+        return (*self.oracles, *[unused] * (MAX_ORACLES - len(self.oracles)))
+
+
+class _Rows:
+    """Collects the inequalities that logic factors stand for; see `GraphArrays`."""
+
+    def __init__(self):
+        self.lengths, self.factors = [], []
+        self.vars, self.coefs, self.links = [], [], []
+        self.bounds, self.low, self.high = [], [], []
+
+    def add(self, factor, number, first_link, bounds):
+        if factor.kind == COUNT:
+            low, high = bounds
+            costs = factor.costs
+            place = np.arange(len(costs))
+            if low == high:
+                self._append(factor, number, first_link, place, costs, low, -np.inf, np.inf)
+            else:
+                if high < np.inf:
+                    self._append(factor, number, first_link, place, costs, high, 0.0, np.inf)
+                if low > -np.inf:
+                    self._append(factor, number, first_link, place, costs, low, -np.inf, 0.0)
+        elif factor.kind == OR_OUT:
+            n = factor.literals.size - 1
+            for i in range(n):
+                self._append(factor, number, first_link, np.array([i, n]), np.array([1.0, -1.0]), 0.0, 0.0, np.inf)
+            coefs = np.ones(n + 1)
+            coefs[n] = -1.0
+            self._append(factor, number, first_link, np.arange(n + 1), coefs, 0.0, -np.inf, 0.0)
+
+    def _append(self, factor, number, first_link, place, coefs, bound, low, high):
+        """Add the row ``coefs @ literals[place]`` against `bound`, in terms of the variables."""
+        signs = factor.signs[place]
+        self.factors.append(number)
+        self.lengths.append(len(place))
+        self.vars.append(factor.literals.indices[place])
+        self.coefs.append(coefs * signs)
+        self.links.append(first_link + place)
+        self.bounds.append(bound - coefs[signs < 0].sum())
+        self.low.append(low)
+        self.high.append(high)
+
+    def arrays(self):
+        return {
+            "row_ptr": readonly(_ptr(self.lengths), np.int64),
+            "row_vars": readonly(_join(self.vars), np.int64),
+            "row_coefs": readonly(_join(self.coefs, float)),
+            "row_links": readonly(_join(self.links), np.int64),
+            "row_bounds": readonly(np.array(self.bounds, float)),
+            "row_low": readonly(np.array(self.low, float)),
+            "row_high": readonly(np.array(self.high, float)),
+            "row_factors": readonly(np.array(self.factors, np.int64), np.int64),
+        }
+
+
+def _join(parts, dtype=np.int64):
+    return np.concatenate([np.asarray(p, dtype=dtype) for p in parts]) if parts else np.zeros(0, dtype)
+
+
+def _ptr(lengths):
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])

@@ -1,0 +1,352 @@
+"""The factors of a graph, as a user writes them."""
+
+import numbers
+
+import numpy as np
+
+from ..structures import Structure
+from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
+from ._variables import Variables, as_literals
+
+
+class Factor:
+    """Base class of factors.
+
+    Attributes
+    ----------
+    literals : Variables
+        What the factor joins, flat.
+    name : str or None
+        Under which its additional scores are given and its marginals are returned.
+    """
+
+    kind = COUNT
+    name = None
+    at_least = 1
+
+    def __init__(self, variables):
+        self.literals = as_literals(variables, type(self).__name__)
+        n = self.literals.size
+        if n < self.at_least:
+            raise ValueError(f"{type(self).__name__} needs at least {self.at_least} variables; got {n}")
+        values, counts = np.unique(self.literals.indices, return_counts=True)
+        if counts.max() > 1:
+            twice = self.literals._graph.describe(values[counts.argmax()])
+            raise ValueError(f"{type(self).__name__} has {twice} more than once; a factor joins distinct variables")
+
+    @property
+    def signs(self):
+        """1.0 for each literal that is a variable, -1.0 for each negation."""
+        return np.where(self.literals.negated, -1.0, 1.0)
+
+    @property
+    def costs(self):
+        return np.ones(self.literals.size)
+
+    def bounds(self):
+        """Return the interval in which ``costs @ literals`` must lie."""
+        raise NotImplementedError
+
+    def _arguments(self):
+        return ""
+
+    def __repr__(self):
+        names = _listed([repr(literal) for literal in self.literals[:4]], self.literals.size)
+        return f"{type(self).__name__}([{names}]{self._arguments()})"
+
+
+def _listed(names, n):
+    return ", ".join(names) + (f", ... {n} in all" if n > len(names) else "")
+
+
+class Xor(Factor):
+    """Exactly one of the variables is on: ``sum(u) == 1``.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Xor
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Xor(u))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.0]).marginals
+    array([0.5, 0.5, 0. ])
+    """
+
+    def bounds(self):
+        return 1.0, 1.0
+
+
+class AtMostOne(Factor):
+    """At most one of the variables is on: ``sum(u) <= 1``.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+    """
+
+    def bounds(self):
+        return -np.inf, 1.0
+
+
+class Or(Factor):
+    """At least one of the variables is on: ``sum(u) >= 1``.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+    """
+
+    def bounds(self):
+        return 1.0, np.inf
+
+
+class Imply(Or):
+    """All but the last variable together imply the last: ``u_1 and u_2 and ... => u_n``.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+        At least two.
+    """
+
+    at_least = 2
+
+    @property
+    def signs(self):
+        signs = -super().signs
+        signs[-1] *= -1.0
+        return signs
+
+
+class XorOut(Factor):
+    """The last variable is on if one of the others is, and at most one of them is: ``sum(u[:-1]) == u[-1]``.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+        At least two.
+    """
+
+    at_least = 2
+
+    @property
+    def signs(self):
+        signs = super().signs
+        signs[-1] *= -1.0
+        return signs
+
+    def bounds(self):
+        return 1.0, 1.0
+
+
+class OrOut(Factor):
+    """The last variable is on exactly if any of the others is.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+        At least two.
+    """
+
+    kind = OR_OUT
+    at_least = 2
+
+    def bounds(self):
+        return -np.inf, np.inf
+
+
+class AndOut(OrOut):
+    """The last variable is on exactly if all others are.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+        At least two.
+    """
+
+    @property
+    def signs(self):
+        # By de Morgan: the opposite of the output is on exactly if the opposite of any input is.
+        return -super().signs
+
+
+class Budget(Factor):
+    """At most `budget` of the variables are on.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+    budget : int
+        From 0 to the number of variables.
+    """
+
+    def __init__(self, variables, budget):
+        super().__init__(variables)
+        if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
+            raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
+        if not 0 <= budget <= self.literals.size:
+            raise ValueError(
+                f"the budget of {self.literals.size} variables must be from 0 to {self.literals.size}; got {budget}"
+            )
+        self.budget = int(budget)
+
+    def bounds(self):
+        return -np.inf, float(self.budget)
+
+    def _arguments(self):
+        return f", {self.budget}"
+
+
+class Knapsack(Factor):
+    """The costs of the variables that are on do not exceed `budget`: ``costs @ u <= budget``.
+
+    This is the linear relaxation: its corners may have one fractional variable.
+
+    Parameters
+    ----------
+    variables : Variables or list of Variables
+    costs : array-like of shape (n_variables,)
+        Not negative; in the order of the variables.
+    budget : float
+        Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
+    """
+
+    def __init__(self, variables, costs, budget):
+        super().__init__(variables)
+        costs = np.array(costs, dtype=np.float64)
+        if costs.shape != (self.literals.size,):
+            raise ValueError(f"costs has shape {costs.shape} for {self.literals.size} variables; give one for each")
+        if not (np.isfinite(costs).all() and (costs >= 0).all()):
+            raise ValueError(f"costs must be finite and not negative; got {costs.tolist()}")
+        if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not 0 <= budget < np.inf:
+            raise ValueError(f"the budget must be a number that is not negative; got {budget!r}")
+        self._costs = costs
+        self.budget = float(budget)
+
+    @property
+    def costs(self):
+        return self._costs
+
+    def bounds(self):
+        return -np.inf, self.budget
+
+    def _arguments(self):
+        return f", budget={self.budget:g}"
+
+
+class Pair(Factor):
+    """A score for two variables being on together: ``score * u_1 * u_2``; many such pairs in one factor.
+
+    A positive score attracts, a negative one repels. The scores are given to the inference by the factor's name.
+
+    Parameters
+    ----------
+    first, second : Variables or list of Variables
+        Of the same shape: entry by entry the two variables of each pair.
+    name : str
+        Name of the pair scores.
+    tied : bool, default=False
+        Whether all pairs share one score. Else there is one score a pair, in the shape of `first`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Pair
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Pair(u[:-1], u[1:], name="neighbours"))
+    >>> lp_sparsemap(graph, [0.75, 0.0, 0.0], additional={"neighbours": [0.5, -1.0]}).marginals
+    array([0.75, 0.5 , 0.  ])
+    """
+
+    kind = PAIR
+
+    def __init__(self, first, second, *, name, tied=False):
+        self.first, self.second = as_literals(first, "Pair"), as_literals(second, "Pair")
+        if self.first._graph is not self.second._graph:
+            raise ValueError("Pair mixes the variables of two graphs; a factor joins variables of one graph")
+        self.shape = first.shape if isinstance(first, Variables) else (self.first.size,)
+        other = second.shape if isinstance(second, Variables) else (self.second.size,)
+        if self.shape != other:
+            raise ValueError(f"Pair joins variables entry by entry; got shapes {self.shape} and {other}")
+        same = np.flatnonzero(self.first.indices == self.second.indices)
+        if len(same):
+            raise ValueError(f"Pair joins {self.first[same[0]]!r} with itself, at place {same[0]}")
+        self.name = _check_name(name, "Pair")
+        self.tied = bool(tied)
+
+    @property
+    def literals(self):
+        """First and second literal of each pair in turn."""
+        return Variables(
+            self.first._graph,
+            np.stack([self.first.indices, self.second.indices], axis=1).ravel(),
+            np.stack([self.first.negated, self.second.negated], axis=1).ravel(),
+        )
+
+    @property
+    def n_pairs(self):
+        return self.first.size
+
+    def __repr__(self):
+        pairs = [f"{self.first[i]!r} - {self.second[i]!r}" for i in range(min(2, self.n_pairs))]
+        tied = ", tied" if self.tied else ""
+        return f"Pair({_listed(pairs, self.n_pairs)}, name={self.name!r}{tied})"
+
+
+class StructureFactor(Factor):
+    """The variables are the parts of a structure: a tree, a sequence, a matching and so on.
+
+    Parameters
+    ----------
+    structure : Structure
+        For example ``LinearChain()``.
+    variables : Variables or list of Variables
+        In the shape of the structure's scores (a list counts as flat).
+    name : str, default=None
+        Under which its additional scores are given, and its selected structures are found in the result.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> graph = FactorGraph()
+    >>> u = graph.variables((3, 2))
+    >>> graph.add(StructureFactor(LinearChain(), u, name="chain"), Budget(u[:, 1], 1))
+    >>> result = lp_sparsemap(graph, [[0.0, 2.0], [0.0, 2.0], [1.0, 0.0]])
+    >>> result.marginals
+    array([[0.5, 0.5],
+           [0.5, 0.5],
+           [1. , 0. ]])
+    """
+
+    kind = STRUCTURE
+
+    def __init__(self, structure, variables, *, name=None):
+        if not isinstance(structure, Structure):
+            raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
+        super().__init__(variables)
+        self.structure = structure
+        self.shape = variables.shape if isinstance(variables, Variables) else (self.literals.size,)
+        if len(self.shape) != structure.score_ndim:
+            raise ValueError(
+                f"{structure!r} has scores with {structure.score_ndim} axes; got variables of shape {self.shape}"
+            )
+        structure.dims(self.shape, {})
+        self.name = None if name is None else _check_name(name, "StructureFactor")
+
+    def __repr__(self):
+        name = "" if self.name is None else f", name={self.name!r}"
+        return f"StructureFactor({self.structure!r}, variables of shape {self.shape}{name})"
+
+
+def _check_name(name, what):
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{what} needs a name, a str, for its scores; got {name!r}")
+    return name

@@ -1,0 +1,99 @@
+"""Variables of a factor graph: arrays of literals that are sliced and negated like arrays of bools."""
+
+import numpy as np
+
+
+class Variables:
+    """An array of binary variables of a graph, or of their negations.
+
+    Made by `FactorGraph.variables`. Index it like a NumPy array, and negate with ``~``.
+
+    Attributes
+    ----------
+    indices : int array
+        Number of each variable within its graph.
+    negated : bool array of the same shape
+        Whether the literal is the variable's negation.
+    """
+
+    # So that NumPy does not take it apart.
+    __array_ufunc__ = None
+
+    def __init__(self, graph, indices, negated):
+        self._graph = graph
+        self.indices = indices
+        self.negated = negated
+
+    @property
+    def shape(self):
+        return self.indices.shape
+
+    @property
+    def ndim(self):
+        return self.indices.ndim
+
+    @property
+    def size(self):
+        return self.indices.size
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("a single variable has no length")
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        return Variables(self._graph, np.asarray(self.indices[key]), np.asarray(self.negated[key]))
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __invert__(self):
+        return Variables(self._graph, self.indices, ~self.negated)
+
+    def ravel(self):
+        """Return the same literals with one axis."""
+        return Variables(self._graph, self.indices.ravel(), self.negated.ravel())
+
+    @property
+    def T(self):
+        return Variables(self._graph, self.indices.T, self.negated.T)
+
+    def __bool__(self):
+        raise TypeError("variables have no truth value before inference; write factors for logic, ~ for not")
+
+    def __repr__(self):
+        if self.size == 1:
+            return self._graph.describe(self.indices.ravel()[0], self.negated.ravel()[0])
+        return f"Variables(shape={self.shape})"
+
+
+def as_literals(variables, what):
+    """Return what a user passed as variables (an array of them, or a list of such) as flat `Variables`.
+
+    Raises
+    ------
+    ValueError
+        If it is something else, is empty, or mixes graphs.
+    """
+    if isinstance(variables, Variables):
+        literals = variables.ravel()
+    else:
+        remedy = f"{what} takes variables of a graph: a slice of them, or a list such as [u[0], ~u[1]]"
+        if isinstance(variables, str | bytes | dict) or not hasattr(variables, "__iter__"):
+            raise ValueError(f"{remedy}; got {variables!r}")
+        parts = list(variables)
+        for part in parts:
+            if not isinstance(part, Variables):
+                raise ValueError(f"{remedy}; got {part!r} in it")
+            if part._graph is not parts[0]._graph:
+                raise ValueError(f"{what} mixes the variables of two graphs; a factor joins variables of one graph")
+        if not parts:
+            raise ValueError(f"{what} has no variables; it needs at least one")
+        literals = Variables(
+            parts[0]._graph,
+            np.concatenate([part.indices.ravel() for part in parts]),
+            np.concatenate([part.negated.ravel() for part in parts]),
+        )
+    if literals.size == 0:
+        raise ValueError(f"{what} has no variables; it needs at least one")
+    return literals

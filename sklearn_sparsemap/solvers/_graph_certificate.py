@@ -1,0 +1,145 @@
+"""What a solution of a factor graph is worth, by its dual variables alone: whichever solver found them.
+
+The dual of L eq. 10, with one vector lambda_f for the links of each factor, is
+
+    1/2 |scores - sum_f lambda_f|^2 + sum_f sigma_f(lambda_f, scores_f),    sigma_f the MAP value of factor f.
+
+At lambda_f = z - u_f, where u_f is the SparseMAP of the factor under z, sigma_f is known without another call: u_f is
+its own MAP there (Moreau).
+"""
+
+import numpy as np
+
+from .._jit import kernel
+from ..factors._arrays import FORBIDDEN, STRUCTURE
+from ..factors._closed_forms import clip01, project_logic
+
+
+@kernel
+def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, weights, tol):
+    """SparseMAP of one factor under the scores `z` of its literals, into `p`.
+
+    Returns
+    -------
+    support, extra, weights : arrays
+        Of a structure; as given for logic.
+    value : float
+        ``additional . joint marginals`` of the factor.
+    joint : float
+        The joint probability of a pair.
+    feasible : bool
+    """
+    kind = graph.kinds[f]
+    first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
+    if kind != STRUCTURE:
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        score = additional[first] if last > first else 0.0
+        joint, feasible = project_logic(
+            kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p
+        )
+        return support, extra, weights, score * joint, joint, feasible
+    slots, additional_slots, w, k, _, _, _ = solver(
+        oracles[graph.oracles[f]],
+        z,
+        additional[first:last],
+        graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+        graph.sizes[f],
+        tol,
+        100_000,
+        support,
+        extra,
+        weights,
+        p,
+    )
+    if k < 0:
+        return support, extra, weights, 0.0, 0.0, False
+    value = 0.0
+    for s in range(k):
+        for part in additional_slots[s]:
+            if part >= 0:
+                value += w[s] * additional[first + part]
+    return slots[:k].copy(), additional_slots[:k].copy(), w[:k].copy(), value, 0.0, True
+
+
+@kernel
+def literal_scores(graph, f, scores, u, lam, z):
+    """Set `z` to the scores ``u + lambda`` of a factor's literals; forbidden ones get FORBIDDEN, or -inf in structures."""
+    start = graph.link_ptr[f]
+    for l in range(start, graph.link_ptr[f + 1]):
+        i = graph.links[l]
+        if scores[i] < 0.5 * FORBIDDEN:
+            z[l - start] = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
+        else:
+            z[l - start] = u[i] + lam[l]
+        if graph.signs[l] < 0.0:
+            z[l - start] = 1.0 - z[l - start]
+
+
+@kernel
+def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, joint):
+    """Certify marginals `u` and dual variables `lam`, which are moved to the dual point that is certified.
+
+    Sets `joint`, the marginals of the additional scores.
+
+    Returns
+    -------
+    objective, gap, residual : float
+        See `LPSparseMAPResult`.
+    """
+    n = scores.shape[0]
+    rest = np.empty(n)
+    objective = 0.0
+    for i in range(n):
+        forbidden = scores[i] < 0.5 * FORBIDDEN
+        rest[i] = 0.0 if forbidden else scores[i]
+        objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
+    longest = 1
+    for f in range(graph.kinds.shape[0]):
+        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
+    z, p = np.empty(longest), np.empty(longest)
+    dual, residual, place = 0.0, 0.0, 0
+    none = np.empty((0, 0), np.int32)
+    no_weights = np.empty(0)
+    for f in range(graph.kinds.shape[0]):
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        literal_scores(graph, f, scores, u, lam, z)
+        is_structure = graph.kinds[f] == STRUCTURE
+        support, own, w = none, none, no_weights
+        if is_structure:
+            support, own, w = supports[place], extra[place], weights[place]
+        support, own, w, value, both, feasible = project_factor(
+            graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start], support, own, w, 1e-13
+        )
+        if not feasible:
+            return objective, np.inf, np.inf
+        if is_structure:
+            supports[place], extra[place], weights[place] = support, own, w
+            place += 1
+            first = graph.additional_ptr[f]
+            for part in range(first, graph.additional_ptr[f + 1]):
+                joint[part] = 0.0
+            for s in range(w.shape[0]):
+                for part in own[s]:
+                    if part >= 0:
+                        joint[first + part] += w[s]
+        elif graph.additional_ptr[f + 1] > graph.additional_ptr[f]:
+            joint[graph.additional_ptr[f]] = both
+        objective += value
+        dual += value
+        for l in range(start, stop):
+            i = graph.links[l]
+            own_u = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]
+            residual = max(residual, abs(own_u - u[i]))
+            if scores[i] < 0.5 * FORBIDDEN:
+                lam[l] = 0.0
+            else:
+                lam[l] += u[i] - own_u
+                rest[i] -= lam[l]
+                dual += lam[l] * own_u
+    for i in range(n):
+        if graph.degrees[i] == 0:
+            free = clip01(rest[i])
+            dual += free * (rest[i] - 0.5 * free)
+        else:
+            dual += 0.5 * rest[i] * rest[i]
+    return objective, dual - objective, residual

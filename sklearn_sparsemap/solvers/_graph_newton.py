@@ -1,0 +1,312 @@
+"""The semismooth Newton step on the multipliers of a graph, and the loop of sweeps and steps."""
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from ..factors._arrays import FORBIDDEN
+from ._graph_rows import (
+    CONVERGED,
+    INFEASIBLE,
+    NOT_CONVERGED,
+    box_marginals,
+    compute_gradient,
+    factor_of_support,
+    multiplier_terms,
+    new_dual,
+    no_supports,
+    project_on_face,
+    solve_structures,
+    sweep_pairs,
+    sweep_rows,
+    take,
+)
+from ._linalg import add_scaled, dot, solve_lower
+
+# A direction of recession that gains less than this, relative to its size, proves nothing.
+_CERTAIN = 1e-7
+
+# The duality gap to which structures are solved: rounding, for the active set is finite.
+_STRUCTURE_TOL = 1e-13
+
+
+@kernel
+def _free_multipliers(graph, dual, free_rows, free_pairs):
+    """Mark the multipliers that can follow the negative gradient; return their number."""
+    count = 0
+    for r in range(free_rows.shape[0]):
+        g, mu = dual.gradient[r], dual.mu[r]
+        free_rows[r] = not (g >= 0.0 and mu <= graph.row_low[r] or g <= 0.0 and mu >= graph.row_high[r])
+        count += free_rows[r]
+    for e in range(free_pairs.shape[0]):
+        g, t = dual.pair_gradient[e], dual.t[e]
+        free_pairs[e] = not (g >= 0.0 and t <= 0.0 or g <= 0.0 and t >= abs(dual.pair[e]))
+        count += free_pairs[e]
+    return count
+
+
+@kernel
+def _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d):
+    """Overwrite `d`, one entry a variable, with its product with J."""
+    for i in range(d.shape[0]):
+        if graph.owners[i] < 0 and not 0.0 < dual.u[i] < 1.0:
+            d[i] = 0.0
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        local = scratch[: stop - start]
+        for l in range(start, stop):
+            local[l - start] = graph.signs[l] * d[graph.links[l]]
+        project_on_face(faces[place], sizes[place], ones[place], norms[place], local, products)
+        for l in range(start, stop):
+            d[graph.links[l]] = graph.signs[l] * local[l - start]
+
+
+@kernel
+def _multiply(graph, dual, faces, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs, x, y, d):
+    """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
+    n_rows = free_rows.shape[0]
+    d[:] = 0.0
+    take(graph, dual, x[:n_rows], x[n_rows:], d)
+    _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d)
+    for r in range(n_rows):
+        if free_rows[r]:
+            total, norm_squared = 0.0, 0.0
+            for l in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+                total -= graph.row_coefs[l] * d[graph.row_vars[l]]
+                norm_squared += graph.row_coefs[l] * graph.row_coefs[l]
+            y[r] = total + damping * norm_squared * x[r]
+    for e in range(free_pairs.shape[0]):
+        if free_pairs[e]:
+            first = graph.pair_signs[e, 0] * d[graph.pair_ends[e, 0]]
+            second = graph.pair_signs[e, 1] * d[graph.pair_ends[e, 1]]
+            change = first - second if dual.pair[e] > 0.0 else -first - second
+            y[n_rows + e] = change + damping * 2.0 * x[n_rows + e]
+
+
+@kernel
+def _faces_of(supports):
+    """Return the factorised supports of the structures, their ``R'^{-1} 1``, sizes, and the squared norms of these."""
+    faces = [factor_of_support(slots) for slots in supports]
+    sizes, norms = np.empty(len(faces), np.int64), np.empty(len(faces))
+    bases = [face[0] for face in faces]
+    ones = [np.ones(face[1]) for face in faces]
+    for place in range(len(faces)):
+        sizes[place] = faces[place][1]
+        solve_lower(bases[place].factor, sizes[place], ones[place])
+        norms[place] = dot(ones[place], ones[place])
+    return bases, ones, sizes, norms
+
+
+@kernel
+def _newton_direction(graph, dual, supports, damping, precision, free_rows, free_pairs, x):
+    """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`."""
+    n_rows, n = free_rows.shape[0], dual.a.shape[0]
+    m = x.shape[0]
+    bases, ones, sizes, norms = _faces_of(supports)
+    longest, most = 1, 1
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
+        most = max(most, sizes[place])
+    scratch, products = np.empty(longest), np.empty(most)
+    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(n)
+    count = 0
+    for r in range(n_rows):
+        if free_rows[r]:
+            residual[r] = -dual.gradient[r]
+            count += 1
+    for e in range(free_pairs.shape[0]):
+        if free_pairs[e]:
+            residual[n_rows + e] = -dual.pair_gradient[e]
+            count += 1
+    x[:] = 0.0
+    direction[:] = residual
+    rho = dot(residual, residual)
+    goal = precision * precision * rho
+    for _ in range(min(2 * count + 10, 500)):
+        _multiply(
+            graph, dual, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
+            direction, image, d
+        )  # fmt: skip
+        curvature = dot(direction, image)
+        if not curvature > 0.0:
+            break
+        step = rho / curvature
+        add_scaled(x, step, direction)
+        add_scaled(residual, -step, image)
+        previous, rho = rho, dot(residual, residual)
+        if rho <= goal:
+            break
+        for i in range(m):
+            direction[i] = residual[i] + rho / previous * direction[i]
+
+
+@kernel
+def _recession(graph, oracles, additional, dual, mu):
+    """Return the slope of phi far out along the multipliers `mu` of the rows; negative if there is no solution."""
+    n = dual.a.shape[0]
+    d = np.zeros(n)
+    take(graph, dual, mu, np.zeros(dual.t.shape[0]), d)
+    slope = dot(graph.row_bounds, mu)
+    for i in range(n):
+        if graph.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
+            slope += max(d[i], 0.0)
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
+        z, none = np.empty(stop - start), np.zeros(last - first)
+        for l in range(start, stop):
+            i = graph.links[l]
+            z[l - start] = graph.signs[l] * d[i]
+            if graph.signs[l] < 0.0:
+                slope += d[i]
+            elif dual.scores[i] < 0.5 * FORBIDDEN:
+                z[l - start] = -np.inf
+        for l in range(first, last):
+            none[l - first] = -np.inf if additional[l] == -np.inf else 0.0
+        slope += oracles[graph.oracles[f]](
+            z,
+            none,
+            graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+            np.zeros(graph.sizes[f, 2]),
+            np.empty(graph.sizes[f, 0], np.int32),
+            np.empty(graph.sizes[f, 1], np.int32),
+        )
+    return slope
+
+
+@kernel
+def is_infeasible(graph, oracles, additional, dual, mu):
+    """Tell whether multipliers prove that no marginals satisfy all factors; they are scaled in place."""
+    size = 0.0
+    for r in range(mu.shape[0]):
+        # Only what may grow without bound counts.
+        if mu[r] > 0.0 and graph.row_high[r] < np.inf or mu[r] < 0.0 and graph.row_low[r] > -np.inf:
+            mu[r] = 0.0
+        size = max(size, abs(mu[r]))
+    if size == 0.0:
+        return False
+    for r in range(mu.shape[0]):
+        mu[r] /= size
+    return _recession(graph, oracles, additional, dual, mu) < -_CERTAIN
+
+
+@kernel
+def _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights):
+    """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
+    dual.a[:] = dual.scores
+    take(graph, dual, dual.mu, dual.t, dual.a)
+    value = box_marginals(graph, dual) + multiplier_terms(graph, dual)
+    value += solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, _STRUCTURE_TOL)
+    return value, compute_gradient(graph, dual)
+
+
+@kernel
+def _move(graph, dual, mu, t, step, x):
+    """Set the multipliers to those that lie a step along `x` from `mu` and `t`, inside their bounds."""
+    n_rows = mu.shape[0]
+    for r in range(n_rows):
+        dual.mu[r] = min(max(mu[r] + step * x[r], graph.row_low[r]), graph.row_high[r])
+    for e in range(t.shape[0]):
+        dual.t[e] = min(max(t[e] + step * x[n_rows + e], 0.0), abs(dual.pair[e]))
+
+
+@kernel
+def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, use_newton):
+    """Solve one sample whose variables are in one structure at most.
+
+    Parameters
+    ----------
+    graph : GraphArrays
+    oracles, solver
+        MAP oracles of the structures, and the SparseMAP solver.
+    scores : array of shape (n_variables,)
+        With FORBIDDEN in place of -inf.
+    additional : array of shape (n_additional,)
+    warm : array
+        Multipliers to start from, or nothing.
+    tol : float
+        Largest violation allowed.
+    max_iter : int
+        Most sweeps and Newton steps together.
+    use_newton : bool
+
+    Returns
+    -------
+    dual : Dual
+    supports, extra, weights : lists of arrays
+        The supports of the structures.
+    n_iter : int
+    status : int
+    """
+    n_rows, n_pairs = graph.row_bounds.shape[0], graph.pairs.shape[0]
+    n_structures = graph.structures.shape[0]
+    supports, extra, weights = no_supports(n_structures)
+    dual = new_dual(graph, scores, additional, warm)
+    longest = 1
+    for r in range(n_rows):
+        longest = max(longest, graph.row_ptr[r + 1] - graph.row_ptr[r])
+    z = np.empty(longest)
+    free_rows, free_pairs = np.zeros(n_rows, np.bool_), np.zeros(n_pairs, np.bool_)
+    x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
+    far_mu = dual.mu.copy()
+    value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+    floor = 1e-15
+    for i in range(scores.shape[0]):
+        if scores[i] > 0.5 * FORBIDDEN:
+            floor = max(floor, 4e-16 * abs(dual.a[i]))
+    tol = max(tol, floor)
+    damping, n_iter = 1e-3, 0
+    if value != value:
+        return dual, supports, extra, weights, n_iter, INFEASIBLE
+    while violation > tol and n_iter < max_iter:
+        previous = violation
+        if n_structures == 0:
+            n_iter += 1
+            sweep_pairs(graph, dual)
+            if sweep_rows(graph, dual, z) == np.inf:
+                return dual, supports, extra, weights, n_iter, INFEASIBLE
+            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+            if violation <= tol:
+                break
+        if n_iter % 20 == 19:
+            mu = dual.mu - far_mu
+            if is_infeasible(graph, oracles, additional, dual, mu):
+                copy_into(dual.mu, mu)
+                return dual, supports, extra, weights, n_iter, INFEASIBLE
+            far_mu[:] = dual.mu
+        # Sweeps over many pairs are cheaper than a step as long as they get on.
+        if not use_newton or (n_structures == 0 and n_pairs > 1000 and violation < 0.3 * previous):
+            continue
+        n_iter += 1
+        if _free_multipliers(graph, dual, free_rows, free_pairs) == 0:
+            break
+        shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
+        _newton_direction(graph, dual, supports, shrunk, min(1e-2, violation), free_rows, free_pairs, x)
+        old_mu[:] = dual.mu
+        old_t[:] = dual.t
+        old_value, old_violation = value, violation
+        step, accepted = 1.0, False
+        for _ in range(8 if n_structures == 0 else 4):
+            _move(graph, dual, old_mu, old_t, step, x)
+            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+            if value < old_value or violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value)):
+                accepted = True
+                break
+            step *= 0.25
+        if accepted:
+            damping = max(0.1 * damping, 1e-10) if step == 1.0 else damping
+        else:
+            _move(graph, dual, old_mu, old_t, 0.0, x)
+            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+            damping *= 10.0
+            if n_structures > 0 and damping > 1e3:
+                break
+    status = CONVERGED if violation <= tol else NOT_CONVERGED
+    if status == NOT_CONVERGED:
+        mu = dual.mu.copy()
+        if is_infeasible(graph, oracles, additional, dual, mu):
+            copy_into(dual.mu, mu)
+            status = INFEASIBLE
+    return dual, supports, extra, weights, n_iter, status
