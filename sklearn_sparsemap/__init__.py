@@ -9,6 +9,7 @@ from ._version import __version__
 _PUBLIC = {
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
+    "lp_sparsemap": ".inference",
     "map_inference": ".inference",
     "marginal_inference": ".inference",
     "sparsemap": ".inference",
@@ -16,6 +17,7 @@ _PUBLIC = {
 _SUBMODULES = {
     "datasets",
     "estimators",
+    "factors",
     "features",
     "inference",
     "losses",
@@ -30,6 +32,7 @@ __all__ = [
     "RaggedArray",
     "StructuredSparseMAPClassifier",
     "__version__",
+    "lp_sparsemap",
     "map_inference",
     "marginal_inference",
     "sparsemap",

@@ -1,5 +1,6 @@
-"""Where structures meet solvers: MAP, SparseMAP and marginal inference."""
+"""Where structures meet solvers: MAP, SparseMAP, LP-SparseMAP and marginal inference."""
 
+from ._graphs import lp_sparsemap
 from ._public import map_inference, marginal_inference, sparsemap
 
-__all__ = ["map_inference", "marginal_inference", "sparsemap"]
+__all__ = ["lp_sparsemap", "map_inference", "marginal_inference", "sparsemap"]

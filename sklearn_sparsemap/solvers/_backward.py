@@ -171,6 +171,13 @@ class Face:
         p -= self._ones * ((self._ones @ p) / (self._ones @ self._ones))
         return solve_triangular(self.factor, p)
 
+    def basis(self):
+        """Return an orthonormal basis of the directions of the face, shape (dimension, n_parts)."""
+        if len(self.slots) == 1:
+            return np.zeros((0, self.n_parts))
+        vertices = np.array([scatter_rows(row[None], np.ones(1), self.n_parts) for row in self.slots])
+        return np.ascontiguousarray(np.linalg.qr((vertices[1:] - vertices[0]).T)[0].T)
+
     def spread(self, weights):
         """Return ``(M weights, N weights)``."""
         return (

@@ -1,0 +1,183 @@
+"""`lp_sparsemap`: SparseMAP in factor graphs, for one sample or for many."""
+
+from functools import partial
+
+import numpy as np
+
+from .._jit import readonly
+from .._threads import over_ranges
+from .._validation import check_choice, check_positive
+from ..factors._arrays import PAIR
+from ..solvers._active_set import active_set
+from ..solvers._graph_batch import ADMM, BLOCK, NEWTON, PAIRWISE, STATUS, graph_range
+from ..solvers._graph_newton import INFEASIBLE
+from ..solvers._graph_result import LPSparseMAPResult
+from ..structures import Simplex
+from ._graph_problems import as_graph_samples
+
+SOLVERS = {"auto": None, "newton": NEWTON, "pairwise": PAIRWISE, "block": BLOCK, "admm": ADMM}
+
+# Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph.
+_AIM = {NEWTON: 1e-5, PAIRWISE: 1e-1, BLOCK: 1e-1, ADMM: 1e-1}
+
+
+def lp_sparsemap(
+    graph, scores, *, additional=None, solver="auto", tol=1e-6, max_iter=1000, n_jobs=None, warm_start=None
+):
+    """Solve LP-SparseMAP: sparse marginals that satisfy all factors of a graph (L 3).
+
+    Maximises ``scores.u + additional.v - 1/2 |u|^2`` over marginals u of the variables, and v of the additional parts,
+    that lie in the polytope of every factor.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    scores : array-like, dict of str -> array-like, or a list of these
+        Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
+        or a list with those of many samples. -inf switches a variable off.
+    additional : dict, or list of dict, default=None
+        Additional scores by the name of the factor: for `Pair` an array with one score a pair (or one number for all),
+        for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one for
+        each.
+    solver : {"auto", "newton", "block", "admm", "pairwise"}, default="auto"
+        - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
+          settled; where no variable is in two structures.
+        - ``"block"``: block coordinate ascent on the dual, one factor after the other, with Anderson acceleration.
+        - ``"admm"``: the alternating directions of L Alg. 1.
+        - ``"pairwise"``: coordinate ascent on the pairs; for graphs with no other factors.
+        - ``"auto"``: newton where it is possible, else block.
+    tol : float, default=1e-6
+        For the residual and the duality gap. Newton's method usually ends far below.
+    max_iter : int, default=1000
+        Most sweeps and Newton steps.
+    n_jobs : int, default=None
+        Number of threads over the samples of a list; -1 uses all cores.
+    warm_start : LPSparseMAPResult or list of these, default=None
+        Earlier results of this graph to start from, one for each sample.
+
+    Returns
+    -------
+    result : LPSparseMAPResult or list of LPSparseMAPResult
+
+    Raises
+    ------
+    ValueError
+        If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors: the factors that
+        contradict each other are named.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Budget, FactorGraph, Imply
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Imply([u[0], u[1]]), Budget(u, 2))
+    >>> result = lp_sparsemap(graph, [0.75, 0.25, 2.0])
+    >>> result.marginals
+    array([0.5, 0.5, 1. ])
+    >>> result.vjp([1.0, 0.0, 0.0])["scores"]
+    array([0.5, 0.5, 0. ])
+    """
+    check_choice("solver", solver, SOLVERS)
+    check_positive("tol", tol)
+    check_positive("max_iter", max_iter, integer=True)
+    layout, samples, many = as_graph_samples(graph, scores, additional)
+    method = choose_solver(layout, solver)
+    warm = _warm(warm_start, samples, many)
+    arrays, statistics = solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm)
+    check_feasible(graph, layout, arrays, statistics, many)
+    results = as_results(graph, layout, samples, arrays, statistics, tol, method)
+    return results if many else results[0]
+
+
+def as_results(graph, layout, samples, arrays, statistics, tol, method):
+    """Make one result of each sample."""
+    return [
+        LPSparseMAPResult(
+            graph, layout, sample, own, row, tol, partial(_solve_on, graph, layout, method)
+        )
+        for sample, row, *own in zip(samples, statistics, *arrays)
+    ]
+
+
+def _solve_on(graph, layout, method, result):
+    """Solve a sample again from where a result ended, as exactly as rounding allows."""
+    warm = result._multipliers[None], result._links[None]
+    arrays, statistics = solve_graph(layout, method, [result._sample], 1e-10, 10_000, None, warm)
+    return as_results(graph, layout, [result._sample], arrays, statistics, 1e-10, method)[0]
+
+
+def choose_solver(layout, solver):
+    """Return the number of the solver that serves a graph."""
+    arrays = layout.arrays
+    shared = bool((arrays.owners == -2).any())
+    if solver == "auto":
+        return BLOCK if shared else NEWTON
+    if solver == "newton" and shared:
+        raise ValueError("solver='newton' needs graphs in which no variable is in two structures; use 'block'")
+    if solver == "pairwise" and (arrays.kinds != PAIR).any():
+        raise ValueError("solver='pairwise' is for graphs with no factors but Pair; use 'auto'")
+    return SOLVERS[solver]
+
+
+def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
+    """Solve samples that are laid out for the kernels.
+
+    Returns
+    -------
+    arrays : tuple of arrays with one row a sample
+        Marginals, marginals of the additional scores, multipliers of rows and pairs, dual variables of the links.
+    statistics : array of shape (n_samples, 5)
+        See solvers/_graph_batch.py.
+    """
+    arrays, n = layout.arrays, len(samples)
+    scores = readonly([sample.scores for sample in samples])
+    shared = all(sample.additional is samples[0].additional for sample in samples)
+    additional = readonly([sample.additional for sample in (samples[:1] if shared else samples)])
+    n_multipliers = len(arrays.row_bounds) + len(arrays.pairs)
+    sizes = layout.n_variables, layout.n_additional, n_multipliers, len(arrays.links)
+    out = tuple(np.zeros((n, size)) for size in sizes)
+    statistics = np.zeros((n, 5))
+    none = readonly(np.zeros((0, 0)))
+    multipliers, links = (none, none) if warm is None else map(readonly, warm)
+    oracles = layout.all_oracles(Simplex.oracle)
+    over_ranges(
+        lambda start, stop: graph_range(
+            arrays, *oracles, active_set, method, scores, additional, multipliers, links, tol * _AIM[method], max_iter,
+            start, stop, *out, statistics
+        ),
+        np.full(n, len(arrays.links) + layout.n_variables),
+        n_jobs,
+    )  # fmt: skip
+    return out, statistics
+
+
+def check_feasible(graph, layout, arrays, statistics, many):
+    """Raise ValueError for the first sample in which no marginals satisfy all factors."""
+    infeasible = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)
+    if not len(infeasible):
+        return
+    i = infeasible[0]
+    multipliers = np.abs(arrays[2][i][: len(layout.arrays.row_factors)])
+    which = f"scores[{i}]" if many else "scores"
+    message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
+    if multipliers.size and multipliers.max() > 0:
+        order = np.argsort(-multipliers, kind="stable")
+        numbers = list(dict.fromkeys(layout.arrays.row_factors[r] for r in order if multipliers[r] > 1e-6))
+        message += "; these contradict each other: " + ", ".join(repr(graph.factor_of(f)) for f in numbers[:4])
+        message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+    raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
+
+
+def _warm(warm_start, samples, many):
+    """Check results to start from; return their multipliers and link variables."""
+    if warm_start is None:
+        return None
+    results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else list(warm_start)
+    if len(results) != len(samples):
+        raise ValueError(f"warm_start holds {len(results)} results for {len(samples)} samples; pass one for each")
+    for i, (result, sample) in enumerate(zip(results, samples)):
+        same = isinstance(result, LPSparseMAPResult) and result._graph is sample._graph
+        if not same or len(result._links) != len(sample._layout.arrays.links):
+            raise ValueError(f"warm_start[{i}] is no result of this graph; solve the graph once without it")
+    return np.array([r._multipliers for r in results]), np.array([r._links for r in results])

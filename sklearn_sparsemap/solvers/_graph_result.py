@@ -1,0 +1,247 @@
+"""What inference in a factor graph returns."""
+
+import numpy as np
+
+from .._jit import readonly
+from ..factors._arrays import FORBIDDEN
+from ._active_set import active_set
+from ._backward import Face, complete_face
+from ._batch import Problems, sparsemap_range
+from ._graph_backward import project_on_faces
+
+# Marginals as close as this to 0 or 1 count as such.
+_INTEGRAL = 1e-6
+# Derivatives look for faces: solutions with a larger residual or gap are solved on first.
+_SHARP = 1e-10
+
+
+class LPSparseMAPResult:
+    """The solution of LP-SparseMAP for one sample (L 3).
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of the variables; or dict of str -> ndarray
+        One array if the graph has one array of variables, else by name.
+    additional_marginals : dict
+        By the name of the factor: for pairs an array, the probability that both are on; for structures a dict of arrays,
+        the expected counts. One of possibly several optimal ones.
+    objective : float
+        ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
+    gap : float
+        Value of the dual less the objective. It bounds what is missing to the optimum as far as the marginals satisfy the
+        factors, which the residual tells; it can be negative by what they do not.
+    residual : float
+        Largest difference between a marginal and what one of its factors makes of it: how far the marginals are from
+        satisfying all factors.
+    n_iter : int
+        Sweeps and Newton steps.
+    converged : bool
+        Whether residual and gap (relative to the objective, where that is above 1) are within the tolerance.
+    integral : bool
+        Whether all marginals are 0 or 1 up to 1e-6.
+    """
+
+    def __init__(self, graph, layout, sample, arrays, statistics, tol, again):
+        self._graph, self._layout, self._sample = graph, layout, sample
+        self._scores, self._additional = sample.scores, sample.additional
+        self._u, self._joint, self._multipliers, self._links = arrays
+        self._again = again
+        self._sharp = None
+        self._bases = self._faces = None
+        self.objective = float(statistics[0])
+        self.gap = float(statistics[1])
+        self.residual = float(statistics[2])
+        self.n_iter = int(statistics[3])
+        size = max(1.0, abs(self.objective))
+        largest = np.abs(self._scores[self._scores > 0.5 * FORBIDDEN]).max(initial=1.0)
+        rounding = 1e-14 * largest
+        self.converged = bool(
+            self.residual <= max(tol, rounding) and abs(self.gap) <= max(tol * size, rounding * len(self._links))
+        )
+
+    @property
+    def marginals(self):
+        return self._sample.shape_variables(self._u)
+
+    @property
+    def additional_marginals(self):
+        return self._sample.shape_additional(self._joint)
+
+    @property
+    def integral(self):
+        return bool((np.minimum(self._u, 1.0 - self._u) <= _INTEGRAL).all())
+
+    @property
+    def structures(self):
+        """For each named structure factor, its selected structures: dict of str -> list of (structure, probability)."""
+        return {
+            self._graph.factor_of(f).name: self._supports(f)[2]
+            for f in self._layout.arrays.structures
+            if self._graph.factor_of(f).name is not None
+        }
+
+    def vjp(self, v, *, method="cg", tol=1e-12, max_iter=10_000):
+        """Multiply a vector with the Jacobian of the marginals (reverse mode).
+
+        Parameters
+        ----------
+        v : array-like or dict, like `marginals`
+            Gradient of some loss with respect to the marginals.
+        method : {"cg", "average"}, default="cg"
+            Conjugate gradients, or the iteration of L Alg. 2.
+        tol : float, default=1e-12
+            Relative tolerance of the method.
+        max_iter : int, default=10_000
+            Most iterations of the method.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"``, like the marginals, and ``"additional"``, like the additional scores.
+        """
+        if method not in ("cg", "average"):
+            raise ValueError(f"method={method!r} is not one of 'cg', 'average'")
+        v = self._sample.join_variables(v, "v")
+        here = self._sharpened()
+        w, joint = here._project(v, method == "average", tol, max_iter)
+        return {"scores": self._sample.shape_variables(w), "additional": self._sample.sum_additional(joint)}
+
+    def jvp(self, scores=None, additional=None):
+        """Directional derivative of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like or dict, like `marginals`, default=None
+            Direction in which the scores change; None is zero.
+        additional : dict, default=None
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : like `marginals`
+        """
+        here = self._sharpened()
+        direction = np.zeros(len(self._u)) if scores is None else self._sample.join_variables(scores, "scores").copy()
+        # Additional scores act on the marginals like scores of the parts that they change with.
+        arrays = self._layout.arrays
+        changes = self._sample.join_additional(additional or {})
+        for f in np.flatnonzero(np.diff(arrays.additional_ptr)):
+            own = changes[arrays.additional_ptr[f] : arrays.additional_ptr[f + 1]]
+            if own.any():
+                here._pull_back(f, own, direction)
+        w, _ = here._project(direction, False, 1e-12, 10_000)
+        return self._sample.shape_variables(w)
+
+    def _sharpened(self):
+        """Return this result, or one that is solved to rounding, for faces are to be told apart."""
+        if self._sharp is None:
+            self._sharp = self
+            if not (self.residual <= _SHARP and abs(self.gap) <= _SHARP * max(1.0, abs(self.objective))):
+                self._sharp = self._again(self)
+                self._sharp._sharp = self._sharp
+        return self._sharp
+
+    def _literals(self, f):
+        """Return links, signs, marginals and scores of the literals of a factor."""
+        arrays = self._layout.arrays
+        links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
+        variables, signs = arrays.links[links], arrays.signs[links]
+        u, z = self._u[variables], self._u[variables] + self._links[links]
+        p, z = np.where(signs > 0, u, 1 - u), np.where(signs > 0, z, 1 - z)
+        z[self._scores[variables] < 0.5 * FORBIDDEN] = -np.inf
+        return variables, signs, p, z
+
+    def _supports(self, f):
+        """Solve SparseMAP of a structure factor anew; return its problem, its support and the decoded structures."""
+        arrays, structure = self._layout.arrays, self._graph.factor_of(f).structure
+        _, _, _, z = self._literals(f)
+        own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
+        dims = readonly(arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], np.int64)
+        sizes = readonly(arrays.sizes[f], np.int64)
+        problem = Problems(
+            readonly(z),
+            readonly([0, len(z)], np.int64),
+            readonly(self._additional[own]),
+            readonly([0], np.int64),
+            readonly([own.stop - own.start], np.int64),
+            readonly(dims[None], np.int64),
+            readonly(sizes[None], np.int64),
+        )
+        p, statistics = np.empty(len(z)), np.empty((1, 4))
+        slots, extra, weights = sparsemap_range(
+            structure.oracle, active_set, problem, 0, 1, 1e-13, 100_000, p, statistics
+        )
+        slots, extra = slots.reshape(len(weights), -1), extra.reshape(len(weights), -1)
+        order = np.argsort(-weights, kind="stable")
+        decoded = [(structure.decode(slots[s], dims), float(weights[s])) for s in order if weights[s] > 1e-12]
+        return (problem, dims, sizes, p), (slots, extra), decoded
+
+    def _find_faces(self, direction):
+        """Complete the faces of the structures, and lay out orthonormal bases of their directions."""
+        arrays = self._layout.arrays
+        self._faces, bases, ranks = {}, [], []
+        for f in arrays.structures:
+            variables, signs, _, _ = self._literals(f)
+            (problem, dims, sizes, p), (slots, extra), _ = self._supports(f)
+            spanning = complete_face(
+                self._graph.factor_of(f).structure.oracle,
+                problem.scores,
+                problem.additional,
+                dims,
+                sizes,
+                readonly(p),
+                slots,
+                extra,
+                readonly(signs * direction[variables]),
+            )
+            face = Face(*spanning, len(p), len(problem.additional))
+            self._faces[f] = face
+            basis = face.basis()
+            bases.append(basis.ravel())
+            ranks.append(len(basis))
+        self._bases = (
+            readonly(np.concatenate([*bases, np.zeros(0)])),
+            readonly(np.concatenate([[0], np.cumsum([len(b) for b in bases])]), np.int64),
+            readonly(np.array(ranks, np.int64), np.int64),
+        )
+
+    def _project(self, direction, average, tol, max_iter):
+        """Return the projection of a direction, and how the additional marginals change along it."""
+        arrays = self._layout.arrays
+        if self._bases is None:
+            self._find_faces(direction)
+        w, change = np.empty(len(self._u)), np.zeros(len(arrays.kinds))
+        project_on_faces(
+            arrays, self._additional, readonly(self._u), *self._bases, readonly(direction), average, tol, max_iter,
+            w, change,
+        )  # fmt: skip
+        w[self._scores < 0.5 * FORBIDDEN] = 0.0
+        joint = np.zeros(self._layout.n_additional)
+        joint[arrays.additional_ptr[arrays.pairs]] = change[arrays.pairs]
+        for f, face in self._faces.items():
+            variables, signs, _, _ = self._literals(f)
+            own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
+            joint[own] = face.spread(face.products(signs * w[variables]))[1]
+        return w, joint
+
+    def _pull_back(self, f, own, direction):
+        """Add to `direction` the scores that move the marginals as a change of a factor's additional scores does."""
+        arrays = self._layout.arrays
+        if self._bases is None:
+            self._find_faces(direction)
+        variables, signs, p, _ = self._literals(f)
+        if f in self._faces:
+            face = self._faces[f]
+            pulled = face.spread(face.products(np.zeros(len(p)), own))[0]
+        elif self._additional[arrays.additional_ptr[f]] >= 0:
+            # The joint probability is the smaller of the two.
+            pulled = own * np.array([p[0] <= p[1], p[0] > p[1]])
+        else:
+            pulled = own * np.full(2, p.sum() > 1.0)
+        direction[variables] += signs * pulled
+
+    def __repr__(self):
+        return (
+            f"LPSparseMAPResult(objective={self.objective:.6g}, gap={self.gap:.2g}, residual={self.residual:.2g}, "
+            f"n_iter={self.n_iter}, integral={self.integral}, converged={self.converged})"
+        )
