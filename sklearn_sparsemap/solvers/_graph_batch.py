@@ -3,10 +3,13 @@
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_2D, FLOATS_2D_OUT, ORACLE, entry, kernel
+from .._jit import FLOATS_2D, FLOATS_2D_OUT, ORACLE, copy_into, entry, kernel
 from ..factors._arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
+from ._graph_admm import solve_admm
+from ._graph_block import solve_block
 from ._graph_certificate import certify
 from ._graph_newton import solve_rows
+from ._graph_rows import INFEASIBLE
 from ._protocol import SOLVER
 
 # Columns of the statistics of a batch.
@@ -68,17 +71,30 @@ def graph_range(
     n_rows = graph.row_bounds.shape[0]
     for i in range(start, stop):
         own = additional[min(i, additional.shape[0] - 1)]
-        warm = warm_multipliers[i] if warm_multipliers.shape[0] > 0 else cold
-        dual, supports, extra, weights, n_iter, status = solve_rows(
-            graph, oracles, solver, scores[i], own, warm, tol, max_iter, method == NEWTON
-        )
-        for v in range(dual.u.shape[0]):
-            marginals[i, v] = dual.u[v]
-        for r in range(n_rows):
-            multipliers[i, r] = dual.mu[r]
-        for e in range(dual.t.shape[0]):
-            multipliers[i, n_rows + e] = dual.t[e]
-        _link_multipliers(graph, dual, links[i])
+        if method <= PAIRWISE:
+            warm = warm_multipliers[i] if warm_multipliers.shape[0] > 0 else cold
+            dual, supports, extra, weights, n_iter, status = solve_rows(
+                graph, oracles, solver, scores[i], own, warm, tol, max_iter, method == NEWTON
+            )
+            copy_into(marginals[i], dual.u)
+            copy_into(multipliers[i], dual.mu)
+            copy_into(multipliers[i, n_rows:], dual.t)
+            _link_multipliers(graph, dual, links[i])
+        else:
+            warm = warm_links[i] if warm_links.shape[0] > 0 else cold
+            if method == BLOCK:
+                u, lam, supports, extra, weights, n_iter, status = solve_block(
+                    graph, oracles, solver, scores[i], own, warm, tol, max_iter
+                )
+            else:
+                u, lam, supports, extra, weights, n_iter, status = solve_admm(
+                    graph, oracles, solver, scores[i], own, warm, tol, max_iter
+                )
+            copy_into(marginals[i], u)
+            copy_into(links[i], lam)
+        if status == INFEASIBLE:
+            statistics[i, 4] = status
+            continue
         objective, gap, residual = certify(
             graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, joint[i]
         )

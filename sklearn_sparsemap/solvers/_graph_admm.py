@@ -1,0 +1,113 @@
+"""The alternating direction method of multipliers for factor graphs (L Alg. 1).
+
+Each factor has copies of its variables, and its share 1/degree of their scores and of the quadratic term. Where the
+variables of a factor differ in degree, a proximal term towards the last copies makes their weights alike, so that the
+factors are solved by the same closed forms and solvers as everywhere; where they do not, this is the paper's algorithm
+unchanged.
+"""
+
+import numpy as np
+
+from .._jit import kernel
+from ..factors._arrays import FORBIDDEN, STRUCTURE
+from ..factors._closed_forms import clip01
+from ._graph_block import longest_factor, proves_infeasible, what_is_left
+from ._graph_certificate import project_factor
+from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, no_supports
+
+# How the penalty follows the residuals; the paper's numbers.
+_FIRST_PENALTY = 0.1
+_ADAPT_EVERY = 10
+
+
+@kernel
+def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
+    """Solve one sample; see `solve_block`."""
+    n, n_links = scores.shape[0], graph.links.shape[0]
+    lam, u, old_u, own = np.zeros(n_links), np.empty(n), np.empty(n), np.zeros(n_links)
+    if warm.shape[0] > 0:
+        lam[:] = warm
+        what_is_left(graph, scores, lam, u)
+    else:
+        for i in range(n):
+            u[i] = clip01(scores[i])
+    # The multipliers of the copies: lambda_f = scores / degree + y_f - u / degree.
+    y, share, most = np.zeros(n_links), np.empty(n_links), 1
+    for l in range(n_links):
+        i = graph.links[l]
+        share[l] = 1.0 / graph.degrees[i]
+        most = max(most, graph.degrees[i])
+        own[l] = u[i]
+        if warm.shape[0] > 0 and scores[i] > 0.5 * FORBIDDEN:
+            y[l] = lam[l] - (scores[i] - u[i]) * share[l]
+    supports, extra, weights = no_supports(graph.structures.shape[0] + 1)
+    longest = longest_factor(graph)
+    z, p = np.empty(longest), np.empty(longest)
+    scaled = np.empty(additional.shape[0])
+    far = y.copy()
+    # Factors that share no variable are solved by one step without a penalty.
+    penalty = _FIRST_PENALTY if most > 1 else 0.0
+    primal, dual, n_iter = np.inf, np.inf, 0
+    while (primal > tol or dual > tol) and n_iter < max_iter:
+        n_iter += 1
+        place = 0
+        for f in range(graph.kinds.shape[0]):
+            start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+            quadratic = 0.0
+            for l in range(start, stop):
+                quadratic = max(quadratic, (1.0 + penalty) * share[l])
+            for l in range(start, stop):
+                i = graph.links[l]
+                if scores[i] < 0.5 * FORBIDDEN:
+                    r = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
+                else:
+                    extra_weight = quadratic - (1.0 + penalty) * share[l]
+                    r = ((scores[i] + penalty * u[i]) * share[l] + y[l] + extra_weight * own[l]) / quadratic
+                z[l - start] = r if graph.signs[l] > 0.0 else 1.0 - r
+            for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
+                scaled[a] = additional[a] / quadratic
+            at = place if graph.kinds[f] == STRUCTURE else len(supports) - 1
+            support, own_extra, w, _, _, feasible = project_factor(
+                graph, oracles, solver, scaled, f, z[: stop - start], p[: stop - start],
+                supports[at], extra[at], weights[at], 1e-13
+            )  # fmt: skip
+            if not feasible:
+                return u, lam, supports, extra, weights, n_iter, INFEASIBLE
+            if graph.kinds[f] == STRUCTURE:
+                supports[at], extra[at], weights[at] = support, own_extra, w
+                place += 1
+            for l in range(start, stop):
+                own[l] = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]
+        for i in range(n):
+            old_u[i] = u[i]
+            if graph.degrees[i] > 0:
+                u[i] = 0.0
+        for l in range(n_links):
+            u[graph.links[l]] += own[l] * share[l]
+        primal, dual = 0.0, 0.0
+        for l in range(n_links):
+            i = graph.links[l]
+            y[l] -= penalty * share[l] * (own[l] - u[i])
+            primal += (own[l] - u[i]) ** 2
+            dual += (u[i] - old_u[i]) ** 2
+        primal, dual = np.sqrt(primal / max(n_links, 1)), np.sqrt(dual / max(n_links, 1))
+        if most == 1:
+            dual = 0.0
+        if n_iter % _ADAPT_EVERY == 0 and penalty > 0.0:
+            if primal > 100.0 * dual:
+                penalty *= 2.0
+            elif dual > 10.0 * primal:
+                penalty *= 0.5
+        if n_iter % 200 == 0:
+            direction = y - far
+            if proves_infeasible(graph, oracles, solver, scores, additional, direction):
+                for l in range(n_links):
+                    lam[l] = direction[l]
+                return u, lam, supports, extra, weights, n_iter, INFEASIBLE
+            for l in range(n_links):
+                far[l] = y[l]
+    for l in range(n_links):
+        i = graph.links[l]
+        lam[l] = 0.0 if scores[i] < 0.5 * FORBIDDEN else (scores[i] - u[i]) * share[l] + y[l]
+    status = CONVERGED if primal <= tol and dual <= tol else NOT_CONVERGED
+    return u, lam, supports, extra, weights, n_iter, status
