@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -12,10 +12,31 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.patches import Polygon
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Circle, Polygon
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, sparsemap
-from sklearn_sparsemap.plotting import ChainDisplay, ConvergenceDisplay, MatchingDisplay, PartsDisplay, TreeDisplay
+from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, sparsemap
+from sklearn_sparsemap.factors import (
+    AndOut,
+    AtMostOne,
+    Budget,
+    FactorGraph,
+    Imply,
+    Knapsack,
+    Or,
+    OrOut,
+    Pair,
+    StructureFactor,
+    Xor,
+)
+from sklearn_sparsemap.plotting import (
+    ChainDisplay,
+    ConvergenceDisplay,
+    FactorGraphDisplay,
+    MatchingDisplay,
+    PartsDisplay,
+    TreeDisplay,
+)
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
 WORDS = "The old man saw a girl with the telescope .".split()
@@ -397,6 +418,240 @@ def test_convergence_takes_two_axes():
         display.plot(ax=axes[0])
     with pytest.raises(ValueError, match="quantity='loss' is not one of"):
         display.plot(quantity="loss")
+
+
+def matching_graph(n_rows=3, n_cols=4):
+    graph = FactorGraph()
+    u = graph.variables((n_rows, n_cols), name="links")
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    return graph
+
+
+def mixed_graph():
+    """A graph of every kind of factor, on three arrays of variables that belong together."""
+    graph = FactorGraph()
+    u, on, more = graph.variables((4, 3), name="shift"), graph.variables(4, name="on"), graph.variables(3, name="k")
+    graph.add(*[OrOut([*u[i], on[i]]) for i in range(4)], *[Xor(column) for column in u.T])
+    graph.add(*[AndOut([u[0, j], ~u[2, j], more[j]]) for j in range(3)])
+    graph.add(Imply([u[0, 0], ~u[1, 2]]), Pair(u[:-1], u[1:], name="pairs", tied=True), Knapsack(on, [1, 2, 3, 4], 5.5))
+    return graph
+
+
+def flat_graph():
+    graph = FactorGraph()
+    u = graph.variables(6)
+    graph.add(Pair(u[:-1], u[1:], name="pairs"), Imply([u[0], u[3], ~u[5]]), Budget(u, 3), OrOut([~u[1], u[2], ~u[4]]))
+    return graph
+
+
+def structure_graph():
+    graph = FactorGraph()
+    u = graph.variables((4, 3))
+    graph.add(StructureFactor(DependencyTree(), u), *[Budget(row, 1) for row in u[1:]])
+    return graph
+
+
+def crowded_graph():
+    """A graph with four factors on each row and on each column."""
+    graph = FactorGraph()
+    u = graph.variables((3, 3))
+    for line in (*u, *u.T):
+        graph.add(Or(line), AtMostOne([line[0], ~line[1], line[2]]), Budget(line, 2), OrOut(line))
+    return graph
+
+
+GRAPHS = {f.__name__: f for f in (matching_graph, mixed_graph, flat_graph, structure_graph, crowded_graph)}
+
+
+def literals_of(graph):
+    """Return the literals of each factor that is no pair."""
+    return [factor.literals for factor in graph.factors if not isinstance(factor, Pair)]
+
+
+@pytest.mark.parametrize("layout", ["auto", "grid", "distance"])
+@pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
+def test_graphs_are_drawn_as_they_are(make, layout):
+    graph = make()
+    display = FactorGraphDisplay.from_graph(graph, layout=layout)
+    centers = np.array([circle.get_center() for circle in display.circles_])
+    radius = display.circles_[0].get_radius()
+    assert len(centers) == graph.n_variables
+    apart = np.linalg.norm(centers[:, None] - centers, axis=2) + 1e9 * np.eye(len(centers))
+    assert apart.min() > 2 * radius
+
+    assert len(display.boxes_) == len(display.lines_) == len(literals_of(graph))
+    for k, (box, lines, literals) in enumerate(zip(display.boxes_, display.lines_, literals_of(graph))):
+        corner = np.array(box.get_xy())
+        middle = corner + [box.get_width() / 2, box.get_height() / 2]
+        nearest = np.clip(centers, corner, 2 * middle - corner)
+        assert np.linalg.norm(centers - nearest, axis=1).min() > radius, "a box is on a circle"
+        if k in display.frames_:
+            frame = display.frames_[k].get_bbox()
+            inside = [frame.contains(*center) for center in centers[literals.indices]]
+            assert not lines and all(inside)
+            continue
+        # Each variable has a line that ends at its rim; one at least comes from the box, the others may branch off it.
+        assert len(lines) == literals.size
+        ends = np.array([line.get_xydata()[-1] for line in lines])
+        np.testing.assert_allclose(np.linalg.norm(ends - centers[literals.indices], axis=1), radius, rtol=1e-6)
+        starts = np.array([line.get_xydata()[0] for line in lines])
+        assert (np.abs(starts - middle) < 1e-9).all(axis=1).any()
+    pairs = [factor.literals.indices.reshape(-1, 2) for factor in graph.factors if isinstance(factor, Pair)]
+    pairs = np.concatenate([*pairs, np.zeros((0, 2), int)])
+    assert len(display.pairs_) == len(pairs)
+    for line, ends in zip(display.pairs_, pairs):
+        found = line.get_xydata()[[0, -1]]
+        np.testing.assert_allclose(np.linalg.norm(found - centers[ends], axis=1), radius, rtol=1e-6)
+    boxes = [box.get_bbox() for box in display.boxes_]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    if layout != "distance" or graph.n_variables < 12:
+        assert_nothing_overlaps(display.figure_)
+    # The same each time.
+    again = FactorGraphDisplay.from_graph(make(), layout=layout)
+    np.testing.assert_array_equal(centers, [circle.get_center() for circle in again.circles_])
+
+
+@pytest.mark.parametrize("make", [mixed_graph, crowded_graph])
+def test_lanes_keep_off_the_circles(make):
+    display = FactorGraphDisplay.from_graph(make())
+    straight = [
+        line
+        for lines, factor in zip(display.lines_, [f for f in display.graph.factors if not isinstance(f, Pair)])
+        if not isinstance(factor, Imply)
+        for line in lines
+    ]
+    centers, radius = [circle.get_center() for circle in display.circles_], display.circles_[0].get_radius()
+    for line in straight:
+        corners = line.get_xydata()
+        # Along rows and columns only.
+        assert (np.abs(np.diff(corners, axis=0)).min(axis=1) < 1e-9).all()
+        points = np.concatenate([np.linspace(a, b, 200) for a, b in pairwise(corners)])
+        assert np.linalg.norm(points[:, None] - centers, axis=2).min() > radius - 1e-6
+
+
+def test_circles_are_shaded_by_their_marginals():
+    graph = matching_graph()
+    result = lp_sparsemap(graph, np.random.default_rng(0).normal(size=(3, 4)))
+    display = FactorGraphDisplay.from_result(result)
+    np.testing.assert_array_equal(display.marginals, result.marginals.ravel())
+    light = np.array([sum(to_rgb(circle.get_facecolor())) for circle in display.circles_])
+    assert (np.diff(light[np.argsort(display.marginals)]) <= 1e-9).all()
+    zero = display.marginals == 0
+    assert zero.any() and (light[zero] == 3.0).all() and (light[~zero] < 3.0).all()
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert texts.count("Xor") == 3 and texts.count("AtMostOne") == 4 and texts.count("links[1, 3]") == 1
+    numbers = [f"{u:.2f}" for u in display.marginals if u >= 0.005]
+    assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
+    assert display.legend_ is None
+    assert_nothing_overlaps(display.figure_)
+
+
+def test_a_result_and_its_pieces_make_one_picture():
+    graph = mixed_graph()
+    rng = np.random.default_rng(0)
+    scores = {name: rng.normal(size=shape) for name, shape in graph.shapes.items()}
+    result = lp_sparsemap(graph, scores, additional={"pairs": -0.5})
+    displays = [
+        FactorGraphDisplay.from_result(result),
+        FactorGraphDisplay.from_graph(result),
+        FactorGraphDisplay.from_graph(graph, result.marginals, additional={"pairs": -0.5}),
+    ]
+    for display in displays:
+        assert display.pair_scores == [-0.5] * 9
+        np.testing.assert_array_equal(display.marginals, displays[0].marginals)
+        assert texts_of(display.legend_) == ["repel", "negated", "output"]
+        assert [c.get_facecolor() for c in display.circles_] == [c.get_facecolor() for c in displays[0].circles_]
+
+
+def test_negations_and_outputs_are_marked():
+    display = FactorGraphDisplay.from_graph(flat_graph(), additional={"pairs": [1.0, -2.0, 0.5, 0.0, 1.0]})
+    dots = [patch for patch in display.ax_.patches if isinstance(patch, Circle) and patch not in display.circles_]
+    arrows = [patch for patch in display.ax_.patches if isinstance(patch, Polygon)]
+    assert len(dots) == 3 and len(arrows) == 2
+    centers = np.array([circle.get_center() for circle in display.circles_])
+    radius, dot = display.circles_[0].get_radius(), dots[0].get_radius()
+    for patch, variable in zip(dots, (5, 1, 4)):
+        apart = np.linalg.norm(patch.get_center() - centers[variable])
+        np.testing.assert_allclose(apart, radius + dot, rtol=0.02)
+    assert texts_of(display.legend_) == ["attract", "repel", "negated", "output"]
+    widths = [line.get_linewidth() for line in display.pairs_]
+    assert np.argsort(widths)[-1] == 1 and widths[3] < widths[2] < widths[0] == widths[4]
+    colors = {line.get_color() for line in display.pairs_}
+    assert len(colors) == 2 and display.pairs_[1].get_color() != display.pairs_[0].get_color()
+    # Without scores, no signs.
+    display = FactorGraphDisplay.from_graph(flat_graph())
+    assert display.pair_scores is None and len({line.get_color() for line in display.pairs_}) == 1
+
+
+def test_graphs_in_which_all_pairs_are_joined_are_circles():
+    graph = FactorGraph()
+    u = graph.variables(7)
+    i, j = np.triu_indices(7, 1)
+    graph.add(Pair(u[i], u[j], name="pairs"))
+    display = FactorGraphDisplay.from_graph(graph)
+    centers = np.array([circle.get_center() for circle in display.circles_])
+    radii = np.linalg.norm(centers - centers.mean(axis=0), axis=1)
+    np.testing.assert_allclose(radii, radii[0])
+    assert all(len(line.get_xdata()) == 2 for line in display.pairs_)
+
+
+def test_parts_of_a_graph_stand_apart():
+    graph = FactorGraph()
+    u, v, _ = graph.variables(3), graph.variables(2), graph.variables(1)
+    graph.add(Xor(u), Or(v))
+    display = FactorGraphDisplay.from_graph(graph, names=list("abcdef"))
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert set("abcdef") <= set(texts) and display.legend_ is None
+    assert_nothing_overlaps(display.figure_)
+
+
+def test_graphs_shrink_into_small_axes():
+    figure, axes = plt.subplots(1, 2, figsize=(5, 2))
+    display = FactorGraphDisplay.from_graph(mixed_graph(), ax=axes[1])
+    assert display.ax_ is axes[1] and display.figure_ is figure and not axes[0].patches
+    left, right = axes[1].get_xlim()
+    bottom, top = axes[1].get_ylim()
+    for circle in display.circles_:
+        x, y = circle.get_center()
+        assert left < x < right and bottom < y < top
+    assert max(text.get_fontsize() for text in axes[1].texts) < 6
+    figure.delaxes(axes[0])
+    assert_nothing_overlaps(figure)
+
+
+def test_large_graphs_are_refused():
+    with pytest.raises(ValueError, match=r"has 210 variables and 29 factors; .* more than 200 and 400 cannot be read"):
+        FactorGraphDisplay(matching_graph(14, 15))
+    graph = FactorGraph()
+    u = graph.variables(30)
+    i, j = np.triu_indices(30, 1)
+    graph.add(Pair(u[i], u[j], name="pairs"))
+    with pytest.raises(ValueError, match="has 30 variables and 435 factors"):
+        FactorGraphDisplay(graph)
+    FactorGraphDisplay(matching_graph(10, 20))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: FactorGraphDisplay([1.0]), r"graph must be a FactorGraph, or the result of lp_sparsemap; got \[1.0\]"),
+        (lambda: FactorGraphDisplay(FactorGraph()), "no variables to draw"),
+        (lambda: FactorGraphDisplay(matching_graph(), np.zeros(3)), r"shape \(3,\); .* have \(3, 4\)"),
+        (lambda: FactorGraphDisplay(matching_graph(), np.full((3, 4), 2.0)), "from 0 to 1; got 2 to 2"),
+        (lambda: FactorGraphDisplay(matching_graph(), {"u": 0}), "no array named 'links'"),
+        (lambda: FactorGraphDisplay(mixed_graph(), np.zeros(3)), "must be a dict with one array for each"),
+        (lambda: FactorGraphDisplay(flat_graph(), additional={"pairs": [1.0]}), r"there must be \(5,\) pair scores"),
+        (lambda: FactorGraphDisplay(matching_graph(), names=["a"]), "names must be 12 names"),
+        (lambda: FactorGraphDisplay(matching_graph()).plot(layout="round"), "layout='round' is not one of"),
+        (
+            lambda: FactorGraphDisplay(lp_sparsemap(matching_graph(), np.ones((3, 4))), np.zeros((3, 4))),
+            "a result brings its own marginals",
+        ),
+    ],
+)
+def test_wrong_graphs_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

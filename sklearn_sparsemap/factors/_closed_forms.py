@@ -49,7 +49,8 @@ def project_or_out(z, p):
             if z[i] > out:
                 total += z[i]
                 above += 1
-        if above == count:
+        if above >= count >= 0:
+            # No fewer than before; more only by rounding.
             break
         out, count = total / (1.0 + above), above
     p[n] = clip01(out)

@@ -2,8 +2,9 @@
 
 from ._chain import ChainDisplay
 from ._convergence import ConvergenceDisplay
+from ._graph import FactorGraphDisplay
 from ._matching import MatchingDisplay
 from ._parts import PartsDisplay
 from ._tree import TreeDisplay
 
-__all__ = ["ChainDisplay", "ConvergenceDisplay", "MatchingDisplay", "PartsDisplay", "TreeDisplay"]
+__all__ = ["ChainDisplay", "ConvergenceDisplay", "FactorGraphDisplay", "MatchingDisplay", "PartsDisplay", "TreeDisplay"]

@@ -85,21 +85,25 @@ def make_room(support, k):
 
 @kernel
 def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights):
-    """Fill an empty support with structures of an earlier solution; return the size and the reference score."""
-    total, reference = 0.0, 0.0
+    """Fill an empty support with structures of an earlier solution; return the size and the reference score.
+
+    A structure whose score is below the best by more than its number of parts cannot have weight. Such ones are left
+    out; scores of another size altogether would cost the others their digits, too.
+    """
+    total, best = 0.0, -np.inf
+    for s in range(warm_weights.shape[0]):
+        best = max(best, score(scores, additional, warm_slots[s], warm_additional[s]))
     for s in range(warm_weights.shape[0]):
         theta = score(scores, additional, warm_slots[s], warm_additional[s])
-        if k == 0:
-            reference = theta
+        if not theta >= best - warm_slots.shape[1] or theta == -np.inf:
+            continue
         pivot_squared = project_on_support(support, k, warm_slots[s])
-        if pivot_squared > 0.0 and theta > -np.inf:
+        if pivot_squared > 0.0:
             total += warm_weights[s]
-            k = append(
-                support, k, warm_slots[s], warm_additional[s], theta - reference, warm_weights[s], pivot_squared
-            )
+            k = append(support, k, warm_slots[s], warm_additional[s], theta - best, warm_weights[s], pivot_squared)
     for s in range(k):
         support.weights[s] = support.weights[s] / total if total > 0.0 else 1.0 / k
-    return k, reference
+    return k, best
 
 
 @as_solver

@@ -12,8 +12,9 @@ from ._linalg import dot
 # `used[2]` whether there was a last point.
 Anderson = namedtuple("Anderson", ["changes_of_g", "changes_of_r", "last_g", "last_r", "gram", "rhs", "used"])
 
-# Share of the diagonal that is added to the normal equations.
+# Share of the diagonal that is added to the normal equations, and the largest combination of steps that is trusted.
 _RIDGE = 1e-12
+_LARGEST = 1e4
 
 
 @kernel
@@ -86,7 +87,10 @@ def extrapolate(state, x, g):
         state.rhs[a] = dot(state.changes_of_r[a], state.last_r)
     for a in range(k):
         state.gram[a, a] *= 1.0 + _RIDGE
-    if _solve(state.gram, state.rhs, k):
+    trusted = _solve(state.gram, state.rhs, k)
+    for a in range(k):
+        trusted = trusted and abs(state.rhs[a]) <= _LARGEST
+    if trusted:
         for a in range(k):
             for i in range(n):
                 x[i] -= state.rhs[a] * state.changes_of_g[a, i]
