@@ -544,6 +544,8 @@ def test_circles_are_shaded_by_their_marginals():
     assert sorted(numbers) == sorted(text for text in texts if text[:2] == "0.")
     assert display.legend_ is None
     assert_nothing_overlaps(display.figure_)
+    # What rounding leaves is none.
+    assert not FactorGraphDisplay(graph, np.full((3, 4), 1e-11)).marginals.any()
 
 
 def test_a_result_and_its_pieces_make_one_picture():

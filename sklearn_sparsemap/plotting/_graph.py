@@ -20,7 +20,7 @@ _NO_SCORE = {"color": INK, "linestyle": "-"}
 class FactorGraphDisplay:
     """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
 
-    With marginals a circle is shaded by that of its variable; one that is exactly zero is empty. An open dot at the
+    With marginals a circle is shaded by that of its variable; one that is zero (below 1e-9) is empty. An open dot at the
     end of a line marks a negated variable, an arrow the output of a factor (the last variable of `Imply`, `OrOut`,
     `XorOut` and `AndOut`). A `Pair` is a line between two circles; with scores it is as thick as its score is large,
     blue where that is positive and dashed orange where it is negative. A structure over a whole array of variables is
@@ -340,7 +340,8 @@ def _join_marginals(graph, marginals):
     flat = np.concatenate(flat)
     if not ((flat >= -1e-6) & (flat <= 1 + 1e-6)).all():
         raise ValueError(f"marginals are from 0 to 1; got {flat.min():g} to {flat.max():g}")
-    return flat.clip(0.0, 1.0)
+    # A solver that has converged may leave as much in place of zero.
+    return np.where(flat < 1e-9, 0.0, flat.clip(0.0, 1.0))
 
 
 def _join_pairs(graph, additional):

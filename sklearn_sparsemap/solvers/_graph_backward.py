@@ -3,7 +3,8 @@
 Each factor f knows the projector J_f onto the directions of its own face. The Jacobian of the marginals is the
 projector P onto the directions that all factors allow. P d is what is left of d after a combination of the factors'
 complements (I - J_f) is taken away; the combination comes from conjugate gradients. The paper's iteration, which
-averages the factors' projections until nothing changes, is kept beside it.
+averages the factors' projections until nothing changes, is kept beside it; all variables are averaged over as many
+factors, of which those that do not touch a variable leave it alone, for else the projection would not be orthogonal.
 """
 
 import numpy as np
@@ -113,6 +114,9 @@ def project_on_faces(
     links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
     n_iter = 0
     if average:
+        most = 1
+        for i in range(n):
+            most = max(most, graph.degrees[i])
         while n_iter < max_iter:
             n_iter += 1
             _gather(graph, w, links)
@@ -120,10 +124,9 @@ def project_on_faces(
             _scatter(graph, links, total)
             moved = 0.0
             for i in range(n):
-                if graph.degrees[i] > 0:
-                    new = total[i] / graph.degrees[i]
-                    moved += (new - w[i]) * (new - w[i])
-                    w[i] = new
+                change_of_w = (total[i] - graph.degrees[i] * w[i]) / most
+                moved += change_of_w * change_of_w
+                w[i] += change_of_w
             if np.sqrt(moved) <= goal:
                 break
     else:

@@ -1,0 +1,410 @@
+"""LP-SparseMAP in factor graphs: certificates by enumeration, identities, derivatives, and wrong input."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from naive_graphs import RANDOM_GRAPHS, check_certificate, random_matching
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_sparsemap import lp_sparsemap, sparsemap
+from sklearn_sparsemap.factors import (
+    AtMostOne,
+    Budget,
+    FactorGraph,
+    Imply,
+    Or,
+    Pair,
+    StructureFactor,
+    Xor,
+    XorOut,
+)
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+
+DATA = Path(__file__).parent / "data"
+
+
+def solve(case, **options):
+    return lp_sparsemap(case.graph, case.scores, additional=case.additional, **options)
+
+
+@pytest.mark.parametrize("kind", RANDOM_GRAPHS)
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_solutions_are_certified_by_enumeration(kind, solver):
+    rng = np.random.default_rng(0)
+    tol, certified = 1e-6 if solver == "admm" else 1e-9, 0
+    for scale in (0.3, 1.0, 3.0):
+        for _ in range(5):
+            case = RANDOM_GRAPHS[kind](rng, scale)
+            result = solve(case, solver=solver, tol=tol, max_iter=20_000)
+            if solver == "admm" and not result.converged:
+                # Its rate can be as slow as one over the number of sweeps.
+                assert max(result.residual, abs(result.gap)) > tol
+                continue
+            assert result.converged, (case, result)
+            check_certificate(case, result, tol)
+            certified += 1
+    assert certified >= 10
+
+
+def test_certificates_notice():
+    case = random_matching(np.random.default_rng(1))
+    result = solve(case)
+    check_certificate(case, result, 1e-8)
+    result._u[0] += 1e-3
+    with pytest.raises(AssertionError):
+        check_certificate(case, result, 1e-8)
+    early = solve(case, solver="admm", max_iter=3)
+    assert not early.converged and max(early.residual, abs(early.gap)) > 1e-6
+
+
+@pytest.mark.parametrize("kind", RANDOM_GRAPHS)
+@pytest.mark.parametrize("solver", ["auto", "block"])
+def test_jacobian_products_equal_differences(kind, solver):
+    rng = np.random.default_rng(2)
+    compared = 0
+    for _ in range(12):
+        case = RANDOM_GRAPHS[kind](rng)
+        result = solve(case, solver=solver)
+        d, directions = rng.normal(size=case.scores.shape), {}
+        for name, value in case.additional.items():
+            if isinstance(value, dict):
+                directions[name] = {key: rng.normal(size=array.shape) for key, array in value.items()}
+            else:
+                directions[name] = rng.normal(size=value.shape)
+
+        def marginals_at(step):
+            moved = {}
+            for name, value in case.additional.items():
+                change = directions[name]
+                if isinstance(value, dict):
+                    moved[name] = {key: value[key] + step * change[key] for key in value}
+                else:
+                    moved[name] = value + step * change
+            options = {"additional": moved, "tol": 1e-10, "solver": solver, "max_iter": 20_000}
+            return lp_sparsemap(case.graph, case.scores + step * d, **options).marginals
+
+        middle = marginals_at(0.0)
+        ahead, behind = (marginals_at(1e-5) - middle) / 1e-5, (middle - marginals_at(-1e-5)) / 1e-5
+        if np.abs(ahead - behind).max() > 1e-5:
+            continue  # a kink
+        compared += 1
+        expected = (ahead + behind) / 2
+        assert_allclose(result.jvp(d, directions), expected, atol=2e-6, err_msg=repr(case))
+        v = rng.normal(size=case.scores.shape)
+        gradients = result.vjp(v)
+        total = (gradients["scores"] * d).sum()
+        for name, change in directions.items():
+            if isinstance(change, dict):
+                total += sum((gradients["additional"][name][key] * change[key]).sum() for key in change)
+            else:
+                total += (gradients["additional"][name] * change).sum()
+        assert total == pytest.approx((v * expected).sum(), abs=1e-5)
+        averaged = result.vjp(v, method="average", max_iter=200_000)
+        assert_allclose(averaged["scores"], gradients["scores"], atol=1e-6)
+    assert compared > 6
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_one_factor_is_sparsemap(solver):
+    rng = np.random.default_rng(3)
+    for structure, shape, given in [
+        (Simplex(), (5,), {}),
+        (LinearChain(), (5, 3), {"transitions": rng.normal(size=(3, 3)), "start": rng.normal(size=3)}),
+        (DependencyTree(), (5, 4), {}),
+        (Matching(), (3, 4), {}),
+        (Subset(1, 2), (5,), {}),
+    ]:
+        graph = FactorGraph()
+        u = graph.variables(shape)
+        graph.add(StructureFactor(structure, u, name="all"))
+        scores, v = rng.normal(size=shape), rng.normal(size=shape)
+        expected = sparsemap(structure, scores, **given)
+        result = lp_sparsemap(graph, scores, additional={"all": given}, solver=solver)
+        assert_allclose(result.marginals, expected.marginals, atol=1e-7)
+        assert result.objective == pytest.approx(expected.objective, abs=1e-7)
+        assert result.converged and result.n_iter <= 2
+        gradients, wanted = result.vjp(v), expected.vjp(v)
+        assert_allclose(gradients["scores"], wanted["scores"], atol=1e-8)
+        for name in given:
+            assert_allclose(gradients["additional"]["all"][name], wanted[name], atol=1e-8)
+        found = result.structures["all"]
+        assert sum(p for _, p in found) == pytest.approx(1.0)
+        assert_array_equal(found[0][0], expected.structures[0])
+        # A negated part is what its opposite is not.
+        graph = FactorGraph()
+        opposite = graph.variables(shape)
+        graph.add(StructureFactor(structure, ~opposite, name="all"))
+        result = lp_sparsemap(graph, 1 - scores, additional={"all": given}, solver=solver)
+        assert_allclose(1 - result.marginals, expected.marginals, atol=1e-7)
+
+
+def test_coarse_matching_equals_fine_matching():
+    rng = np.random.default_rng(4)
+    for shape in [(5, 5), (4, 7)]:
+        scores = rng.normal(size=shape)
+        coarse, fine = FactorGraph(), FactorGraph()
+        coarse.add(StructureFactor(Matching(), coarse.variables(shape)))
+        u = fine.variables(shape)
+        fine.add(*[Xor(row) for row in u])
+        fine.add(*[Xor(column) if shape[0] == shape[1] else AtMostOne(column) for column in u.T])
+        a, b = lp_sparsemap(coarse, scores), lp_sparsemap(fine, scores)
+        assert_allclose(a.marginals, b.marginals, atol=1e-9)
+        v = rng.normal(size=shape)
+        assert_allclose(a.vjp(v)["scores"], b.vjp(v)["scores"], atol=1e-9)
+
+
+def test_tree_shaped_pairs_equal_the_chain():
+    # A chain of two states penalises both of them: twice the graph's problem, but for what is linear.
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        n = int(rng.integers(2, 8))
+        graph = FactorGraph()
+        u = graph.variables(n)
+        graph.add(Pair(u[:-1], u[1:], name="pairs"))
+        scores, pairs = rng.normal(size=n), rng.normal(size=n - 1)
+        transitions = np.zeros((n - 1, 2, 2))
+        transitions[:, 1, 1] = 2 * pairs
+        chain = sparsemap(LinearChain(), np.stack([np.zeros(n), 2 * scores - 1], axis=1), transitions=transitions)
+        for solver in ("auto", "pairwise", "block"):
+            result = lp_sparsemap(graph, scores, additional={"pairs": pairs}, solver=solver, tol=1e-9)
+            assert_allclose(result.marginals, chain.marginals[:, 1], atol=1e-8)
+
+
+def test_reference_graphs():
+    reference = np.load(DATA / "graphs.npz")
+    for case in sorted({key.split("__")[0] for key in reference}):
+        arrays = {key.split("__")[1]: reference[key] for key in reference if key.startswith(case + "__")}
+        scores, additional = arrays["scores"], None
+        graph = FactorGraph()
+        u = graph.variables(scores.shape)
+        if case.startswith("birkhoff"):
+            graph.add(*[Xor(row) for row in u], *[Xor(column) for column in u.T])
+        elif case.startswith("lpmatching"):
+            graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+        elif case.startswith("pairwise"):
+            i, j = np.triu_indices(len(scores), 1)
+            graph.add(Pair(u[i], u[j], name="given"))
+            additional = {"given": arrays["additional_scores"]}
+        elif case.startswith("lpsequence"):
+            graph.add(StructureFactor(LinearChain(), u, name="given"), *[AtMostOne(column) for column in u.T])
+            additional = {"given": {"transitions": arrays["additional_scores"]}}
+        else:
+            budget, n = int(case.split("_B")[1].split("_")[0]), scores.shape[1]
+            graph.add(StructureFactor(DependencyTree(), u))
+            graph.add(*[Budget(u[h, [m for m in range(n) if m != h - 1]], budget) for h in range(1, n + 1)])
+        for solver in ("auto", "block"):
+            result = lp_sparsemap(graph, scores, additional=additional, solver=solver)
+            assert result.converged
+            assert_allclose(result.marginals, arrays["marginals"], atol=1e-6, err_msg=case)
+            gradients = result.vjp(arrays["v"])
+            assert_allclose(gradients["scores"], arrays["grad_scores"], atol=1e-9, err_msg=case)
+            if additional is not None:
+                given = gradients["additional"]["given"]
+                given = given["transitions"] if isinstance(given, dict) else given
+                assert_allclose(given.ravel(), arrays["grad_additional_scores"].ravel(), atol=1e-9, err_msg=case)
+
+
+def test_matching_of_20_takes_few_sweeps():
+    scores = 3 * np.random.default_rng(6).normal(size=(20, 20))
+    graph = FactorGraph()
+    u = graph.variables((20, 20))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    for solver in ("auto", "block"):
+        result = lp_sparsemap(graph, scores, solver=solver, tol=1e-9, max_iter=149)
+        assert result.converged and result.residual <= 1e-9
+
+
+def test_batches_threads_and_warm_starts():
+    rng = np.random.default_rng(7)
+    graph = FactorGraph()
+    u, w = graph.variables((3, 4), name="u"), graph.variables(2, name="w")
+    graph.add(*[Xor(row) for row in u], Imply([u[0, 0], w[0]]), Pair(u[0], u[1], name="pairs"))
+    graph.add(StructureFactor(LinearChain(), u[1:], name="chain"))
+    scores = [{"u": rng.normal(size=(3, 4)), "w": rng.normal(size=2)} for _ in range(9)]
+    own = [{"pairs": rng.normal(size=4), "chain": {"transitions": rng.normal(size=(4, 4))}} for _ in range(9)]
+    for solver in ("auto", "block", "admm"):
+        options = {"solver": solver, "max_iter": 50_000}
+        many = lp_sparsemap(graph, scores, additional=own, **options)
+        for result, s, a in zip(many, scores, own):
+            alone = lp_sparsemap(graph, s, additional=a, **options)
+            assert_array_equal(alone.marginals["u"], result.marginals["u"])
+            assert alone.gap == result.gap and set(alone.marginals) == {"u", "w"}
+        threads = lp_sparsemap(graph, scores, additional=own, n_jobs=2, **options)
+        assert all(np.array_equal(a.marginals["u"], b.marginals["u"]) for a, b in zip(many, threads))
+        warm = lp_sparsemap(graph, scores, additional=own, warm_start=many, **options)
+        assert sum(r.n_iter for r in warm) < 0.5 * sum(r.n_iter for r in many)
+        for a, b in zip(many, warm):
+            assert_allclose(a.marginals["u"], b.marginals["u"], atol=1e-5)
+    gradients = many[0].vjp({"u": np.ones((3, 4)), "w": np.zeros(2)})
+    assert set(gradients["scores"]) == {"u", "w"} and set(gradients["additional"]) == {"pairs", "chain"}
+    # One set of additional scores for all, and pairs that share one score.
+    shared = lp_sparsemap(graph, scores, additional=own[0])
+    assert_array_equal(shared[0].marginals["u"], lp_sparsemap(graph, scores[0], additional=own[0]).marginals["u"])
+    one = lp_sparsemap(graph, scores, additional={"pairs": 0.5})
+    each = lp_sparsemap(graph, scores, additional={"pairs": np.full(4, 0.5)})
+    assert_array_equal(one[3].marginals["u"], each[3].marginals["u"])
+    v = {"u": rng.normal(size=(3, 4)), "w": np.zeros(2)}
+    total = each[3].vjp(v)["additional"]["pairs"].sum()
+    assert one[3].vjp(v)["additional"]["pairs"] == pytest.approx(total)
+    again = pickle.loads(pickle.dumps(many[0]))
+    assert_allclose(again.vjp(v)["scores"]["u"], many[0].vjp(v)["scores"]["u"], atol=1e-9)
+    assert_array_equal(pickle.loads(pickle.dumps(graph)).layout({"pairs": (4,), "chain": {}}).arrays.links[:4], range(4))
+    with pytest.raises(ValueError, match="warm_start holds 1 results for 9"):
+        lp_sparsemap(graph, scores, additional=own, warm_start=many[:1])
+    with pytest.raises(ValueError, match="no result of this graph"):
+        lp_sparsemap(graph, scores[0], additional=own[0], warm_start=shared[:1] and [3])
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_forbidden_variables(solver):
+    rng = np.random.default_rng(8)
+    for _ in range(10):
+        graph, smaller = FactorGraph(), FactorGraph()
+        u = graph.variables(5)
+        graph.add(Xor(u[:3]), Pair(u[1:4], u[2:5], name="pairs"), XorOut([u[0], u[3], u[4]]))
+        scores, pairs = rng.normal(size=5), rng.normal(size=3)
+        scores[0] = -np.inf
+        options = {"additional": {"pairs": pairs}, "solver": solver, "max_iter": 20_000}
+        result = lp_sparsemap(graph, scores, **options)
+        w = smaller.variables(4)
+        smaller.add(Xor(w[:2]), Pair(w[:3], w[1:], name="pairs"), XorOut([w[2], w[3]]))
+        expected = lp_sparsemap(smaller, scores[1:], **options)
+        assert result.marginals[0] == 0.0 and result.converged
+        assert_allclose(result.marginals[1:], expected.marginals, atol=1e-5)
+        assert result.objective == pytest.approx(expected.objective, abs=1e-5)
+        assert result.vjp(np.ones(5))["scores"][0] == 0.0
+    chain = FactorGraph()
+    c = chain.variables((3, 2))
+    chain.add(StructureFactor(LinearChain(), c), Budget(c[:, 1], 2))
+    result = lp_sparsemap(chain, [[0, -np.inf], [0, 5], [0, 5]], solver=solver)
+    assert_allclose(result.marginals, [[1, 0], [0, 1], [0, 1]], atol=1e-9)
+    chain = FactorGraph()
+    chain.add(StructureFactor(LinearChain(), ~chain.variables((2, 2))))
+    with pytest.raises(ValueError, match=r"forbids u\[0, 1\], whose negation"):
+        lp_sparsemap(chain, [[0, -np.inf], [0, 5]])
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_contradictions_are_named(solver):
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(Xor(u[:2]), Xor(u[2:]), Budget(u, 1))
+    with pytest.raises(ValueError, match=r"infeasible: under scores .*no marginals satisfy all factors"):
+        lp_sparsemap(graph, np.zeros(4), solver=solver, max_iter=5000)
+    if solver == "auto":
+        with pytest.raises(ValueError, match=r"contradict each other: .*Budget\(\[u\[0\]"):
+            lp_sparsemap(graph, np.zeros(4))
+    graph = FactorGraph()
+    u = graph.variables(3)
+    graph.add(Xor(u))
+    with pytest.raises(ValueError, match=r"under scores\[1\]"):
+        lp_sparsemap(graph, [np.zeros(3), np.full(3, -np.inf)], solver=solver)
+    graph.add(Budget(u, 0))
+    with pytest.raises(ValueError, match="infeasible"):
+        lp_sparsemap(graph, np.zeros(3), solver=solver, max_iter=5000)
+    chain = FactorGraph()
+    c = chain.variables((3, 2))
+    chain.add(StructureFactor(LinearChain(), c, name="chain"), Budget(c[:, 0], 1), Budget(c[:, 1], 1))
+    with pytest.raises(ValueError, match="infeasible"):
+        lp_sparsemap(chain, np.zeros((3, 2)), solver=solver, max_iter=5000)
+    chain = FactorGraph()
+    c = chain.variables((3, 2))
+    chain.add(StructureFactor(LinearChain(), c, name="chain"), Or(c[:, 1]))
+    with pytest.raises(ValueError, match="infeasible"):
+        lp_sparsemap(chain, [[-np.inf, -np.inf], [0, 0], [0, 0]], solver=solver)
+
+
+def test_hostile_numbers():
+    graph = FactorGraph()
+    u = graph.variables(6)
+    graph.add(Xor(u[:3]), AtMostOne(u[2:]), Pair(u[:1], u[5:], name="pairs"))
+    for solver in ("auto", "block"):
+        # The variables of one block move by 1 in a sweep at most, so that "block" is not for such scores.
+        for scale in (0.0, 1e-8, 1.0) + (1e4, 1e8) * (solver == "auto"):
+            result = lp_sparsemap(graph, np.arange(6.0) * scale, additional={"pairs": [scale]}, solver=solver)
+            assert result.converged
+            assert result.marginals[:3].sum() == pytest.approx(1.0, abs=1e-6)
+            assert np.isfinite(result.vjp(np.ones(6))["scores"]).all()
+        # The score of the pair makes up for what u[0] lacks.
+        if scale > 0.5:
+            assert_allclose(result.marginals, [0.5, 0.5, 0, 0, 0, 1], atol=1e-6)
+    alone = FactorGraph()
+    alone.variables(4)
+    result = lp_sparsemap(alone, [-1.0, 0.25, 3.0, -np.inf])
+    assert_array_equal(result.marginals, [0.0, 0.25, 1.0, 0.0])
+    assert_array_equal(result.vjp(np.ones(4))["scores"], [0, 1, 0, 0])
+    assert result.converged and not result.integral
+
+
+def test_wrong_input_is_refused():
+    graph = FactorGraph()
+    u = graph.variables((2, 3), name="links")
+    graph.add(Pair(u[0], u[1], name="pairs"), StructureFactor(LinearChain(), u, name="chain"))
+    good, pairs = np.zeros((2, 3)), {"pairs": np.zeros(3)}
+    for scores, additional, options, message in [
+        (good, None, {}, "'pairs' need scores"),
+        (good, {"pairs": np.zeros(2)}, {}, r"shape \(2,\)"),
+        (good, {"pairs": [0, np.nan, 0]}, {}, "contains nan; pair scores must be finite"),
+        (good, {"pairs": [0, -np.inf, 0]}, {}, "AtMostOne"),
+        (good, {**pairs, "other": 1}, {}, "names 'other'"),
+        (good, {**pairs, "chain": np.zeros((3, 3))}, {}, "must be a dict"),
+        (good, {**pairs, "chain": {"transitions": np.zeros((2, 2))}}, {}, r"shape \(2, 2\)"),
+        (good, {**pairs, "chain": {"stay": np.zeros((2, 2))}}, {}, "no additional scores named 'stay'"),
+        (good, [pairs, pairs], {}, "list of 2 for one sample"),
+        ([good, good], [pairs], {}, "list of 1 for 2"),
+        ([good, good], [{"pairs": 0.0}, pairs], {}, "make all alike"),
+        (np.zeros((3, 3)), pairs, {}, r"scores has shape \(3, 3\)"),
+        (np.zeros(3), pairs, {}, "2 axes"),
+        ([good, np.zeros((3, 3))], pairs, {}, r"scores\[1\] has shape"),
+        ([], pairs, {}, "at least one sample"),
+        (good + np.nan, pairs, {}, r"scores\[0, 0\] is nan"),
+        (good + np.inf, pairs, {}, "inf"),
+        ({"link": good}, pairs, {}, "no array named 'links'"),
+        ({"links": good, "more": good}, pairs, {}, "names 'more'"),
+        (good, pairs, {"solver": "fast"}, "solver='fast'"),
+        (good, pairs, {"solver": "pairwise"}, "no factors but Pair"),
+        (good, pairs, {"tol": 0}, "tol must be"),
+        (good, pairs, {"max_iter": 0}, "max_iter must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            lp_sparsemap(graph, scores, additional=additional, **options)
+    with pytest.raises(ValueError, match="must be a FactorGraph"):
+        lp_sparsemap(LinearChain(), good)
+    with pytest.raises(ValueError, match="no variables"):
+        lp_sparsemap(FactorGraph(), good)
+    result = lp_sparsemap(graph, good, additional=pairs)
+    with pytest.raises(ValueError, match="v has shape"):
+        result.vjp(np.zeros(3))
+    with pytest.raises(ValueError, match="method="):
+        result.vjp(good, method="exact")
+    with pytest.raises(ValueError, match="no additional scores named"):
+        result.jvp(additional={"other": 1})
+    shared = FactorGraph()
+    s = shared.variables((2, 2))
+    shared.add(StructureFactor(LinearChain(), s), StructureFactor(LinearChain(), s.T))
+    with pytest.raises(ValueError, match="no variable is in two structures"):
+        lp_sparsemap(shared, np.zeros((2, 2)), solver="newton")
+
+
+def test_custom_structures_join_graphs():
+    # The best run of neighbours of length two, in plain Python.
+    structure = CustomStructure(lambda scores: max(([i, i + 1] for i in range(len(scores) - 1)), key=lambda p: scores[p].sum()))
+    graph = FactorGraph()
+    u = graph.variables(5)
+    graph.add(StructureFactor(structure, u, name="run"), Budget(u[:2], 1))
+    result = lp_sparsemap(graph, [3.0, 3.0, 0.0, 0.0, 0.0])
+    assert result.converged and result.marginals[:2].sum() == pytest.approx(1.0)
+    assert {tuple(s) for s, _ in result.structures["run"]} <= {(0, 1), (1, 2), (2, 3), (3, 4)}
+
+
+def test_large_graphs():
+    rng = np.random.default_rng(9)
+    graph = FactorGraph()
+    u = graph.variables(10_000)
+    pairs = rng.integers(0, 10_000, size=(100_000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    graph.add(Pair(u[pairs[:, 0]], u[pairs[:, 1]], name="pairs"), *[Budget(u[k : k + 10], 3) for k in range(0, 10_000, 10)])
+    result = lp_sparsemap(graph, rng.normal(size=10_000), additional={"pairs": 0.1 * rng.normal(size=len(pairs))})
+    assert result.converged and result.residual <= 1e-6
