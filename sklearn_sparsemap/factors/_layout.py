@@ -34,6 +34,7 @@ class Layout:
     """
 
     def __init__(self, n_variables, factors, given):
+        self._arguments = n_variables, list(factors), given
         self.n_variables = n_variables
         self.shapes = {}
         self.oracles = []
@@ -114,6 +115,10 @@ class Layout:
             degrees=readonly(np.bincount(links, minlength=n_variables), np.int64),
             owners=readonly(owners, np.int64),
         )
+
+    def __reduce__(self):
+        # Laid out anew: arrays come back writable, which kernels do not take here, and custom oracles renumbered.
+        return Layout, self._arguments
 
     def _number(self, oracle):
         for i, known in enumerate(self.oracles):
