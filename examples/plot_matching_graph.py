@@ -2,9 +2,10 @@
 One matching, two graphs
 ========================
 
-A matching can be written as *one* factor, whose best structure takes an assignment algorithm, or as *many* small ones:
-each row takes exactly one column (`Xor`), each column at most one row (`AtMostOne`). Their polytopes are the same, so the
-marginals are the same, too; only the work differs. These are the two graphs of Figure 2 of the LP-SparseMAP paper.
+A matching can be written as *one* factor, whose best structure takes an assignment algorithm, or as *many* small
+ones: each row takes exactly one column (`Xor`), each column at most one row (`AtMostOne`). Both describe the same
+polytope, so the marginals are the same; only the work differs. These are the two graphs of Figure 2 of the LP-SparseMAP
+paper.
 
 The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
@@ -86,7 +87,8 @@ for ax, title, marginals in zip((left, middle), ("one factor: Matching", "10 Xor
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     ax.set_title(title, fontsize=13, color=INK)
-figure.supxlabel(f"largest difference of the two: {np.abs(shown[0] - shown[1]).max():.0e}", x=0.33, fontsize=11, color=INK)
+apart = np.abs(shown[0] - shown[1]).max()
+figure.supxlabel(f"largest difference of the two: {apart:.0e}", x=0.33, fontsize=11, color=INK)
 right.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)
 tiny = lp_sparsemap(fine(3, 4), rng.normal(size=(3, 4)))
 FactorGraphDisplay.from_result(tiny, ax=right)

@@ -56,7 +56,7 @@ for lessons in lesson.T:
 for d in range(len(DAYS)):
     am, pm = 2 * d, 2 * d + 1
     graph.add(OrOut([*lesson[:, am], *lesson[:, pm], opened[d]]))  # a day with lessons is open
-    graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))  # after physics, the laboratory is kept for chemistry
+    graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))  # physics leaves the laboratory to chemistry
     graph.add(Imply([lesson[SPORTS, am], ~lesson[MUSIC, pm]]))  # nobody sings after sports
 graph.add(Budget([*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]], 1))  # one mathematics in the afternoon at most
 graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0))  # heating costs
@@ -73,8 +73,8 @@ scores, additional = {"lesson": 10 * wishes, "open": np.full(len(DAYS), -1.0)}, 
 before = lp_sparsemap(graph, scores, additional=additional)
 
 # Geometry after algebra: if geometry is in one of the first s + 1 slots, algebra is in one of the first s.
-# (The rule ``Or([~lesson[GEOMETRY, s], *lesson[ALGEBRA, :s]])`` says the same of whole timetables, but is a looser bound
-# on marginals.)
+# (The rule ``Or([~lesson[GEOMETRY, s], *lesson[ALGEBRA, :s]])`` says the same of whole timetables, but bounds marginals
+# less.)
 for s in range(len(SLOTS)):
     graph.add(Budget([*lesson[GEOMETRY, : s + 1], *~lesson[ALGEBRA, :s]], s))
 after = lp_sparsemap(graph, scores, additional=additional)

@@ -2,11 +2,11 @@
 Alignment that keeps the order
 ==============================
 
-Two sentences with the same content are aligned word by word, mostly from left to right. A *chain* over the words of the
-first sentence, whose states are the words of the second, knows the order; but nothing keeps it from using a word twice. A
-*matching* uses each word at most once, but does not know the order. In a factor graph the two are joined: the chain, and
-`AtMostOne` on each column. For the best such alignment no efficient algorithm is known. The LP-SparseMAP paper uses this
-"LP-sequence" as attention between two sentences, and shows it in Figure 4.
+Two sentences with the same content are aligned word by word, mostly from left to right. A *chain* over the words of
+the first sentence, whose states are the words of the second, knows the order; but nothing keeps it from using a word
+twice. A *matching* uses each word at most once, but does not know the order. A factor graph joins the two: the chain,
+and `AtMostOne` on each column. The best such alignment is as hard to find as a shortest tour; its relaxation is not.
+The LP-SparseMAP paper uses this "LP-sequence" as attention between two sentences, and shows it in Figure 4.
 
 The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
@@ -25,8 +25,8 @@ from sklearn_sparsemap.structures import LinearChain
 # %%
 # How similar two words are, and which steps are likely
 # -----------------------------------------------------
-# Similarity is that of the spelling and of the part of speech. From one word to the next, the partner moves on by one word
-# most likely, and seldom backwards.
+# Similarity is that of the spelling and of the part of speech. From one word to the next, the partner is most likely to
+# move on by one word, and least likely to move backwards.
 
 first = "a/DET very/ADV very/ADV old/ADJ man/NOUN watched/VERB the/DET birds/NOUN in/ADP the/DET park/NOUN"
 second = "in/ADP the/DET park/NOUN an/DET old/ADJ and/CONJ very/ADV tired/ADJ man/NOUN was/AUX watching/VERB"

@@ -2,10 +2,10 @@
 Trees with valency
 ==================
 
-A verb takes so many complements and no more: its *valency*. A parser that scores arcs one by one knows nothing of that,
-and no efficient algorithm finds the best tree under such limits. In a factor graph they are one line each: the tree is a
-factor, and so is the budget of every head. LP-SparseMAP solves all of them together. This is Figure 1 of the LP-SparseMAP
-paper.
+A verb takes so many complements and no more: its *valency*. A parser that scores arcs one by one knows nothing of
+that, and the best tree under such limits is NP-hard to find. In a factor graph they are one line each: the tree is a
+factor, and so is the budget of every head. LP-SparseMAP solves the relaxation of all of them together. This is Figure 1
+of the LP-SparseMAP paper.
 
 The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
@@ -24,10 +24,9 @@ from sklearn_sparsemap.structures import DependencyTree
 # %%
 # A sentence, and the scores of its arcs
 # --------------------------------------
-# The phrases with a preposition would rather belong to the verb than to a noun. Arcs that are not listed have a score of
-# -1.
+# The phrases with a preposition would rather belong to the verb than to a noun. Arcs that are not listed score -1.
 
-words = "she sent the letter to him from Paris on Monday".split()
+words = ["she", "sent", "the", "letter", "to", "him", "from", "Paris", "on", "Monday"]
 n = len(words)
 LIKELY = {
     "sent": {"she": 2.0, "letter": 2.0, "to": 1.6, "from": 1.3, "on": 1.3},
@@ -51,7 +50,7 @@ for head, modifiers in LIKELY.items():
 
 print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
 BUDGETS = {"sent": 3, "letter": 2, "him": 1, "Paris": 1, "to": 1, "from": 1, "on": 1}
-tree = DependencyTree(projective=True, single_root=True)
+tree = DependencyTree(single_root=True)
 free = sparsemap(tree, scores)
 
 graph = FactorGraph()
@@ -77,8 +76,8 @@ for title, (trees, _) in solutions.items():
 # %%
 # The picture
 # -----------
-# Budgets bound the number of modifiers that is to be expected. Single trees of the mixture may have more: the relaxation
-# knows the marginals of the trees, not the trees.
+# Budgets bound the expected number of modifiers. Single trees of the mixture may have more: the relaxation knows the
+# marginals of the trees, not the trees.
 
 INK = "#222222"
 figure, axes = plt.subplots(2, 2, figsize=(14, 4.9), height_ratios=(3, 1.3), width_ratios=(10, 12))
