@@ -6,6 +6,8 @@ from .._jit import kernel
 
 # More than enough for every bracket to collapse; Newton's method needs about three.
 _MAX_ITER = 300
+# A term this close to 0 or 1 is at that bound.
+_AT_BOUND = 1e-12
 
 
 @kernel
@@ -22,10 +24,40 @@ def _next_breakpoint(z, c, mu, direction):
 
 
 @kernel
+def _into_the_flat(z, c, mu, low, high):
+    """Move a root that is the end of an interval of roots into that interval.
+
+    Multipliers at such an end would leave a variable just at its bound, and a Newton step blind for one side of it.
+    """
+    before, after = 0.0, 0.0
+    for i in range(z.shape[0]):
+        p = z[i] - c[i] * mu
+        at_one, at_zero = abs(p - 1.0) <= _AT_BOUND, abs(p) <= _AT_BOUND
+        if -_AT_BOUND <= p <= 1.0 + _AT_BOUND:
+            # Downwards p grows where c is positive.
+            if not (at_one if c[i] > 0.0 else at_zero):
+                before += abs(c[i])
+            if not (at_zero if c[i] > 0.0 else at_one):
+                after += abs(c[i])
+    inside = mu
+    if before > 0.0 and after == 0.0:
+        end = min(_next_breakpoint(z, c, mu + 2.0 * _AT_BOUND, 1.0), high)
+        inside = mu + 0.5 * min(end - mu, 1.0)
+    elif after > 0.0 and before == 0.0:
+        end = max(_next_breakpoint(z, c, mu - 2.0 * _AT_BOUND, -1.0), low)
+        inside = mu - 0.5 * min(mu - end, 1.0)
+    # A breakpoint that was all but met would be jumped over.
+    moved = 0.0
+    for i in range(z.shape[0]):
+        moved += abs(min(max(z[i] - c[i] * inside, 0.0), 1.0) - min(max(z[i] - c[i] * mu, 0.0), 1.0))
+    return inside if moved <= 4.0 * _AT_BOUND else mu
+
+
+@kernel
 def threshold(z, c, b, mu, low, high):
     """Solve ``sum_i c_i clip(z_i - c_i mu, 0, 1) = b`` for `mu` in [low, high].
 
-    The left side never increases with `mu`. Newton's method inside a bracket; exact up to rounding, because it ends on
+    Where an interval solves it, a point inside is returned. The left side never increases with `mu`. Newton's method inside a bracket; exact up to rounding, because it ends on
     one linear piece. Where the equation has no root in the interval, the end that is nearest to one is returned (an
     infinite end says that no `mu` will do).
 
@@ -66,7 +98,7 @@ def threshold(z, c, b, mu, low, high):
                 else:
                     after += c[i] * c[i]
         if abs(excess) <= 2e-16 * size:
-            return mu
+            return _into_the_flat(z, c, mu, low, high)
         if excess > 0.0:
             if mu >= high:
                 return high

@@ -11,8 +11,8 @@ its own MAP there (Moreau).
 import numpy as np
 
 from .._jit import kernel
-from ..factors._arrays import FORBIDDEN, STRUCTURE
-from ..factors._closed_forms import clip01, project_logic
+from ..factors._arrays import FORBIDDEN, PAIR, STRUCTURE
+from ..factors._closed_forms import clip01, project_logic, project_pair
 
 
 @kernel
@@ -76,6 +76,34 @@ def literal_scores(graph, f, scores, u, lam, z):
 
 
 @kernel
+def _certify_pairs(graph, scores, additional, u, lam, joint, rest):
+    """Do for all pairs what `certify` does for each factor; return their parts of objective and dual, and the residual.
+
+    There can be very many, and a pair is too small for a call of its own.
+    """
+    objective, dual, residual = 0.0, 0.0, 0.0
+    for e in range(graph.pairs.shape[0]):
+        f = graph.pairs[e]
+        l, a = graph.link_ptr[f], graph.additional_ptr[f]
+        i, j = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
+        first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
+        off_first, off_second = 0.5 * (1.0 - first), 0.5 * (1.0 - second)
+        z_i = FORBIDDEN if scores[i] < 0.5 * FORBIDDEN else u[i] + lam[l]
+        z_j = FORBIDDEN if scores[j] < 0.5 * FORBIDDEN else u[j] + lam[l + 1]
+        p, q, both = project_pair(off_first + first * z_i, off_second + second * z_j, additional[a])
+        joint[a] = both
+        objective += additional[a] * both
+        p, q = off_first + first * p, off_second + second * q
+        residual = max(residual, abs(p - u[i]), abs(q - u[j]))
+        lam[l] = 0.0 if scores[i] < 0.5 * FORBIDDEN else lam[l] + u[i] - p
+        lam[l + 1] = 0.0 if scores[j] < 0.5 * FORBIDDEN else lam[l + 1] + u[j] - q
+        rest[i] -= lam[l]
+        rest[j] -= lam[l + 1]
+        dual += lam[l] * p + lam[l + 1] * q
+    return (objective, dual + objective), residual
+
+
+@kernel
 def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, joint):
     """Certify marginals `u` and dual variables `lam`, which are moved to the dual point that is certified.
 
@@ -97,17 +125,22 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
     for f in range(graph.kinds.shape[0]):
         longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
     z, p = np.empty(longest), np.empty(longest)
-    dual, residual, place = 0.0, 0.0, 0
+    dual, place = 0.0, 0
     none = np.empty((0, 0), np.int32)
     no_weights = np.empty(0)
+    value, residual = _certify_pairs(graph, scores, additional, u, lam, joint, rest)
+    objective += value[0]
+    dual += value[1]
     for f in range(graph.kinds.shape[0]):
+        if graph.kinds[f] == PAIR:
+            continue
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
         is_structure = graph.kinds[f] == STRUCTURE
         support, own, w = none, none, no_weights
         if is_structure:
             support, own, w = supports[place], extra[place], weights[place]
-        support, own, w, value, both, feasible = project_factor(
+        support, own, w, linear, _, feasible = project_factor(
             graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start], support, own, w, 1e-13
         )
         if not feasible:
@@ -122,10 +155,8 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
                 for part in own[s]:
                     if part >= 0:
                         joint[first + part] += w[s]
-        elif graph.additional_ptr[f + 1] > graph.additional_ptr[f]:
-            joint[graph.additional_ptr[f]] = both
-        objective += value
-        dual += value
+        objective += linear
+        dual += linear
         for l in range(start, stop):
             i = graph.links[l]
             own_u = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]

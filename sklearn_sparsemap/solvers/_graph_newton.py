@@ -25,6 +25,9 @@ from ._linalg import add_scaled, dot, solve_lower
 # A direction of recession that gains less than this, relative to its size, proves nothing.
 _CERTAIN = 1e-7
 
+# How often multipliers are examined for a proof that there is no solution.
+_CHECK_EVERY = 20
+
 # The duality gap to which structures are solved: rounding, for the active set is finite.
 _STRUCTURE_TOL = 1e-13
 
@@ -252,12 +255,12 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
     x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
     far_mu = dual.mu.copy()
     value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
-    floor = 1e-15
+    floor = 4e-15
     for i in range(scores.shape[0]):
         if scores[i] > 0.5 * FORBIDDEN:
             floor = max(floor, 4e-16 * abs(dual.a[i]))
     tol = max(tol, floor)
-    damping, n_iter = 1e-3, 0
+    damping, n_iter, next_check = 1e-3, 0, _CHECK_EVERY
     if value != value:
         return dual, supports, extra, weights, n_iter, INFEASIBLE
     while violation > tol and n_iter < max_iter:
@@ -267,19 +270,24 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
             sweep_pairs(graph, dual)
             if sweep_rows(graph, dual, z) == np.inf:
                 return dual, supports, extra, weights, n_iter, INFEASIBLE
-            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+            box_marginals(graph, dual)
+            violation = compute_gradient(graph, dual)
             if violation <= tol:
                 break
-        if n_iter % 20 == 19:
+        if n_iter >= next_check:
+            next_check = n_iter + _CHECK_EVERY
             mu = dual.mu - far_mu
             if is_infeasible(graph, oracles, additional, dual, mu):
                 copy_into(dual.mu, mu)
                 return dual, supports, extra, weights, n_iter, INFEASIBLE
             far_mu[:] = dual.mu
-        # Sweeps over many pairs are cheaper than a step as long as they get on.
-        if not use_newton or (n_structures == 0 and n_pairs > 1000 and violation < 0.3 * previous):
+        # Sweeps over pairs are cheaper than a step as long as they get on.
+        many_pairs = n_structures == 0 and n_pairs > n_rows
+        if not use_newton or (many_pairs and (n_iter < 6 or violation < 0.5 * previous)):
             continue
         n_iter += 1
+        if n_structures == 0:
+            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
         if _free_multipliers(graph, dual, free_rows, free_pairs) == 0:
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
