@@ -9,17 +9,15 @@ from .._threads import over_ranges
 from .._validation import check_choice, check_positive
 from ..factors._arrays import PAIR
 from ..solvers._active_set import active_set
-from ..solvers._graph_batch import ADMM, BLOCK, NEWTON, PAIRWISE, STATUS, graph_range
+from ..solvers._graph_batch import BY_MULTIPLIERS, GRAPH_SOLVERS, STATUS
 from ..solvers._graph_newton import INFEASIBLE
 from ..solvers._graph_result import LPSparseMAPResult
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
 
-SOLVERS = {"auto": None, "newton": NEWTON, "pairwise": PAIRWISE, "block": BLOCK, "admm": ADMM}
-
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
-_AIM = {NEWTON: 1e-5, PAIRWISE: 1e-2, BLOCK: 1e-1, ADMM: 1e-1}
+_AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-1}
 
 
 def lp_sparsemap(
@@ -79,7 +77,7 @@ def lp_sparsemap(
     >>> result.vjp([1.0, 0.0, 0.0])["scores"]
     array([0.5, 0.5, 0. ])
     """
-    check_choice("solver", solver, SOLVERS)
+    check_choice("solver", solver, ("auto", *GRAPH_SOLVERS))
     check_positive("tol", tol)
     check_positive("max_iter", max_iter, integer=True)
     layout, samples, many = as_graph_samples(graph, scores, additional)
@@ -109,16 +107,16 @@ def _solve_on(graph, layout, method, result):
 
 
 def choose_solver(layout, solver):
-    """Return the number of the solver that serves a graph."""
+    """Return the name of the solver that serves a graph."""
     arrays = layout.arrays
     shared = bool((arrays.owners == -2).any())
     if solver == "auto":
-        return BLOCK if shared else NEWTON
+        return "block" if shared else "newton"
     if solver == "newton" and shared:
         raise ValueError("solver='newton' needs graphs in which no variable is in two structures; use 'block'")
     if solver == "pairwise" and (arrays.kinds != PAIR).any():
         raise ValueError("solver='pairwise' is for graphs with no factors but Pair; use 'auto'")
-    return SOLVERS[solver]
+    return solver
 
 
 def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
@@ -129,7 +127,7 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     arrays : tuple of arrays with one row a sample
         Marginals, marginals of the additional scores, multipliers of rows and pairs, dual variables of the links.
     statistics : array of shape (n_samples, 5)
-        See solvers/_graph_batch.py.
+        Columns as in solvers/_graph_batch.py.
     """
     arrays, n = layout.arrays, len(samples)
     scores = readonly([sample.scores for sample in samples])
@@ -140,13 +138,14 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     out = tuple(np.zeros((n, size)) for size in sizes)
     statistics = np.zeros((n, 5))
     none = readonly(np.zeros((0, 0)))
-    multipliers, links = (none, none) if warm is None else map(readonly, warm)
+    if warm is not None:
+        warm = readonly(warm[0] if method in BY_MULTIPLIERS else warm[1])
     oracles = layout.all_oracles(Simplex.oracle)
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
-    aim = tol * _AIM[PAIRWISE if method == NEWTON and only_pairs else method]
+    aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
     over_ranges(
-        lambda start, stop: graph_range(
-            arrays, *oracles, active_set, method, scores, additional, multipliers, links, aim, max_iter,
+        lambda start, stop: GRAPH_SOLVERS[method](
+            arrays, *oracles, active_set, scores, additional, none if warm is None else warm, aim, max_iter,
             start, stop, *out, statistics
         ),
         np.full(n, len(arrays.links) + layout.n_variables),

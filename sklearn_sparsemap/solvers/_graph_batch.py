@@ -1,5 +1,7 @@
 """The loop over many samples of one factor graph, inside one compiled call each."""
 
+from functools import partial
+
 import numpy as np
 from numba import types
 
@@ -14,9 +16,6 @@ from ._protocol import SOLVER
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
-
-# The numbers of the solvers, by the names of the public `solver` parameter.
-NEWTON, PAIRWISE, BLOCK, ADMM = range(4)
 
 
 @kernel
@@ -50,56 +49,100 @@ def _link_multipliers(graph, dual, lam):
                 lam[l] += left / graph.degrees[i]
 
 
-@entry(
-    types.void(
-        GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER,
-        types.int64, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, types.int64, types.int64, types.int64,
-        FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT,
-    )
+# Arguments of each loop: the graph, its oracles and the solver of its structures; then
+#   scores, additional    one row a sample (`additional` may have a single row for all)
+#   warm                  multipliers or link variables to start from, one row a sample or no row
+#   tol, max_iter, start, stop
+# and what is written, one row a sample: marginals, marginals of the additional scores, multipliers of rows and pairs,
+# dual variables of the links, statistics.
+_LOOP = types.void(
+    GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER,
+    FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, types.int64, types.int64, types.int64,
+    FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT,
 )  # fmt: skip
-def graph_range(
-    graph, o0, o1, o2, o3, solver, method, scores, additional, warm_multipliers, warm_links, tol,
-    max_iter, start, stop, marginals, joint, multipliers, links, statistics
-):  # fmt: skip
-    """Solve samples start..stop.
 
-    `scores`, `additional` and all arrays that are written have one row a sample (`additional` may have a single row for
-    all, and the warm starts none). `multipliers` are those of rows and pairs, `links` the dual variables of all links.
-    """
-    oracles = (o0, o1, o2, o3)
-    cold = np.empty(0)
+
+@kernel
+def _finish(
+    graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, n_iter, status, joint, statistics
+):
+    """Certify the solution of one sample."""
+    statistics[3], statistics[4] = n_iter, status
+    if status != INFEASIBLE:
+        statistics[0], statistics[1], statistics[2] = certify(
+            graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, joint
+        )
+
+
+@entry(types.void(types.boolean, *_LOOP.args))
+def rows_range(
+    use_newton, graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, max_iter, start, stop, marginals, joint,
+    multipliers, links, statistics
+):  # fmt: skip
+    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
+    oracles, cold = (o0, o1, o2, o3), np.empty(0)
     n_rows = graph.row_bounds.shape[0]
     for i in range(start, stop):
         own = additional[min(i, additional.shape[0] - 1)]
-        if method <= PAIRWISE:
-            warm = warm_multipliers[i] if warm_multipliers.shape[0] > 0 else cold
-            dual, supports, extra, weights, n_iter, status = solve_rows(
-                graph, oracles, solver, scores[i], own, warm, tol, max_iter, method == NEWTON
-            )
-            copy_into(marginals[i], dual.u)
-            copy_into(multipliers[i], dual.mu)
-            copy_into(multipliers[i, n_rows:], dual.t)
-            _link_multipliers(graph, dual, links[i])
-        else:
-            warm = warm_links[i] if warm_links.shape[0] > 0 else cold
-            if method == BLOCK:
-                u, lam, supports, extra, weights, n_iter, status = solve_block(
-                    graph, oracles, solver, scores[i], own, warm, tol, max_iter
-                )
-            else:
-                u, lam, supports, extra, weights, n_iter, status = solve_admm(
-                    graph, oracles, solver, scores[i], own, warm, tol, max_iter
-                )
-            copy_into(marginals[i], u)
-            copy_into(links[i], lam)
-        if status == INFEASIBLE:
-            statistics[i, 4] = status
-            continue
-        objective, gap, residual = certify(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, joint[i]
+        dual, supports, extra, weights, n_iter, status = solve_rows(
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, max_iter, use_newton
         )
-        statistics[i, 0] = objective
-        statistics[i, 1] = gap
-        statistics[i, 2] = residual
-        statistics[i, 3] = n_iter
-        statistics[i, 4] = status
+        copy_into(marginals[i], dual.u)
+        copy_into(multipliers[i], dual.mu)
+        copy_into(multipliers[i, n_rows:], dual.t)
+        _link_multipliers(graph, dual, links[i])
+        _finish(
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, n_iter, status,
+            joint[i], statistics[i]
+        )  # fmt: skip
+
+
+@entry(_LOOP)
+def block_range(
+    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, max_iter, start, stop, marginals, joint, multipliers,
+    links, statistics
+):  # fmt: skip
+    """Solve samples start..stop by block coordinate ascent."""
+    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    for i in range(start, stop):
+        own = additional[min(i, additional.shape[0] - 1)]
+        u, lam, supports, extra, weights, n_iter, status = solve_block(
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, max_iter
+        )
+        copy_into(marginals[i], u)
+        copy_into(links[i], lam)
+        _finish(
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, n_iter, status,
+            joint[i], statistics[i]
+        )  # fmt: skip
+
+
+@entry(_LOOP)
+def admm_range(
+    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, max_iter, start, stop, marginals, joint, multipliers,
+    links, statistics
+):  # fmt: skip
+    """Solve samples start..stop by alternating directions."""
+    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    for i in range(start, stop):
+        own = additional[min(i, additional.shape[0] - 1)]
+        u, lam, supports, extra, weights, n_iter, status = solve_admm(
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, max_iter
+        )
+        copy_into(marginals[i], u)
+        copy_into(links[i], lam)
+        _finish(
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, n_iter, status,
+            joint[i], statistics[i]
+        )  # fmt: skip
+
+
+# By the names of the public `solver` parameter. Each is compiled at its first use only.
+GRAPH_SOLVERS = {
+    "newton": partial(rows_range, True),
+    "pairwise": partial(rows_range, False),
+    "block": block_range,
+    "admm": admm_range,
+}
+# Those that start from the multipliers of rows and pairs; the others start from the dual variables of the links.
+BY_MULTIPLIERS = ("newton", "pairwise")

@@ -295,19 +295,18 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
         old_mu[:] = dual.mu
         old_t[:] = dual.t
         old_value, old_violation = value, violation
-        step, accepted = 1.0, False
-        for _ in range(8 if n_structures == 0 else 4):
-            _move(graph, dual, old_mu, old_t, step, x)
+        step = 1.0
+        most = 8 if n_structures == 0 else 4
+        for attempt in range(most + 1):
+            # The last attempt goes back to where the step began.
+            _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
             value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
             if value < old_value or violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value)):
-                accepted = True
                 break
             step *= 0.25
-        if accepted:
-            damping = max(0.1 * damping, 1e-10) if step == 1.0 else damping
-        else:
-            _move(graph, dual, old_mu, old_t, 0.0, x)
-            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+        if attempt == 0:
+            damping = max(0.1 * damping, 1e-10)
+        elif attempt == most:
             damping *= 10.0
             if n_structures > 0 and damping > 1e3:
                 break
