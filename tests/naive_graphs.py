@@ -126,6 +126,21 @@ def check_certificate(case, result, tol):
     assert result.residual <= tol
 
 
+def best_value(case):
+    """Return the total score of the best assignment, over all that satisfy the factors."""
+    factors, best = polytopes(case), -np.inf
+    for assignment in product([0.0, 1.0], repeat=case.scores.size):
+        u = np.array(assignment)
+        value = case.scores.ravel() @ u
+        for variables, vertices, values, row in factors:
+            if row is not None:
+                value = value if row[0] @ u[variables] <= row[1] + 1e-12 else -np.inf
+            else:
+                value += values[(vertices == u[variables]).all(axis=1)].max(initial=-np.inf)
+        best = max(best, value)
+    return best
+
+
 def best_mixture(vertices, values, u):
     """Return weights of vertices whose mixture is `u` with the best value, and how far off it is."""
     from scipy.optimize import linprog

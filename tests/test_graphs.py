@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive_graphs import RANDOM_GRAPHS, check_certificate, random_matching
+from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, random_matching
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_sparsemap import lp_sparsemap, sparsemap
+from sklearn_sparsemap import lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
     AtMostOne,
     Budget,
@@ -386,6 +386,42 @@ def test_wrong_input_is_refused():
     shared.add(StructureFactor(LinearChain(), s), StructureFactor(LinearChain(), s.T))
     with pytest.raises(ValueError, match="no variable is in two structures"):
         lp_sparsemap(shared, np.zeros((2, 2)), solver="newton")
+
+
+@pytest.mark.parametrize("kind", RANDOM_GRAPHS)
+def test_map_equals_enumeration(kind):
+    rng = np.random.default_rng(10)
+    fractional = compared = 0
+    while compared < 12:
+        case = RANDOM_GRAPHS[kind](rng)
+        if case.scores.size > 9:
+            continue
+        compared += 1
+        result = map_inference(case.graph, case.scores, additional=case.additional)
+        best = best_value(case)
+        assert result.value == pytest.approx(best, abs=1e-7)
+        assert result.bound == pytest.approx(best, abs=1e-6)
+        assert result.structure.dtype == bool and result.structure.shape == case.scores.shape
+        # The structure has the value: it is the only one left where all others are forbidden or paid for.
+        forced = np.where(result.structure, case.scores + 100, -np.inf)
+        again = map_inference(case.graph, forced, additional=case.additional)
+        assert_array_equal(again.structure, result.structure)
+        assert again.value - 100 * result.structure.sum() == pytest.approx(best, abs=1e-6)
+        fractional += not result.integral
+    assert fractional > 0 or kind not in ("logic", "shared structures")
+
+
+def test_map_of_batches_and_forbidden_variables():
+    graph = FactorGraph()
+    u, w = graph.variables(2), graph.variables(2, name="w")
+    graph.add(Xor(u), Imply([u[0], w[0]]), Pair(u, w, name="pairs"))
+    many = [{"u": [1.0, 0.0], "w": [-3.0, 0.0]}, {"u": [-np.inf, -5.0], "w": [1.0, 1.0]}]
+    first, second = map_inference(graph, many, additional={"pairs": [0.0, 1.0]})
+    assert first.structure["u"].tolist() == [False, True] and first.structure["w"].tolist() == [False, True]
+    assert (first.value, second.value) == (pytest.approx(1.0), pytest.approx(-2.0))
+    assert first.integral and set(first.marginals) == {"u", "w"}
+    with pytest.raises(ValueError, match=r"under scores\[1\]"):
+        map_inference(graph, [many[0], {"u": [-np.inf, -np.inf], "w": [0, 0]}], additional={"pairs": 0.0})
 
 
 def test_custom_structures_join_graphs():

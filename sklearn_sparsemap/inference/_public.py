@@ -3,9 +3,11 @@
 import numpy as np
 
 from .._validation import check_choice, check_positive
+from ..factors import FactorGraph
 from ..solvers import MAPResult, MarginalResult, SparseMAPResult
 from ..solvers._batch import N_STRUCTURES, SOLVERS
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
+from ._graph_map import map_graph
 from ._problems import as_samples, check_structure, join_problems
 
 
@@ -14,8 +16,9 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
 
     Parameters
     ----------
-    structure : Structure
-        What to predict, for example ``LinearChain()``; its class documents the shapes below.
+    structure : Structure or FactorGraph
+        What to predict, for example ``LinearChain()``; its class documents the shapes below. For a graph `scores` and
+        `additional` are as in `lp_sparsemap`; the linear relaxation is solved, and rounded where it is fractional.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     n_jobs : int, default=None
@@ -27,7 +30,8 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     Returns
     -------
     result : MAPResult or list of MAPResult
-        A named tuple ``(structure, value)``; one for each sample where a list came in.
+        A named tuple ``(structure, value)``; one for each sample where a list came in. For graphs a longer one,
+        ``(structure, value, integral, bound, marginals)``: `integral` tells whether no assignment can be better.
 
     Raises
     ------
@@ -41,6 +45,8 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     >>> map_inference(Simplex(), [0.5, 2.0, 1.0])
     MAPResult(structure=1, value=2.0)
     """
+    if isinstance(structure, FactorGraph):
+        return map_graph(structure, scores, n_jobs=n_jobs, **additional)
     samples, many = as_samples(structure, scores, additional)
     structures, values = map_problems(structure, join_problems(samples), n_jobs=n_jobs, many=many)
     results = [MAPResult(s, v) for s, v in zip(structures, values.tolist())]

@@ -1,0 +1,171 @@
+"""MAP inference in factor graphs: the linear relaxation, and branch and bound where that is fractional."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import readonly
+from ..factors._arrays import FORBIDDEN
+from ..solvers._graph_batch import STATUS
+from ..solvers._graph_rows import INFEASIBLE
+from ._graph_problems import GraphSample, as_graph_samples
+from ._graphs import check_feasible, choose_solver, solve_graph
+
+# Marginals as close as this to 0 or 1 count as such.
+_INTEGRAL = 1e-6
+# LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs; the centre of
+# its quadratic term is then moved until nothing changes. "block" moves by 1 in a sweep, and needs smaller steps.
+_SHARPNESS = {"newton": 100.0, "block": 10.0}
+_MOST_STEPS = 50
+# Most relaxations in the search for the best assignment where the first one is fractional.
+_MOST_NODES = 500
+
+
+class GraphMAPResult(NamedTuple):
+    """The best assignment that was found in a factor graph.
+
+    Attributes
+    ----------
+    structure : bool ndarray, shape of the variables; or dict of str -> ndarray
+        Which variables are on.
+    value : float
+        Its total score.
+    integral : bool
+        Whether the linear relaxation has this solution itself. Otherwise `structure` was found by branch and bound.
+    bound : float
+        No assignment has a total score above this, up to rounding: `structure` is the best one if it is `value`.
+    marginals : ndarray or dict of str -> ndarray
+        The solution of the linear relaxation.
+    """
+
+    structure: object
+    value: float
+    integral: bool
+    bound: float
+    marginals: object
+
+
+def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
+    """Find the best assignment; see `map_inference`."""
+    layout, samples, many = as_graph_samples(graph, scores, additional)
+    relaxed = relax(layout, samples, tol, n_jobs, lambda *found: check_feasible(graph, layout, *found, many))
+    results = [_rounded(sample, layout, *found, tol) for sample, *found in zip(samples, *relaxed)]
+    return results if many else results[0]
+
+
+def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
+    """Solve the linear relaxation of samples that are laid out for the kernels, by the proximal point method.
+
+    Parameters
+    ----------
+    check : callable, default=None
+        Called with the arrays and statistics of the first step.
+
+    Returns
+    -------
+    u, joint : arrays with one row a sample
+        Marginals of the variables and of the additional scores.
+    values, gaps : arrays of shape (n_samples,)
+        The relaxation's value, and by how much it may be too small: infinite where nothing is feasible.
+    """
+    method = choose_solver(layout, "auto")
+    n = len(samples)
+    sizes = np.array([_size(sample) for sample in samples])
+    u, joint = np.zeros((n, layout.n_variables)), np.zeros((n, layout.n_additional))
+    gaps = np.full(n, np.inf)
+    left, warm = np.arange(n), None
+    for step in range(_MOST_STEPS):
+        sharpness = _SHARPNESS[method] / sizes[left]
+        moved = []
+        for i, sharp in zip(left, sharpness):
+            allowed = samples[i].scores > 0.5 * FORBIDDEN
+            own = np.where(allowed, sharp * samples[i].scores + u[i], FORBIDDEN)
+            moved.append(_like(samples[i], own, sharp * samples[i].additional))
+        arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm)
+        if step == 0 and check is not None:
+            check(arrays, statistics)
+        change = np.abs(arrays[0] - u[left])
+        u[left], joint[left] = arrays[0], arrays[1]
+        # What the quadratic term can hide: its gradient, times how far any other point is away.
+        gaps[left] = change.sum(axis=1) / sharpness
+        infeasible = statistics[:, STATUS] == INFEASIBLE
+        gaps[left[infeasible]] = np.inf
+        open_ = (gaps[left] > tol * sizes[left]) & ~infeasible
+        if not open_.any():
+            break
+        left, warm = left[open_], (arrays[2][open_], arrays[3][open_])
+    values = np.array([_value(sample, *found) for sample, *found in zip(samples, u, joint)])
+    return u, joint, values, gaps
+
+
+def _rounded(sample, layout, u, joint, value, gap, tol):
+    """Return the result of one sample: the relaxation where it is integral, else what branching from it finds."""
+    marginals = sample.shape_variables(u)
+    integral = not _fractional(u).any()
+    structure, bound = u > 0.5, value + gap
+    if not integral:
+        structure, value, bound = _branch(sample, layout, u, joint, bound, tol)
+    return GraphMAPResult(sample.shape_variables(structure), float(value), integral, float(bound), marginals)
+
+
+def _branch(sample, layout, u, joint, bound, tol):
+    """Branch and bound, depth first, for at most _MOST_NODES relaxations.
+
+    Each branch fixes the variable that is farthest from 0 and 1: off by forbidding it, on by a reward that outweighs all
+    scores. Without any assignment found the value is -inf, and the structure may violate factors.
+
+    Returns
+    -------
+    structure : bool array
+    value : float
+    bound : float
+        Of what was not examined; the value itself if the search is complete.
+    """
+    size = _size(sample)
+    reward = 10.0 * size * max(layout.n_variables + layout.n_additional, 10)
+    best, best_value = u > 0.5, -np.inf
+    nodes = [(bound, sample.scores, np.zeros(len(u), bool), u)]
+    n_nodes = 0
+    while nodes and n_nodes < _MOST_NODES:
+        bound, scores, on, u = nodes.pop()
+        if bound <= best_value + tol * size:
+            continue
+        i = int(np.minimum(u, 1.0 - u).argmax())
+        children = []
+        for value in (True, False):
+            own = scores.copy()
+            own[i] = scores[i] + reward if value else FORBIDDEN
+            kept = on.copy()
+            kept[i] = value
+            n_nodes += 1
+            found, found_joint, _, gaps = relax(layout, [_like(sample, own, sample.additional)], tol)
+            if not gaps[0] <= size or (found[0][kept] < 1.0 - _INTEGRAL).any():
+                continue
+            score = _value(sample, found[0], found_joint[0])
+            if _fractional(found[0]).any():
+                children.append((score + gaps[0], own, kept, found[0]))
+            elif score > best_value:
+                best, best_value = found[0] > 0.5, score
+        # The more promising one is examined first.
+        nodes.extend(sorted(children, key=lambda node: node[0]))
+    return best, best_value, max([best_value, *(node[0] for node in nodes)])
+
+
+def _fractional(u):
+    return np.minimum(u, 1.0 - u) > _INTEGRAL
+
+
+def _size(sample):
+    """Return the largest score of a sample, at least a little."""
+    allowed = sample.scores[sample.scores > 0.5 * FORBIDDEN]
+    finite = sample.additional[np.isfinite(sample.additional)]
+    return max(np.abs(allowed).max(initial=0.0), np.abs(finite).max(initial=0.0), 1e-100)
+
+
+def _value(sample, u, joint):
+    allowed, used = sample.scores > 0.5 * FORBIDDEN, joint != 0.0
+    return sample.scores[allowed] @ u[allowed] + sample.additional[used] @ joint[used]
+
+
+def _like(sample, scores, additional):
+    return GraphSample(sample._graph, sample._layout, sample._single, readonly(scores), readonly(additional))
