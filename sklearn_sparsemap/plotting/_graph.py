@@ -20,8 +20,8 @@ _NO_SCORE = {"color": INK, "linestyle": "-"}
 class FactorGraphDisplay:
     """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
 
-    With marginals a circle is shaded by that of its variable; one that is zero (below 1e-9) is empty. An open dot at the
-    end of a line marks a negated variable, an arrow the output of a factor (the last variable of `Imply`, `OrOut`,
+    With marginals a circle is shaded by that of its variable; one that is zero (below 1e-9) is empty. An open dot at
+    the end of a line marks a negated variable, an arrow the output of a factor (the last variable of `Imply`, `OrOut`,
     `XorOut` and `AndOut`). A `Pair` is a line between two circles; with scores it is as thick as its score is large,
     blue where that is positive and dashed orange where it is negative. A structure over a whole array of variables is
     a frame around it.
