@@ -26,6 +26,7 @@ from ..solvers._batch import GAP, OBJECTIVE, Problems
 from ..structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ..training._data import LinearModel, linear_problems
 from ._fitting import warn_of_convergence
+from ._graphs import GraphsOf
 from ._labels import encode_labels, flatten_labels, sorted_labels
 
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
@@ -34,13 +35,16 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 
 def resolve_structure(structure):
-    """Return the Structure that the parameter `structure` means."""
+    """Return the Structure, or `GraphsOf`, that the parameter `structure` means."""
     if isinstance(structure, Structure):
         return structure
     if isinstance(structure, str) and structure in _STRUCTURES:
         return _STRUCTURES[structure]()
+    if callable(structure) and not isinstance(structure, type):
+        return GraphsOf(structure)
     raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))} or a Structure, such as Matching()"
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), or "
+        "a function from a sample to a FactorGraph"
     )
 
 
@@ -85,6 +89,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = self._linear_scores(X, self._current)
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        if isinstance(structure, GraphsOf):
+            return structure.decision(X, self._graph_shapes, scores[:, 0])
         _, _, shapes = linear_problems(structure, X, scores.shape[1])
         return object_array(_in_shapes(scores.ravel(), shapes))
 
@@ -123,6 +129,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays in the shape of the scores
         """
         structure, X = self._check_predict(X)
+        if isinstance(structure, GraphsOf):
+            check_positive("temperature", self.temperature)
+            marginals, gaps, objectives = structure.marginals(
+                X, self._current, self._graph_shapes, self.temperature, self.n_jobs
+            )
+            _check_converged(gaps, objectives)
+            return marginals
         problems, shapes = self._problems(structure, X, self._current, self.temperature)
         if LOSSES[self._loss].argmax == "gibbs":
             marginals, _, _ = marginal_problems(structure.marginal_oracle, problems, n_jobs=self.n_jobs)
@@ -148,6 +161,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Most probable first. A structure is as in `predict`.
         """
         structure, X = self._check_predict(X)
+        if isinstance(structure, GraphsOf):
+            raise ValueError(
+                "predict_structures is for structures: LP-SparseMAP in a factor graph has marginals, but no distribution; "
+                "use predict_marginals"
+            )
         check_positive("temperature", self.temperature)
         scores = self._linear_scores(X, self._current).ravel() / self.temperature
         _, _, shapes = linear_problems(structure, X, len(self._current.intercept))
@@ -203,6 +221,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def _accuracy(self, structure, X, codes, model, weights):
         """Return the share of labels or parts that are right, each with the weight of its sample."""
         predicted = self._predict_codes(structure, X, model)
+        if isinstance(structure, GraphsOf):
+            right = structure.agreement(X, self._graph_shapes, codes, predicted)
+            return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
         if structure.labelled:
             gold = codes if is_flat(structure) else codes.values
             return float(np.average(predicted == gold, weights=np.repeat(weights, X.lengths)))
@@ -257,6 +278,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     def _additional(self, model):
         """Return a model's additional scores by name, as views."""
+        if isinstance(self._structure, GraphsOf):
+            return self._structure.split_additional(model.additional, self._graph_shapes)
         split, start = {}, 0
         for name, shape in self._structure.learned_shapes(len(model.intercept)).items():
             stop = start + int(np.prod(shape))
@@ -365,6 +388,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """Return the prediction as `codes`."""
         if is_flat(structure):
             return self._linear_scores(X, model).argmax(axis=1)
+        if isinstance(structure, GraphsOf):
+            return structure.predict(X, model, self._graph_shapes, self.n_jobs)
         found, _ = map_problems(structure, self._problems(structure, X, model)[0], n_jobs=self.n_jobs)
         return np.concatenate(found) if structure.labelled else object_array(found)
 

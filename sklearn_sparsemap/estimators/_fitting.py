@@ -56,6 +56,7 @@ class Monitor:
         return {
             **({"classes_": self.estimator.classes_} if hasattr(self.estimator, "classes_") else {}),
             "_structure": self.estimator._structure,
+            **({"_graph_shapes": self.estimator._graph_shapes} if hasattr(self.estimator, "_graph_shapes") else {}),
             "_loss": self.estimator._loss,
             "n_features_in_": self.estimator.n_features_in_,
             "n_iter_": max(1, len(self.losses)),
@@ -123,7 +124,7 @@ def fit_lbfgs(estimator, structure, form, X, targets, model, max_iter, monitor):
         monitor.losses.append(loss)
     if message:
         warn_of_convergence(f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features")
-    _warn_of_inference(objective.unconverged)
+    warn_of_inference(objective.unconverged)
 
 
 def fit_online(estimator, structure, form, X, targets, model, max_iter, monitor):
@@ -146,7 +147,7 @@ def fit_online(estimator, structure, form, X, targets, model, max_iter, monitor)
     if not stopped:
         name = "MIRA" if estimator.solver == "mira" else "AdaGrad"
         warn_of_convergence(f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
-    _warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+    warn_of_inference(int(optimizer.counters[UNCONVERGED]))
 
 
 def new_optimizer(estimator, model):
@@ -182,7 +183,8 @@ def check_finite_loss(loss):
         )
 
 
-def _warn_of_inference(unconverged):
+def warn_of_inference(unconverged):
+    """Issue a ConvergenceWarning if the inference of training samples did not converge."""
     if unconverged:
         warn_of_convergence(
             f"inference did not converge for {unconverged} training samples, so their gradients are inexact; scale the "

@@ -9,7 +9,17 @@ from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import new_memory
 from ..training._data import make_rows, make_targets
 from ._base import LinearStructuredClassifier, is_flat, resolve_structure
-from ._fitting import Monitor, adjust_optimizer, check_finite_loss, fit_lbfgs, fit_online, new_optimizer
+from ._fitting import (
+    Monitor,
+    adjust_optimizer,
+    check_finite_loss,
+    fit_lbfgs,
+    fit_online,
+    new_optimizer,
+    warn_of_convergence,
+    warn_of_inference,
+)
+from ._graphs import GraphsOf, configure_graph_optimizer, fit_graphs, new_graph_optimizer
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
@@ -28,9 +38,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Parameters
     ----------
-    structure : {"auto", "chain", "tree", "matching"} or Structure, default="auto"
+    structure : {"auto", "chain", "tree", "matching"}, Structure or callable, default="auto"
         What a sample's target is. ``"auto"``: one label (1-D `y`, 2-D `X`). ``"chain"``: one label for each step.
-        ``"tree"``: the head of each word. ``"matching"``: the column of each row.
+        ``"tree"``: the head of each word. ``"matching"``: the column of each row. A callable makes of each sample its
+        `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. Those named ``margin_``, and hinge, ask the
         right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`.
@@ -114,6 +125,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
     of shape (n_rows, n_cols, n_features), or its n * n rows if it is square. A `RaggedArray` may carry such `shapes`.
     `y` holds structures as their class documents them.
+
+    With factor graphs a sample has one row of features for each variable, in the order in which the graph made them; the
+    callable gets these rows. `y` holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of them by
+    name. Additional scores are learned by the names of the factors, which all graphs share: one for each pair of a
+    `Pair`, or one for all if it is ``tied``; a structure's learned scores for a named `StructureFactor`. Return the same
+    graph object for samples of the same form where that is possible: they are then solved together. `predict` returns
+    the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
 
     Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
 
@@ -204,6 +222,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
+        if isinstance(structure, GraphsOf):
+            return self._fit_graphs(structure, data, X, codes, weights)
         n_features, n_outputs = X.values.shape[1], 1 if classes is None else len(classes)
         form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
         model = self._initial_model(structure, n_features, classes)
@@ -231,6 +251,42 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._model = monitor.model()
             self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
             self.n_iter_ = max(1, len(monitor.losses))
+        progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    def _fit_graphs(self, structure, data, X, codes, weights):
+        """Do what `fit` does for factor graphs."""
+        _, _, shapes = structure.graphs(X)
+        model = structure.new_model(X.values.shape[1], shapes)
+        if self.warm_start and hasattr(self, "_structure"):
+            self._check_same_structure(structure)
+            if self._graph_shapes != shapes or self._current.coef.shape != model.coef.shape:
+                raise ValueError("warm_start=True needs the features and factors of the last fit; fit a clone")
+            model = self._check_finite(self._current).copy()
+        validate = None
+        self._graph_shapes = shapes
+        if self.early_stopping:
+            X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
+        weights = weights / weights.max()
+        task, _ = structure.task(X, codes, weights / weights.mean(), shapes)
+        self._begin(structure, None)
+        self._model, self._optimizer = model, None
+        solver = self.solver
+        if solver == "auto":
+            is_small = len(model.coef) <= _MOST_BATCH_WEIGHTS
+            solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
+        max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
+        progress = Progress(self, *data, max_iter)
+        monitor = Monitor(self, model, validate, progress, watch_loss=solver != "lbfgs")
+        try:
+            unconverged, message = fit_graphs(self, task, model, solver, max_iter, monitor)
+        finally:
+            self._model = monitor.model()
+            self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
+            self.n_iter_ = max(1, len(monitor.losses))
+        if message:
+            warn_of_convergence(f"{message}; raise max_iter, raise alpha or scale the features")
+        warn_of_inference(unconverged)
         progress.end(lambda: monitor.attributes(self._model))
         return self
 
@@ -274,6 +330,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             given = self.classes_
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
         weights = self._sample_weights(X, codes, given, sample_weight)
+        if isinstance(structure, GraphsOf):
+            return self._partial_fit_graphs(structure, X, codes, weights, first)
         n_outputs = 1 if given is None else len(given)
         form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
         targets = make_targets(structure, X, n_outputs, codes, weights)
@@ -302,6 +360,25 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
         return self
 
+    def _partial_fit_graphs(self, structure, X, codes, weights, first):
+        """Do what `partial_fit` does for factor graphs."""
+        task, shapes = structure.task(X, codes, weights, None if first else self._graph_shapes)
+        if first:
+            self._model = structure.new_model(X.values.shape[1], shapes)
+            self._graph_shapes, self._optimizer = shapes, None
+            self.n_iter_, self.loss_curve_ = 0, []
+        self._begin(structure, None)
+        if self._optimizer is None:
+            self._optimizer = new_graph_optimizer(self, self._check_finite(self._model))
+        else:
+            configure_graph_optimizer(self, self._optimizer)
+        self._model = None
+        loss = self._optimizer.epoch(task, self.loss, self.temperature, np.arange(len(X)), self.n_jobs)
+        check_finite_loss(loss)
+        self.n_iter_ += 1
+        self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
+        return self
+
     def _begin(self, structure, classes):
         """Note what the model is of."""
         self._structure, self._loss = structure, self.loss
@@ -315,7 +392,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         structure = resolve_structure(self.structure)
         check_choice("loss", self.loss, LOSSES)
         check_choice("solver", self.solver, _SOLVERS)
-        inference_of(structure, self.loss)
+        if isinstance(structure, GraphsOf):
+            structure.check_loss(self.loss)
+            if self.solver == "mira":
+                raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
+            if self.cost is not None:
+                raise ValueError("cost is for structures made of labels; leave it at None")
+        else:
+            inference_of(structure, self.loss)
         if self.solver == "lbfgs" and LOSSES[self.loss].argmax == "map":
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":

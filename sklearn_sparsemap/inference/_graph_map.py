@@ -48,9 +48,14 @@ class GraphMAPResult(NamedTuple):
 def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
     """Find the best assignment; see `map_inference`."""
     layout, samples, many = as_graph_samples(graph, scores, additional)
-    relaxed = relax(layout, samples, tol, n_jobs, lambda *found: check_feasible(graph, layout, *found, many))
-    results = [_rounded(sample, layout, *found, tol) for sample, *found in zip(samples, *relaxed)]
+    results = map_samples(graph, layout, samples, n_jobs, tol, many)
     return results if many else results[0]
+
+
+def map_samples(graph, layout, samples, n_jobs=None, tol=1e-9, many=True):
+    """Find the best assignments of samples that are laid out for the kernels: list of `GraphMAPResult`."""
+    relaxed = relax(layout, samples, tol, n_jobs, lambda *found: check_feasible(graph, layout, *found, many))
+    return [_rounded(sample, layout, *found, tol) for sample, *found in zip(samples, *relaxed)]
 
 
 def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):

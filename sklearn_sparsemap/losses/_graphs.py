@@ -1,0 +1,162 @@
+"""Fenchel-Young losses of factor graphs: SparseMAP and MAP in their linear relaxations."""
+
+import numpy as np
+
+from .._jit import readonly
+from ..factors._arrays import PAIR, STRUCTURE
+from ..factors._graph import FactorGraph
+from ..inference._graph_map import relax
+from ..inference._graph_problems import GraphSample
+from ..inference._graphs import check_feasible, choose_solver, solve_graph
+from ..solvers._graph_batch import GAP, OBJECTIVE
+from ._fenchel_young import LOSSES
+
+# The residual of inference in training.
+_TOL = 1e-7
+_MAX_ITER = 1000
+
+
+def gold_parts(graph, layout, y):
+    """Write an assignment as marginals of the variables and of the additional scores.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+    layout : Layout
+    y : array-like of bool or 0/1, shape of the variables; or dict of str -> array-like
+
+    Returns
+    -------
+    u : array of shape (n_variables,)
+    joint : array of shape (n_additional,)
+
+    Raises
+    ------
+    ValueError
+        If y is no assignment of the variables, or violates a factor, which is named.
+    """
+    arrays = layout.arrays
+    if not isinstance(y, dict):
+        if len(graph.shapes) > 1:
+            raise ValueError(f"the graph has several variable arrays; pass a dict with one array for each of {graph.names}")
+        y = {graph.names[0]: y}
+    if set(y) != set(graph.shapes):
+        raise ValueError(f"found arrays named {sorted(y)}, but the graph has {graph.names}")
+    parts = []
+    for name, shape in graph.shapes.items():
+        array = np.asarray(y[name])
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {shape}")
+        if array.dtype.kind not in "buif" or not np.isin(array, (0, 1)).all():
+            raise ValueError(f"{name} must hold True and False, or 1 and 0")
+        parts.append(array.astype(np.float64).ravel())
+    u = np.concatenate(parts)
+    for r, factor in enumerate(arrays.row_factors):
+        entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
+        excess = arrays.row_coefs[entries] @ u[arrays.row_vars[entries]] - arrays.row_bounds[r]
+        if (excess > 1e-9 and arrays.row_high[r] > 0) or (excess < -1e-9 and arrays.row_low[r] < 0):
+            raise ValueError(f"the assignment violates {graph.factor_of(int(factor))!r}")
+    joint = np.zeros(layout.n_additional)
+    ends = arrays.pair_ends
+    p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])
+    joint[arrays.additional_ptr[arrays.pairs]] = p.prod(axis=1)
+    for f in arrays.structures:
+        links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
+        own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
+        p = np.where(arrays.signs[links] > 0, u[arrays.links[links]], 1.0 - u[arrays.links[links]])
+        joint[own] = _parts_of_structure(graph.factor_of(int(f)), arrays, f, p, own.stop - own.start)
+    return u, joint
+
+
+def _parts_of_structure(factor, arrays, f, p, n_additional):
+    """Return the additional parts of the structure that has just the parts `p`: the best one if these score 1."""
+    dims = readonly(arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], np.int64)
+    n_slots, n_extra, n_work = arrays.sizes[f, :3]
+    slots, extra = np.full(n_slots, -1, np.int32), np.full(n_extra, -1, np.int32)
+    scores, none = readonly(np.where(p > 0, 1.0, -1.0)), readonly(np.zeros(n_additional))
+    factor.structure.oracle(scores, none, dims, np.zeros(n_work), slots, extra)
+    found = np.bincount(slots[slots >= 0], minlength=len(p))
+    if not np.array_equal(found, p):
+        raise ValueError(f"the assignment is no structure of {factor!r}")
+    return np.bincount(extra[extra >= 0], minlength=n_additional)
+
+
+def learned_shapes(graph):
+    """Return the shapes of the additional scores that a linear model learns for a graph, as `FactorGraph.layout` takes."""
+    shapes = {}
+    for factor in graph.factors:
+        if factor.kind == PAIR:
+            shapes[factor.name] = () if factor.tied else factor.shape
+        elif factor.kind == STRUCTURE and factor.name is not None:
+            shapes[factor.name] = factor.structure.learned_shapes(factor.shape[-1])
+    return shapes
+
+
+def sample_of(graph, layout, scores, joined):
+    """Return a sample under scores of its variables and the joined additional scores of all samples."""
+    additional = joined if layout.expand is None else joined[layout.expand]
+    return GraphSample(graph, layout, len(graph.shapes) == 1, readonly(scores), readonly(additional))
+
+
+def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
+    """Compute losses and gradients of samples of one layout.
+
+    Parameters
+    ----------
+    name : str
+        One of LOSSES, not of the Gibbs kind.
+    temperature : float
+    layout : Layout
+    samples : list of GraphSample
+    gold : list of (u, joint)
+        As `gold_parts` returns.
+
+    Returns
+    -------
+    losses : array of shape (n_samples,)
+    residuals : array of shape (n_samples, n_variables)
+        Gradients with respect to the scores.
+    joint_residuals : array of shape (n_samples, n_additional)
+    inexact : bool array of shape (n_samples,)
+        Whether inference ended so far from the optimum that it matters.
+    """
+    recipe = LOSSES[name]
+    u, joint = (np.array(parts) for parts in zip(*gold))
+    scaled = []
+    for sample, own in zip(samples, u):
+        scores = sample.scores / temperature
+        if recipe.margin:
+            # What gold does not have costs 1.
+            scores = scores + (1.0 - own)
+        scaled.append(
+            GraphSample(
+                sample._graph, layout, sample._single, readonly(scores), readonly(sample.additional / temperature)
+            )
+        )
+    if recipe.argmax == "map":
+        found, found_joint, values, gaps = relax(layout, scaled, n_jobs=n_jobs, check=_checker(samples, layout))
+        quadratic = 0.0
+    else:
+        method = choose_solver(layout, "auto")
+        (found, found_joint, *rest), statistics = solve_graph(layout, method, scaled, _TOL, _MAX_ITER, n_jobs)
+        _checker(samples, layout)((found, found_joint, *rest), statistics)
+        values, gaps, quadratic = statistics[:, OBJECTIVE], np.abs(statistics[:, GAP]), 0.5
+    gold_scores = np.array([s.scores @ a + s.additional @ b for s, a, b in zip(samples, u, joint)]) / temperature
+    losses = np.maximum(values + quadratic * (u * u).sum(axis=1) - gold_scores, 0.0)
+    return temperature * losses, found - u, found_joint - joint, gaps > 1e-4 * (1.0 + losses)
+
+
+def _checker(samples, layout):
+    graph = samples[0]._graph
+    return lambda arrays, statistics: check_feasible(graph, layout, arrays, statistics, True)
+
+
+def check_graph(graph, n_rows):
+    """Raise ValueError unless `graph` is a factor graph with one variable for each row of a sample."""
+    if not isinstance(graph, FactorGraph):
+        raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")
+    if graph.n_variables != n_rows:
+        raise ValueError(
+            f"the sample has {n_rows} rows, but the graph that `structure` made of it has {graph.n_variables} variables; "
+            "there must be one row of features for each variable"
+        )
