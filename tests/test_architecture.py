@@ -14,14 +14,16 @@ LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
     "structures": FOUNDATION,
-    "solvers": FOUNDATION,
-    "inference": FOUNDATION | {"structures", "solvers"},
-    "losses": FOUNDATION | {"structures", "solvers", "inference"},
-    "training": FOUNDATION | {"structures", "solvers", "inference", "losses"},
-    "estimators": FOUNDATION | {"structures", "solvers", "inference", "losses", "training"},
+    "factors": FOUNDATION | {"structures"},
+    # The kernels of the factors' closed forms, and their layout; never a structure.
+    "solvers": FOUNDATION | {"factors"},
+    "inference": FOUNDATION | {"structures", "factors", "solvers"},
+    "losses": FOUNDATION | {"structures", "factors", "solvers", "inference"},
+    "training": FOUNDATION | {"structures", "factors", "solvers", "inference", "losses"},
+    "estimators": FOUNDATION | {"structures", "factors", "solvers", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_validation", "inference"},
+    "plotting": {"_validation", "inference", "factors", "solvers"},
     # It checks what the others stand on, and looks behind the public functions for that.
     "testing": FOUNDATION | {"structures", "solvers", "inference"},
 }
@@ -71,7 +73,10 @@ def test_importing_the_package_imports_no_numba():
 
 USE_EVERYTHING = """
 import numpy as np
-from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, marginal_inference, sparsemap
+from sklearn_sparsemap import (
+    StructuredSparseMAPClassifier, lp_sparsemap, map_inference, marginal_inference, sparsemap
+)
+from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap._jit import compile_statistics
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
@@ -91,6 +96,12 @@ for structure in *trees, LinearChain(), Matching(), Simplex(), Subset(), custom:
 for options in ({"solver": "lbfgs"}, {"solver": "adagrad"}, {"solver": "mira", "loss": "hinge"}, {"loss": "crf"}):
     model = StructuredSparseMAPClassifier("chain", **{"tol": 1e-2, "alpha": 0.1, **options})
     model.fit(X, y).predict_structures(X)
+graph = FactorGraph()
+u = graph.variables((2, 2))
+graph.add(Xor(u[0]), Pair(u[0], u[1], name="pairs"), StructureFactor(LinearChain(), u, name="chain"))
+for options in ({}, {"solver": "block"}, {"solver": "admm"}):
+    lp_sparsemap(graph, np.eye(2), additional={"pairs": 0.5}, **options).vjp(np.eye(2))
+map_inference(graph, np.eye(2), additional={"pairs": 0.5})
 TemplateVectorizer().fit_transform([["a", "b"]])
 ArcVectorizer(["distance", "head.word[0]|mod.word[0]"]).fit_transform([[{"word": "a"}, {"word": "b"}]])
 statistics = compile_statistics()

@@ -250,7 +250,8 @@ def test_batches_threads_and_warm_starts():
     assert one[3].vjp(v)["additional"]["pairs"] == pytest.approx(total)
     again = pickle.loads(pickle.dumps(many[0]))
     assert_allclose(again.vjp(v)["scores"]["u"], many[0].vjp(v)["scores"]["u"], atol=1e-9)
-    assert_array_equal(pickle.loads(pickle.dumps(graph)).layout({"pairs": (4,), "chain": {}}).arrays.links[:4], range(4))
+    layout = pickle.loads(pickle.dumps(graph)).layout({"pairs": (4,), "chain": {}})
+    assert_array_equal(layout.arrays.links[:4], range(4))
     with pytest.raises(ValueError, match="warm_start holds 1 results for 9"):
         lp_sparsemap(graph, scores, additional=own, warm_start=many[:1])
     with pytest.raises(ValueError, match="no result of this graph"):
@@ -299,7 +300,8 @@ def test_contradictions_are_named(solver):
     graph = FactorGraph()
     u = graph.variables(3)
     graph.add(Xor(u))
-    with pytest.raises(ValueError, match=r"under scores\[1\]"):
+    named = r".*contradict each other: Xor\(" if solver == "auto" else ""
+    with pytest.raises(ValueError, match=r"under scores\[1\]" + named):
         lp_sparsemap(graph, [np.zeros(3), np.full(3, -np.inf)], solver=solver)
     graph.add(Budget(u, 0))
     with pytest.raises(ValueError, match="infeasible"):
@@ -426,7 +428,10 @@ def test_map_of_batches_and_forbidden_variables():
 
 def test_custom_structures_join_graphs():
     # The best run of neighbours of length two, in plain Python.
-    structure = CustomStructure(lambda scores: max(([i, i + 1] for i in range(len(scores) - 1)), key=lambda p: scores[p].sum()))
+    def best_run(scores):
+        return max(([i, i + 1] for i in range(len(scores) - 1)), key=lambda p: scores[p].sum())
+
+    structure = CustomStructure(best_run)
     graph = FactorGraph()
     u = graph.variables(5)
     graph.add(StructureFactor(structure, u, name="run"), Budget(u[:2], 1))
@@ -441,6 +446,7 @@ def test_large_graphs():
     u = graph.variables(10_000)
     pairs = rng.integers(0, 10_000, size=(100_000, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    graph.add(Pair(u[pairs[:, 0]], u[pairs[:, 1]], name="pairs"), *[Budget(u[k : k + 10], 3) for k in range(0, 10_000, 10)])
+    graph.add(Pair(u[pairs[:, 0]], u[pairs[:, 1]], name="pairs"))
+    graph.add(*[Budget(u[k : k + 10], 3) for k in range(0, 10_000, 10)])
     result = lp_sparsemap(graph, rng.normal(size=10_000), additional={"pairs": 0.1 * rng.normal(size=len(pairs))})
     assert result.converged and result.residual <= 1e-6

@@ -43,8 +43,8 @@ def resolve_structure(structure):
     if callable(structure) and not isinstance(structure, type):
         return GraphsOf(structure)
     raise ValueError(
-        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), or "
-        "a function from a sample to a FactorGraph"
+        f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
+        "or a function from a sample to a FactorGraph"
     )
 
 
@@ -163,8 +163,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         structure, X = self._check_predict(X)
         if isinstance(structure, GraphsOf):
             raise ValueError(
-                "predict_structures is for structures: LP-SparseMAP in a factor graph has marginals, but no distribution; "
-                "use predict_marginals"
+                "predict_structures is for structures: LP-SparseMAP in a factor graph has marginals, but no "
+                "distribution; use predict_marginals"
             )
         check_positive("temperature", self.temperature)
         scores = self._linear_scores(X, self._current).ravel() / self.temperature

@@ -82,11 +82,11 @@ class GraphsOf:
     def _check_shapes(own, shapes):
         for name, shape in shapes.items():
             if name not in own:
-                raise ValueError(f"its graph has no factor named {name!r}, which the first graph has; scores are tied by name")
+                raise ValueError(f"its graph has no factor named {name!r}, which the first graph has")
             if own[name] != shape:
                 raise ValueError(
-                    f"the scores named {name!r} have shape {own[name]}, in other graphs {shape}; scores are tied by name: "
-                    "use Pair(..., tied=True) for one score for all pairs"
+                    f"the scores named {name!r} have shape {own[name]}, in other graphs {shape}; scores are tied by "
+                    "name: use Pair(..., tied=True) for one score for all pairs"
                 )
         unknown = [name for name in own if name not in shapes]
         if unknown:

@@ -13,8 +13,8 @@ COUNT, OR_OUT, PAIR, STRUCTURE = range(4)
 # differences of such scores are numbers.
 FORBIDDEN = -1e150
 
-# The literals p of a factor are its variables u, or 1 - u where the sign is -1. Factor f owns
-#   kinds[f]
+# The literals p of a factor are its variables u, or 1 - u where the sign is -1. Factor f is of the kind kinds[f], and
+# owns
 #   links[link_ptr[f]:link_ptr[f + 1]]                 its variables; signs and costs are laid out alike
 #   low[f], high[f]                                    bounds of a COUNT, infinite where there is none
 #   additional_ptr[f]:additional_ptr[f + 1]            its additional scores (one of a PAIR)

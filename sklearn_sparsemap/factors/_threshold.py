@@ -18,7 +18,7 @@ def _next_breakpoint(z, c, mu, direction):
         if c[i] != 0.0:
             for bound in (0.0, 1.0):
                 place = (z[i] - bound) / c[i]
-                if direction > 0.0 and mu < place < nearest or direction < 0.0 and nearest < place < mu:
+                if (direction > 0.0 and mu < place < nearest) or (direction < 0.0 and nearest < place < mu):
                     nearest = place
     return nearest
 
@@ -57,9 +57,9 @@ def _into_the_flat(z, c, mu, low, high):
 def threshold(z, c, b, mu, low, high):
     """Solve ``sum_i c_i clip(z_i - c_i mu, 0, 1) = b`` for `mu` in [low, high].
 
-    Where an interval solves it, a point inside is returned. The left side never increases with `mu`. Newton's method inside a bracket; exact up to rounding, because it ends on
-    one linear piece. Where the equation has no root in the interval, the end that is nearest to one is returned (an
-    infinite end says that no `mu` will do).
+    The left side never increases with `mu`. Newton's method inside a bracket; exact up to rounding, because it ends on
+    one linear piece. Where an interval solves the equation, a point inside is returned; where it has no root between
+    the bounds, the bound that is nearest to one (an infinite bound says that no `mu` will do).
 
     Parameters
     ----------

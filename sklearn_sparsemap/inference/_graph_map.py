@@ -116,8 +116,8 @@ def _rounded(sample, layout, u, joint, value, gap, tol):
 def _branch(sample, layout, u, joint, bound, tol):
     """Branch and bound, depth first, for at most _MOST_NODES relaxations.
 
-    Each branch fixes the variable that is farthest from 0 and 1: off by forbidding it, on by a reward that outweighs all
-    scores. Without any assignment found the value is -inf, and the structure may violate factors.
+    Each branch fixes the variable that is farthest from 0 and 1: off by forbidding it, on by a reward that outweighs
+    all scores. Without any assignment found the value is -inf, and the structure may violate factors.
 
     Returns
     -------

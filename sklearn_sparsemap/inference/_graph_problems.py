@@ -149,7 +149,7 @@ def as_graph_samples(graph, scores, additional):
     if isinstance(additional, list | tuple):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
-            raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one for each sample")
+            raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one a sample")
         given = [_check_additional(graph, own, f"additional[{i}]") for i, own in enumerate(additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
@@ -243,6 +243,7 @@ def _structure_scores(value, factor, what):
             if found not in accepted[name]:
                 wanted = " or ".join(map(str, accepted[name]))
                 raise ValueError(f"{what}[{name!r}] has shape {found}; it must have {wanted}")
-            array = check_scores(value[name], len(found), f"{what}[{name!r}]") if np.size(value[name]) else np.zeros(found)
-            given[name] = array
+            # A chain of one step has an empty array of transitions for each step.
+            empty = np.size(value[name]) == 0
+            given[name] = np.zeros(found) if empty else check_scores(value[name], len(found), f"{what}[{name!r}]")
     return given

@@ -71,9 +71,9 @@ def lp_sparsemap(
     >>> graph = FactorGraph()
     >>> u = graph.variables(3)
     >>> graph.add(Imply([u[0], u[1]]), Budget(u, 2))
-    >>> result = lp_sparsemap(graph, [0.75, 0.25, 2.0])
+    >>> result = lp_sparsemap(graph, [0.75, 0.25, 0.75])
     >>> result.marginals
-    array([0.5, 0.5, 1. ])
+    array([0.5 , 0.5 , 0.75])
     >>> result.vjp([1.0, 0.0, 0.0])["scores"]
     array([0.5, 0.5, 0. ])
     """

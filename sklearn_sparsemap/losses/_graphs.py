@@ -38,7 +38,7 @@ def gold_parts(graph, layout, y):
     arrays = layout.arrays
     if not isinstance(y, dict):
         if len(graph.shapes) > 1:
-            raise ValueError(f"the graph has several variable arrays; pass a dict with one array for each of {graph.names}")
+            raise ValueError(f"pass a dict with one array for each of the graph's {graph.names}")
         y = {graph.names[0]: y}
     if set(y) != set(graph.shapes):
         raise ValueError(f"found arrays named {sorted(y)}, but the graph has {graph.names}")
@@ -82,7 +82,7 @@ def _parts_of_structure(factor, arrays, f, p, n_additional):
 
 
 def learned_shapes(graph):
-    """Return the shapes of the additional scores that a linear model learns for a graph, as `FactorGraph.layout` takes."""
+    """Return the shapes of the additional scores that a linear model learns, as `FactorGraph.layout` takes them."""
     shapes = {}
     for factor in graph.factors:
         if factor.kind == PAIR:
@@ -157,6 +157,6 @@ def check_graph(graph, n_rows):
         raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")
     if graph.n_variables != n_rows:
         raise ValueError(
-            f"the sample has {n_rows} rows, but the graph that `structure` made of it has {graph.n_variables} variables; "
-            "there must be one row of features for each variable"
+            f"the sample has {n_rows} rows, but the graph that `structure` made of it has {graph.n_variables} "
+            "variables; there must be one row of features for each variable"
         )

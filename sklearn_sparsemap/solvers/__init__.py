@@ -1,5 +1,6 @@
 """How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
 
+from ._graph_result import LPSparseMAPResult
 from ._result import MAPResult, MarginalResult, SparseMAPResult
 
-__all__ = ["MAPResult", "MarginalResult", "SparseMAPResult"]
+__all__ = ["LPSparseMAPResult", "MAPResult", "MarginalResult", "SparseMAPResult"]

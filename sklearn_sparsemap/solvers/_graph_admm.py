@@ -33,13 +33,13 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
             u[i] = clip01(scores[i])
     # The multipliers of the copies: lambda_f = scores / degree + y_f - u / degree.
     y, share, most = np.zeros(n_links), np.empty(n_links), 1
-    for l in range(n_links):
-        i = graph.links[l]
-        share[l] = 1.0 / graph.degrees[i]
+    for link in range(n_links):
+        i = graph.links[link]
+        share[link] = 1.0 / graph.degrees[i]
         most = max(most, graph.degrees[i])
-        own[l] = u[i]
+        own[link] = u[i]
         if warm.shape[0] > 0 and scores[i] > 0.5 * FORBIDDEN:
-            y[l] = lam[l] - (scores[i] - u[i]) * share[l]
+            y[link] = lam[link] - (scores[i] - u[i]) * share[link]
     supports, extra, weights = no_supports(graph.structures.shape[0] + 1)
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
@@ -54,16 +54,16 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
         for f in range(graph.kinds.shape[0]):
             start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
             quadratic = 0.0
-            for l in range(start, stop):
-                quadratic = max(quadratic, (1.0 + penalty) * share[l])
-            for l in range(start, stop):
-                i = graph.links[l]
+            for link in range(start, stop):
+                quadratic = max(quadratic, (1.0 + penalty) * share[link])
+            for link in range(start, stop):
+                i = graph.links[link]
                 if scores[i] < 0.5 * FORBIDDEN:
                     r = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
                 else:
-                    extra_weight = quadratic - (1.0 + penalty) * share[l]
-                    r = ((scores[i] + penalty * u[i]) * share[l] + y[l] + extra_weight * own[l]) / quadratic
-                z[l - start] = r if graph.signs[l] > 0.0 else 1.0 - r
+                    extra_weight = quadratic - (1.0 + penalty) * share[link]
+                    r = ((scores[i] + penalty * u[i]) * share[link] + y[link] + extra_weight * own[link]) / quadratic
+                z[link - start] = r if graph.signs[link] > 0.0 else 1.0 - r
             for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
                 scaled[a] = additional[a] / quadratic
             at = place if graph.kinds[f] == STRUCTURE else len(supports) - 1
@@ -76,19 +76,19 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
             if graph.kinds[f] == STRUCTURE:
                 supports[at], extra[at], weights[at] = support, own_extra, w
                 place += 1
-            for l in range(start, stop):
-                own[l] = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]
+            for link in range(start, stop):
+                own[link] = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
         for i in range(n):
             old_u[i] = u[i]
             if graph.degrees[i] > 0:
                 u[i] = 0.0
-        for l in range(n_links):
-            u[graph.links[l]] += own[l] * share[l]
+        for link in range(n_links):
+            u[graph.links[link]] += own[link] * share[link]
         primal, dual = 0.0, 0.0
-        for l in range(n_links):
-            i = graph.links[l]
-            y[l] -= penalty * share[l] * (own[l] - u[i])
-            primal += (own[l] - u[i]) ** 2
+        for link in range(n_links):
+            i = graph.links[link]
+            y[link] -= penalty * share[link] * (own[link] - u[i])
+            primal += (own[link] - u[i]) ** 2
             dual += (u[i] - old_u[i]) ** 2
         primal, dual = np.sqrt(primal / max(n_links, 1)), np.sqrt(dual / max(n_links, 1))
         if most == 1:
@@ -101,13 +101,13 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
         if n_iter % 200 == 0:
             direction = y - far
             if proves_infeasible(graph, oracles, solver, scores, additional, direction):
-                for l in range(n_links):
-                    lam[l] = direction[l]
+                for link in range(n_links):
+                    lam[link] = direction[link]
                 return u, lam, supports, extra, weights, n_iter, INFEASIBLE
-            for l in range(n_links):
-                far[l] = y[l]
-    for l in range(n_links):
-        i = graph.links[l]
-        lam[l] = 0.0 if scores[i] < 0.5 * FORBIDDEN else (scores[i] - u[i]) * share[l] + y[l]
+            for link in range(n_links):
+                far[link] = y[link]
+    for link in range(n_links):
+        i = graph.links[link]
+        lam[link] = 0.0 if scores[i] < 0.5 * FORBIDDEN else (scores[i] - u[i]) * share[link] + y[link]
     status = CONVERGED if primal <= tol and dual <= tol else NOT_CONVERGED
     return u, lam, supports, extra, weights, n_iter, status

@@ -1,4 +1,4 @@
-"""Jacobian products of LP-SparseMAP: the projection onto the directions that stay in the faces of all factors (L Alg. 2).
+"""Jacobian products of LP-SparseMAP: the projection onto directions that stay in the faces of all factors (L Alg. 2).
 
 Each factor f knows the projector J_f onto the directions of its own face. The Jacobian of the marginals is the
 projector P onto the directions that all factors allow. P d is what is left of d after a combination of the factors'
@@ -26,16 +26,16 @@ def _project_links(graph, additional, literals, bases, base_ptr, ranks, d, chang
     place = 0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        for l in range(start, stop):
-            d[l] *= graph.signs[l]
+        for link in range(start, stop):
+            d[link] *= graph.signs[link]
         if graph.kinds[f] == STRUCTURE:
             n, first = stop - start, base_ptr[place]
             projected = np.zeros(n)
             for b in range(ranks[place]):
                 basis = bases[first + b * n : first + (b + 1) * n]
                 add_scaled(projected, dot(basis, d[start:stop]), basis)
-            for l in range(n):
-                d[start + l] = projected[l]
+            for link in range(n):
+                d[start + link] = projected[link]
             place += 1
         else:
             first = graph.additional_ptr[f]
@@ -49,8 +49,8 @@ def _project_links(graph, additional, literals, bases, base_ptr, ranks, d, chang
                 literals[start:stop],
                 d[start:stop],
             )
-        for l in range(start, stop):
-            d[l] *= graph.signs[l]
+        for link in range(start, stop):
+            d[link] *= graph.signs[link]
 
 
 @kernel
@@ -58,23 +58,23 @@ def _complement(graph, additional, literals, bases, base_ptr, ranks, d, scratch,
     """Overwrite `d` with what the factors' Jacobians take from it."""
     scratch[:] = d
     _project_links(graph, additional, literals, bases, base_ptr, ranks, scratch, change)
-    for l in range(d.shape[0]):
-        d[l] -= scratch[l]
+    for link in range(d.shape[0]):
+        d[link] -= scratch[link]
 
 
 @kernel
 def _scatter(graph, links, out):
     """Sum the entries of each variable's links into `out`."""
     out[:] = 0.0
-    for l in range(links.shape[0]):
-        out[graph.links[l]] += links[l]
+    for link in range(links.shape[0]):
+        out[graph.links[link]] += links[link]
 
 
 @kernel
 def _gather(graph, values, out):
     """Set each link's entry to that of its variable."""
-    for l in range(out.shape[0]):
-        out[l] = values[graph.links[l]]
+    for link in range(out.shape[0]):
+        out[link] = values[graph.links[link]]
 
 
 @entry(
@@ -104,9 +104,9 @@ def project_on_faces(
     """
     n_links, n = graph.links.shape[0], marginals.shape[0]
     literals = np.empty(n_links)
-    for l in range(n_links):
-        u = marginals[graph.links[l]]
-        literals[l] = u if graph.signs[l] > 0.0 else 1.0 - u
+    for link in range(n_links):
+        u = marginals[graph.links[link]]
+        literals[link] = u if graph.signs[link] > 0.0 else 1.0 - u
     for i in range(n):
         # The box bounds those that are in no factor.
         w[i] = direction[i] if graph.degrees[i] > 0 or is_free(marginals[i]) else 0.0
@@ -148,8 +148,8 @@ def project_on_faces(
             _complement(graph, additional, literals, bases, base_ptr, ranks, links, scratch, change)
             add_scaled(residual, -step, links)
             previous, rho = rho, dot(residual, residual)
-            for l in range(n_links):
-                step_links[l] = residual[l] + rho / previous * step_links[l]
+            for link in range(n_links):
+                step_links[link] = residual[link] + rho / previous * step_links[link]
     _gather(graph, w, links)
     _project_links(graph, additional, literals, bases, base_ptr, ranks, links, change)
     return n_iter

@@ -26,27 +26,27 @@ def _link_multipliers(graph, dual, lam):
     """
     lam[:] = 0.0
     for r in range(dual.mu.shape[0]):
-        for l in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-            lam[graph.row_links[l]] += graph.row_coefs[l] * dual.mu[r]
+        for place in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+            lam[graph.row_links[place]] += graph.row_coefs[place] * dual.mu[r]
     for e in range(dual.t.shape[0]):
-        l = graph.link_ptr[graph.pairs[e]]
+        link = graph.link_ptr[graph.pairs[e]]
         if dual.pair[e] > 0.0:
-            lam[l] -= graph.pair_signs[e, 0] * dual.t[e]
-            lam[l + 1] -= graph.pair_signs[e, 1] * (dual.pair[e] - dual.t[e])
+            lam[link] -= graph.pair_signs[e, 0] * dual.t[e]
+            lam[link + 1] -= graph.pair_signs[e, 1] * (dual.pair[e] - dual.t[e])
         else:
-            lam[l] += graph.pair_signs[e, 0] * dual.t[e]
-            lam[l + 1] += graph.pair_signs[e, 1] * dual.t[e]
+            lam[link] += graph.pair_signs[e, 0] * dual.t[e]
+            lam[link + 1] += graph.pair_signs[e, 1] * dual.t[e]
     for f in range(graph.kinds.shape[0]):
         is_structure = graph.kinds[f] == STRUCTURE
-        for l in range(graph.link_ptr[f], graph.link_ptr[f + 1]):
-            i = graph.links[l]
+        for link in range(graph.link_ptr[f], graph.link_ptr[f + 1]):
+            i = graph.links[link]
             left = dual.a[i] - dual.u[i]
             if dual.scores[i] < 0.5 * FORBIDDEN:
-                lam[l] = 0.0
+                lam[link] = 0.0
             elif is_structure:
-                lam[l] = left
+                lam[link] = left
             elif graph.owners[i] < 0:
-                lam[l] += left / graph.degrees[i]
+                lam[link] += left / graph.degrees[i]
 
 
 # Arguments of each loop: the graph, its oracles and the solver of its structures; then

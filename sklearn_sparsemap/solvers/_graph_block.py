@@ -34,8 +34,8 @@ def what_is_left(graph, scores, lam, u):
     """Set ``u = scores - sum_f lambda_f``; variables in no factor are clipped, forbidden ones 0."""
     for i in range(scores.shape[0]):
         u[i] = scores[i]
-    for l in range(lam.shape[0]):
-        u[graph.links[l]] -= lam[l]
+    for link in range(lam.shape[0]):
+        u[graph.links[link]] -= lam[link]
     for i in range(scores.shape[0]):
         if scores[i] < 0.5 * FORBIDDEN:
             u[i] = 0.0
@@ -63,14 +63,14 @@ def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, suppor
             supports[at], extra[at], weights[at] = support, own_extra, w
             place += 1
         value += linear
-        for l in range(start, stop):
-            i = graph.links[l]
-            new = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]
-            own[l] = new
+        for link in range(start, stop):
+            i = graph.links[link]
+            new = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            own[link] = new
             if scores[i] > 0.5 * FORBIDDEN:
-                lam[l] += u[i] - new
+                lam[link] += u[i] - new
                 u[i] = new
-                value += lam[l] * new
+                value += lam[link] * new
             elif new > 0.5:
                 return np.nan
     for i in range(u.shape[0]):
@@ -93,22 +93,22 @@ def proves_infeasible(graph, oracles, solver, scores, additional, direction):
     """
     n = scores.shape[0]
     total = np.zeros(n)
-    for l in range(direction.shape[0]):
-        total[graph.links[l]] += direction[l]
+    for link in range(direction.shape[0]):
+        total[graph.links[link]] += direction[link]
     size = 0.0
-    for l in range(direction.shape[0]):
-        i = graph.links[l]
-        direction[l] -= total[i] / graph.degrees[i]
+    for link in range(direction.shape[0]):
+        i = graph.links[link]
+        direction[link] -= total[i] / graph.degrees[i]
         if scores[i] < 0.5 * FORBIDDEN:
-            direction[l] = 0.0
-        size = max(size, abs(direction[l]))
+            direction[link] = 0.0
+        size = max(size, abs(direction[link]))
     if not size > 0.0:
         return False
     none = np.empty(additional.shape[0])
     for a in range(none.shape[0]):
         none[a] = -np.inf if additional[a] == -np.inf else 0.0
-    for l in range(direction.shape[0]):
-        direction[l] *= _SHARP / size
+    for link in range(direction.shape[0]):
+        direction[link] *= _SHARP / size
     longest = longest_factor(graph)
     z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
     supports, extra, weights = no_supports(1)
@@ -117,15 +117,16 @@ def proves_infeasible(graph, oracles, solver, scores, additional, direction):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)
         _, _, _, _, _, feasible = project_factor(
-            graph, oracles, solver, none, f, z[: stop - start], p[: stop - start], supports[0], extra[0], weights[0], 1.0
-        )
+            graph, oracles, solver, none, f, z[: stop - start], p[: stop - start],
+            supports[0], extra[0], weights[0], 1.0
+        )  # fmt: skip
         if not feasible:
             return True
         # SparseMAP is not better than MAP by more than half the number of parts, at this scale.
         slope += (stop - start) / _SHARP
-        for l in range(start, stop):
-            own = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]
-            slope += direction[l] / _SHARP * own
+        for link in range(start, stop):
+            own = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            slope += direction[link] / _SHARP * own
     return slope < -1e-6
 
 
@@ -162,8 +163,8 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, max_iter)
         if value != value:
             return u, lam, supports, extra, weights, n_iter, INFEASIBLE
         residual = 0.0
-        for l in range(n_links):
-            residual = max(residual, abs(own[l] - u[graph.links[l]]))
+        for link in range(n_links):
+            residual = max(residual, abs(own[link] - u[graph.links[link]]))
         if residual <= tol:
             break
         if n_iter % _CHECK_EVERY == 0:

@@ -63,16 +63,16 @@ def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, 
 
 @kernel
 def literal_scores(graph, f, scores, u, lam, z):
-    """Set `z` to the scores ``u + lambda`` of a factor's literals; forbidden ones get FORBIDDEN, or -inf in structures."""
+    """Set `z` to the scores ``u + lambda`` of a factor's literals; forbidden ones get FORBIDDEN, in structures -inf."""
     start = graph.link_ptr[f]
-    for l in range(start, graph.link_ptr[f + 1]):
-        i = graph.links[l]
+    for link in range(start, graph.link_ptr[f + 1]):
+        i = graph.links[link]
         if scores[i] < 0.5 * FORBIDDEN:
-            z[l - start] = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
+            z[link - start] = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
         else:
-            z[l - start] = u[i] + lam[l]
-        if graph.signs[l] < 0.0:
-            z[l - start] = 1.0 - z[l - start]
+            z[link - start] = u[i] + lam[link]
+        if graph.signs[link] < 0.0:
+            z[link - start] = 1.0 - z[link - start]
 
 
 @kernel
@@ -84,22 +84,22 @@ def _certify_pairs(graph, scores, additional, u, lam, joint, rest):
     objective, dual, residual = 0.0, 0.0, 0.0
     for e in range(graph.pairs.shape[0]):
         f = graph.pairs[e]
-        l, a = graph.link_ptr[f], graph.additional_ptr[f]
+        link, a = graph.link_ptr[f], graph.additional_ptr[f]
         i, j = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
         first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
         off_first, off_second = 0.5 * (1.0 - first), 0.5 * (1.0 - second)
-        z_i = FORBIDDEN if scores[i] < 0.5 * FORBIDDEN else u[i] + lam[l]
-        z_j = FORBIDDEN if scores[j] < 0.5 * FORBIDDEN else u[j] + lam[l + 1]
+        z_i = FORBIDDEN if scores[i] < 0.5 * FORBIDDEN else u[i] + lam[link]
+        z_j = FORBIDDEN if scores[j] < 0.5 * FORBIDDEN else u[j] + lam[link + 1]
         p, q, both = project_pair(off_first + first * z_i, off_second + second * z_j, additional[a])
         joint[a] = both
         objective += additional[a] * both
         p, q = off_first + first * p, off_second + second * q
         residual = max(residual, abs(p - u[i]), abs(q - u[j]))
-        lam[l] = 0.0 if scores[i] < 0.5 * FORBIDDEN else lam[l] + u[i] - p
-        lam[l + 1] = 0.0 if scores[j] < 0.5 * FORBIDDEN else lam[l + 1] + u[j] - q
-        rest[i] -= lam[l]
-        rest[j] -= lam[l + 1]
-        dual += lam[l] * p + lam[l + 1] * q
+        lam[link] = 0.0 if scores[i] < 0.5 * FORBIDDEN else lam[link] + u[i] - p
+        lam[link + 1] = 0.0 if scores[j] < 0.5 * FORBIDDEN else lam[link + 1] + u[j] - q
+        rest[i] -= lam[link]
+        rest[j] -= lam[link + 1]
+        dual += lam[link] * p + lam[link + 1] * q
     return (objective, dual + objective), residual
 
 
@@ -157,16 +157,16 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
                         joint[first + part] += w[s]
         objective += linear
         dual += linear
-        for l in range(start, stop):
-            i = graph.links[l]
-            own_u = p[l - start] if graph.signs[l] > 0.0 else 1.0 - p[l - start]
+        for link in range(start, stop):
+            i = graph.links[link]
+            own_u = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
             residual = max(residual, abs(own_u - u[i]))
             if scores[i] < 0.5 * FORBIDDEN:
-                lam[l] = 0.0
+                lam[link] = 0.0
             else:
-                lam[l] += u[i] - own_u
-                rest[i] -= lam[l]
-                dual += lam[l] * own_u
+                lam[link] += u[i] - own_u
+                rest[i] -= lam[link]
+                dual += lam[link] * own_u
     for i in range(n):
         if graph.degrees[i] == 0:
             free = clip01(rest[i])

@@ -38,11 +38,11 @@ def _free_multipliers(graph, dual, free_rows, free_pairs):
     count = 0
     for r in range(free_rows.shape[0]):
         g, mu = dual.gradient[r], dual.mu[r]
-        free_rows[r] = not (g >= 0.0 and mu <= graph.row_low[r] or g <= 0.0 and mu >= graph.row_high[r])
+        free_rows[r] = not ((g >= 0.0 and mu <= graph.row_low[r]) or (g <= 0.0 and mu >= graph.row_high[r]))
         count += free_rows[r]
     for e in range(free_pairs.shape[0]):
         g, t = dual.pair_gradient[e], dual.t[e]
-        free_pairs[e] = not (g >= 0.0 and t <= 0.0 or g <= 0.0 and t >= abs(dual.pair[e]))
+        free_pairs[e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
         count += free_pairs[e]
     return count
 
@@ -57,11 +57,11 @@ def _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         local = scratch[: stop - start]
-        for l in range(start, stop):
-            local[l - start] = graph.signs[l] * d[graph.links[l]]
+        for link in range(start, stop):
+            local[link - start] = graph.signs[link] * d[graph.links[link]]
         project_on_face(faces[place], sizes[place], ones[place], norms[place], local, products)
-        for l in range(start, stop):
-            d[graph.links[l]] = graph.signs[l] * local[l - start]
+        for link in range(start, stop):
+            d[graph.links[link]] = graph.signs[link] * local[link - start]
 
 
 @kernel
@@ -74,9 +74,9 @@ def _multiply(graph, dual, faces, sizes, ones, norms, scratch, products, damping
     for r in range(n_rows):
         if free_rows[r]:
             total, norm_squared = 0.0, 0.0
-            for l in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-                total -= graph.row_coefs[l] * d[graph.row_vars[l]]
-                norm_squared += graph.row_coefs[l] * graph.row_coefs[l]
+            for entry in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+                total -= graph.row_coefs[entry] * d[graph.row_vars[entry]]
+                norm_squared += graph.row_coefs[entry] * graph.row_coefs[entry]
             y[r] = total + damping * norm_squared * x[r]
     for e in range(free_pairs.shape[0]):
         if free_pairs[e]:
@@ -159,15 +159,15 @@ def _recession(graph, oracles, additional, dual, mu):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
         z, none = np.empty(stop - start), np.zeros(last - first)
-        for l in range(start, stop):
-            i = graph.links[l]
-            z[l - start] = graph.signs[l] * d[i]
-            if graph.signs[l] < 0.0:
+        for link in range(start, stop):
+            i = graph.links[link]
+            z[link - start] = graph.signs[link] * d[i]
+            if graph.signs[link] < 0.0:
                 slope += d[i]
             elif dual.scores[i] < 0.5 * FORBIDDEN:
-                z[l - start] = -np.inf
-        for l in range(first, last):
-            none[l - first] = -np.inf if additional[l] == -np.inf else 0.0
+                z[link - start] = -np.inf
+        for link in range(first, last):
+            none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
         slope += oracles[graph.oracles[f]](
             z,
             none,
@@ -185,7 +185,7 @@ def is_infeasible(graph, oracles, additional, dual, mu):
     size = 0.0
     for r in range(mu.shape[0]):
         # Only what may grow without bound counts.
-        if mu[r] > 0.0 and graph.row_high[r] < np.inf or mu[r] < 0.0 and graph.row_low[r] > -np.inf:
+        if (mu[r] > 0.0 and graph.row_high[r] < np.inf) or (mu[r] < 0.0 and graph.row_low[r] > -np.inf):
             mu[r] = 0.0
         size = max(size, abs(mu[r]))
     if size == 0.0:
@@ -301,7 +301,7 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
             # The last attempt goes back to where the step began.
             _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
             value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
-            if value < old_value or violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value)):
+            if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
                 break
             step *= 0.25
         if attempt == 0:

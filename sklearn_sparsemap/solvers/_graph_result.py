@@ -23,13 +23,13 @@ class LPSparseMAPResult:
     marginals : ndarray, shape of the variables; or dict of str -> ndarray
         One array if the graph has one array of variables, else by name.
     additional_marginals : dict
-        By the name of the factor: for pairs an array, the probability that both are on; for structures a dict of arrays,
-        the expected counts. One of possibly several optimal ones.
+        By the name of the factor: for pairs an array, the probability that both are on; for structures a dict of
+        arrays, the expected counts. One of possibly several optimal ones.
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
-        Value of the dual less the objective. It bounds what is missing to the optimum as far as the marginals satisfy the
-        factors, which the residual tells; it can be negative by what they do not.
+        Value of the dual less the objective. It bounds what is missing to the optimum as far as the marginals satisfy
+        the factors, which the residual tells; it can be negative by what they do not.
     residual : float
         Largest difference between a marginal and what one of its factors makes of it: how far the marginals are from
         satisfying all factors.

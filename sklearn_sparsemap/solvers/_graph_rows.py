@@ -69,8 +69,8 @@ def take(graph, dual, mu, t, out):
     """Subtract A' times multipliers from `out`."""
     for r in range(mu.shape[0]):
         if mu[r] != 0.0:
-            for l in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-                out[graph.row_vars[l]] -= graph.row_coefs[l] * mu[r]
+            for entry in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+                out[graph.row_vars[entry]] -= graph.row_coefs[entry] * mu[r]
     for e in range(t.shape[0]):
         if t[e] != 0.0:
             first = graph.pair_signs[e, 0] * t[e]
@@ -100,24 +100,29 @@ def sweep_pairs(graph, dual):
 
 @kernel
 def sweep_rows(graph, dual, z):
-    """Minimise over the multiplier of each row in turn; return the largest change, infinite if a row has no solution."""
+    """Minimise over the multiplier of each row in turn; return the largest change.
+
+    It is infinite if a row cannot be satisfied; the row is then the only one with a multiplier.
+    """
     a, mu = dual.a, dual.mu
     largest = 0.0
     for r in range(mu.shape[0]):
         start, stop = graph.row_ptr[r], graph.row_ptr[r + 1]
         coefs = graph.row_coefs[start:stop]
-        for l in range(start, stop):
-            z[l - start] = a[graph.row_vars[l]] + graph.row_coefs[l] * mu[r]
+        for entry in range(start, stop):
+            z[entry - start] = a[graph.row_vars[entry]] + graph.row_coefs[entry] * mu[r]
         new = threshold(
             z[: stop - start], coefs, graph.row_bounds[r], mu[r], graph.row_low[r], graph.row_high[r]
         )
         if not abs(new) < -1e-10 * FORBIDDEN:
+            mu[:] = 0.0
+            mu[r] = 1.0
             return np.inf
         change = new - mu[r]
         if change != 0.0:
             mu[r] = new
-            for l in range(start, stop):
-                a[graph.row_vars[l]] -= graph.row_coefs[l] * change
+            for entry in range(start, stop):
+                a[graph.row_vars[entry]] -= graph.row_coefs[entry] * change
         largest = max(largest, abs(change))
     return largest
 
@@ -154,10 +159,10 @@ def compute_gradient(graph, dual):
     u, largest = dual.u, 0.0
     for r in range(dual.mu.shape[0]):
         g = graph.row_bounds[r]
-        for l in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-            g -= graph.row_coefs[l] * u[graph.row_vars[l]]
+        for entry in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+            g -= graph.row_coefs[entry] * u[graph.row_vars[entry]]
         dual.gradient[r] = g
-        if not (g > 0.0 and dual.mu[r] <= graph.row_low[r] or g < 0.0 and dual.mu[r] >= graph.row_high[r]):
+        if not ((g > 0.0 and dual.mu[r] <= graph.row_low[r]) or (g < 0.0 and dual.mu[r] >= graph.row_high[r])):
             largest = max(largest, abs(g))
     for e in range(dual.t.shape[0]):
         first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
@@ -165,7 +170,7 @@ def compute_gradient(graph, dual):
         q = 0.5 * (1.0 - second) + second * u[graph.pair_ends[e, 1]]
         g = p - q if dual.pair[e] > 0.0 else 1.0 - p - q
         dual.pair_gradient[e] = g
-        if not (g > 0.0 and dual.t[e] <= 0.0 or g < 0.0 and dual.t[e] >= abs(dual.pair[e])):
+        if not ((g > 0.0 and dual.t[e] <= 0.0) or (g < 0.0 and dual.t[e] >= abs(dual.pair[e]))):
             largest = max(largest, abs(g))
     return largest
 
@@ -195,14 +200,14 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
         n = stop - start
         z, p = np.empty(n), np.empty(n)
         constant = 0.0
-        for l in range(n):
-            a = dual.a[graph.links[start + l]]
-            if graph.signs[start + l] < 0.0:
+        for link in range(n):
+            a = dual.a[graph.links[start + link]]
+            if graph.signs[start + link] < 0.0:
                 # h of 1 - a and of a differ by what does not depend on u.
-                z[l] = 1.0 - a
+                z[link] = 1.0 - a
                 constant += a - 0.5
             else:
-                z[l] = a if a > 0.5 * FORBIDDEN else -np.inf
+                z[link] = a if a > 0.5 * FORBIDDEN else -np.inf
         slots, additional_slots, w, k, objective, _, _ = solver(
             oracles[graph.oracles[f]],
             z,
@@ -221,8 +226,8 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
         supports[place] = slots[:k].copy()
         extra[place] = additional_slots[:k].copy()
         weights[place] = w[:k].copy()
-        for l in range(n):
-            dual.u[graph.links[start + l]] = p[l] if graph.signs[start + l] > 0.0 else 1.0 - p[l]
+        for link in range(n):
+            dual.u[graph.links[start + link]] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
         value += objective + constant
     return value
 

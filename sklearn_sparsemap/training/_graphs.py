@@ -67,7 +67,7 @@ class GraphTask:
 
 
 class GraphObjective(BatchObjective):
-    """The objective over all samples, ``weighted mean loss + alpha/2 |w|^2``, with its gradient; for `minimize_lbfgs`."""
+    """The objective over all samples, ``weighted mean loss + alpha/2 |w|^2``, for `minimize_lbfgs`."""
 
     def __init__(self, task, name, temperature, template, *, alpha, fit_intercept, n_jobs):
         self.task, self.name, self.temperature = task, name, temperature

@@ -1,0 +1,230 @@
+"""StructuredSparseMAPClassifier with a factor graph for each sample."""
+
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, StructureFactor
+from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes, sample_of
+from sklearn_sparsemap.structures import DependencyTree, LinearChain
+from sklearn_sparsemap.training._batch import BatchObjective
+from sklearn_sparsemap.training._data import LinearModel
+from sklearn_sparsemap.training._graphs import GraphObjective, GraphTask
+
+WEIGHTS = np.array([1.0, -1.0, 0.5])
+
+
+@cache
+def ring(n):
+    graph = FactorGraph()
+    u = graph.variables(n, name="on")
+    graph.add(Pair(u, u[np.arange(1, n + 1) % n], name="neighbours", tied=True), Budget(u, n // 2))
+    return graph
+
+
+def graph_of(x):
+    return ring(x.shape[0])
+
+
+def make_rings(n_samples, seed):
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n_samples):
+        x = rng.normal(size=(int(rng.integers(3, 7)), 3))
+        scores = x @ WEIGHTS + 0.3 * rng.normal(size=len(x))
+        X.append(x)
+        y.append(map_inference(graph_of(x), scores, additional={"neighbours": 1.0}).structure)
+    return X, y
+
+
+def tree_graph(x):
+    n = round(np.sqrt(x.shape[0] + 0.25) - 0.5)
+    graph = FactorGraph()
+    graph.add(StructureFactor(DependencyTree(), graph.variables((n + 1, n))))
+    return graph
+
+
+@cache
+def chain_graph(n):
+    graph = FactorGraph()
+    u = graph.variables((n, 2), name="states")
+    w = graph.variables(2, name="seen")
+    graph.add(StructureFactor(LinearChain(), u, name="chain"), Pair(w, u[0], name="first"))
+    return graph
+
+
+def test_learns_and_predicts():
+    X, y = make_rings(60, 0)
+    held, gold = make_rings(40, 1)
+    for options in ({}, {"solver": "adagrad", "random_state": 0}, {"loss": "hinge", "max_iter": 20, "random_state": 0}):
+        model = StructuredSparseMAPClassifier(graph_of, alpha=1e-3, **options)
+        with pytest.warns(Warning) if "loss" in options else nothing():
+            model.fit(X, y)
+        assert model.score(held, gold) > 0.75
+        assert model.additional_scores_["neighbours"] > 0.0
+        assert_allclose(np.sign(model.coef_[0]), np.sign(WEIGHTS))
+        assert not hasattr(model, "classes_") and model.coef_.shape == (1, 3)
+        for x, found, scores in zip(held, model.predict(held), model.decision_function(held)):
+            assert found.dtype == bool and found.sum() <= len(x) // 2
+            assert_allclose(scores, x @ model.coef_[0] + model.intercept_[0])
+        for x, u in zip(held[:5], model.predict_marginals(held[:5])):
+            scores = x @ model.coef_[0] + model.intercept_[0]
+            expected = lp_sparsemap(graph_of(x), scores, additional=model.additional_scores_, tol=1e-8)
+            assert_allclose(u, expected.marginals, atol=1e-7)
+    with pytest.raises(ValueError, match="no distribution"):
+        model.predict_structures(held)
+
+
+def nothing():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_the_tree_as_a_graph_learns_what_the_tree_does():
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(4, 3, 2)) for _ in range(15)]
+    heads = [map_inference(DependencyTree(), x @ [1.0, -1.0]).structure for x in X]
+    flat = [x.reshape(12, 2) for x in X]
+    y = [np.arange(4)[:, None] == h for h in heads]
+    tree = StructuredSparseMAPClassifier("tree", alpha=1e-2, tol=1e-8).fit(X, heads)
+    graph = StructuredSparseMAPClassifier(tree_graph, alpha=1e-2, tol=1e-8).fit(flat, y)
+    assert_allclose(graph.coef_, tree.coef_, atol=1e-5)
+    assert graph.loss_curve_[-1] == pytest.approx(tree.loss_curve_[-1], abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
+def test_losses_and_gradients(name):
+    rng = np.random.default_rng(3)
+    graph = chain_graph(3)
+    shapes = learned_shapes(graph)
+    layout = graph.layout(shapes)
+    y = {"states": np.array([[1, 0], [0, 1], [0, 1]]), "seen": [True, False]}
+    gold = gold_parts(graph, layout, y)
+    for temperature in (1.0, 2.0):
+
+        def loss(point, t=temperature):
+            sample = sample_of(graph, layout, point[:8], point[8:])
+            losses, du, dv, _ = graph_losses(name, t, layout, [sample], [gold])
+            return losses[0], np.concatenate([du[0], dv[0]])
+
+        for _ in range(4):
+            point, direction = rng.normal(size=(2, 8 + layout.n_joined))
+            value, gradient = loss(point)
+            assert value >= 0
+            step = 1e-5
+            difference = (loss(point + step * direction)[0] - loss(point - step * direction)[0]) / (2 * step)
+            assert gradient @ direction == pytest.approx(difference, abs=1e-4)
+            # Convex along the line.
+            ends = loss(point + direction)[0] + loss(point - direction)[0]
+            assert ends >= 2 * value - 1e-6
+        far = np.concatenate([20 * (2 * gold[0] - 1), np.zeros(layout.n_joined)])
+        assert loss(far)[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_objective_has_the_gradient_it_says():
+    X, y = make_rings(8, 4)
+    ragged = RaggedArray.from_list(X)
+    graphs = [graph_of(x) for x in X]
+    layouts = [g.layout(learned_shapes(g)) for g in graphs]
+    gold = [gold_parts(g, layout, own) for g, layout, own in zip(graphs, layouts, y)]
+    weights = np.random.default_rng(5).random(8)
+    template = LinearModel(np.array([[0.5], [-0.2], [0.1]]), np.array([0.3]), np.array([0.4]))
+    for values in (ragged, RaggedArray(sparse.csr_array(ragged.values), ragged.indptr)):
+        task = GraphTask(values, graphs, layouts, gold, weights)
+        objective = GraphObjective(task, "sparsemap", 1.0, template, alpha=0.1, fit_intercept=True, n_jobs=2)
+        x = BatchObjective.pack(template)
+        _, gradient = objective.loss_gradient(x)
+        for j in range(len(x)):
+            e = np.eye(len(x))[j] * 1e-5
+            difference = (objective.loss_gradient(x + e)[0] - objective.loss_gradient(x - e)[0]) / 2e-5
+            assert gradient[j] == pytest.approx(difference, abs=1e-6)
+
+
+def test_scikit_learn_tools():
+    X, y = make_rings(24, 6)
+    model = StructuredSparseMAPClassifier(graph_of, alpha=1e-2, random_state=0)
+    grid = GridSearchCV(model, {"alpha": [1e-2, 1.0]}, cv=2).fit(X, y)
+    assert grid.best_params_ == {"alpha": 1e-2}
+    model.fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X)))
+    assert_array_equal(clone(model).set_params(n_jobs=2).fit(X, y).coef_, model.coef_)
+    stream = StructuredSparseMAPClassifier(graph_of, alpha=1e-3)
+    for _ in range(15):
+        for first in range(0, 24, 8):
+            stream.partial_fit(X[first : first + 8], y[first : first + 8])
+    assert stream.score(X, y) > 0.75 and stream.n_iter_ == 45
+    held = StructuredSparseMAPClassifier(graph_of, solver="adagrad", early_stopping=True, random_state=0).fit(X, y)
+    assert len(held.validation_scores_) == held.n_iter_
+    csr = [sparse.csr_array(x) for x in X]
+    assert_allclose(clone(model).fit(csr, y).coef_, model.coef_, atol=1e-6)
+    weights = np.ones(24)
+    weights[12:] = 0
+    half = clone(model).set_params(tol=1e-8, max_iter=200).fit(X[:12], y[:12])
+    assert_allclose(clone(half).fit(X, y, sample_weight=weights).coef_, half.coef_, atol=1e-4)
+
+
+def test_structures_with_scores_and_several_arrays():
+    rng = np.random.default_rng(7)
+    X, y = [], []
+    for _ in range(30):
+        x = rng.normal(size=(8, 2))
+        given = {"chain": {"transitions": [[1.0, -1.0], [-1.0, 1.0]]}, "first": [1.0, 0.0]}
+        scores = x @ [1.0, -0.5]
+        split = {"states": scores[:6].reshape(3, 2), "seen": scores[6:]}
+        found = map_inference(chain_graph(3), split, additional=given)
+        X.append(x)
+        y.append(found.structure)
+    model = StructuredSparseMAPClassifier(lambda x: chain_graph(3), alpha=1e-3).fit(X, y)
+    learned = model.additional_scores_
+    assert set(learned) == {"chain", "first"} and set(learned["chain"]) == {"transitions", "start", "end"}
+    transitions = learned["chain"]["transitions"]
+    assert transitions[0, 0] + transitions[1, 1] > transitions[0, 1] + transitions[1, 0]
+    assert model.score(X, y) > 0.9
+    assert set(model.predict(X[:1])[0]) == {"states", "seen"}
+
+
+def test_wrong_graphs_and_assignments_are_refused():
+    X, y = make_rings(6, 8)
+
+    def untied(x):
+        graph = FactorGraph()
+        u = graph.variables(x.shape[0])
+        graph.add(Pair(u[:-1], u[1:], name="neighbours"))
+        return graph
+
+    def fit(function=graph_of, y=y, **options):
+        StructuredSparseMAPClassifier(function, **options).fit(X, y)
+
+    lengths = [len(x) for x in X]
+    assert len(set(lengths)) > 1
+    for call, message in [
+        (lambda: fit(lambda x: ring(7)), r"X\[0\]: the sample has . rows, but the graph .* has 7 variables"),
+        (lambda: fit(lambda x: None), "must return a FactorGraph; got NoneType"),
+        (lambda: fit(untied), "use Pair"),
+        (lambda: fit(y=[*y[:2], np.ones(lengths[2]), *y[3:]]), r"y\[2\]: the assignment violates Budget"),
+        (lambda: fit(y=[*y[:2], np.full(lengths[2], 0.5), *y[3:]]), r"y\[2\]: .* must hold True and False"),
+        (lambda: fit(y=[*y[:2], [True], *y[3:]]), r"y\[2\]: on has shape"),
+        (lambda: fit(loss="crf"), "#P-hard"),
+        (lambda: fit(loss="hinge", solver="mira"), "not for factor graphs"),
+        (lambda: fit(cost=[[0.0]]), "cost is for"),
+        (lambda: fit(class_weight="balanced"), "class_weight is for"),
+        (lambda: fit(3), "is not one of"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+    model = StructuredSparseMAPClassifier(graph_of, alpha=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="differs from that of the fitted model"):
+        model.set_params(structure=tree_graph).partial_fit(X, y)
+    chain = [np.zeros((8, 2))]
+    with pytest.raises(ValueError, match=r"y\[0\]: the assignment is no structure"):
+        y = [{"states": np.ones((3, 2)), "seen": [0, 0]}]
+        StructuredSparseMAPClassifier(lambda x: chain_graph(3)).fit(chain, y)
