@@ -1,0 +1,135 @@
+"""Cost of LP-SparseMAP by solver, graph and size: time, sweeps, residual, and the distance to an exact solution.
+
+    python benchmarks/factor_graphs.py
+
+Batches of random problems at the default tolerance, one thread; times are a sample's, with its result object, medians
+of repeats after one run that compiles the kernels or loads them. `warm` starts from the solutions of the same problems
+before their scores moved a little, as in training. `backward` is one `vjp`. The error is that of the marginals against
+solver="auto" at tol=1e-10. C++ is what lp-sparsemap, which no longer builds, needed on another machine of this kind:
+for orientation only.
+"""
+
+import argparse
+from functools import partial
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from sklearn_sparsemap import lp_sparsemap
+from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Pair, StructureFactor, Xor
+from sklearn_sparsemap.structures import DependencyTree, LinearChain
+
+SOLVERS = ("auto", "block", "pairwise", "admm")
+
+
+def matching(n, m):
+    graph = FactorGraph()
+    u = graph.variables((n, m))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    return graph, lambda rng: None
+
+
+def pairs(n):
+    graph = FactorGraph()
+    u = graph.variables(n)
+    i, j = np.triu_indices(n, 1)
+    graph.add(Pair(u[i], u[j], name="pairs"))
+    return graph, lambda rng: {"pairs": 0.3 * rng.normal(size=len(i))}
+
+
+def budgeted_tree(n, budget):
+    graph = FactorGraph()
+    u = graph.variables((n + 1, n))
+    graph.add(StructureFactor(DependencyTree(), u))
+    graph.add(*[Budget(u[h, [m for m in range(n) if m != h - 1]], budget) for h in range(1, n + 1)])
+    return graph, lambda rng: None
+
+
+def sequence(n, m):
+    graph = FactorGraph()
+    u = graph.variables((n, m))
+    graph.add(StructureFactor(LinearChain(), u, name="chain"), *[AtMostOne(column) for column in u.T])
+    return graph, lambda rng: {"chain": {"transitions": rng.normal(size=(n - 1, m, m))}}
+
+
+# Name, graph and its additional scores, scale of the scores, and what C++ needs in milliseconds.
+PROBLEMS = (
+    ("matching 20 x 20", matching(20, 20), 1.0, None),
+    ("matching 20 x 20", matching(20, 20), 3.0, None),
+    ("matching 20 x 30", matching(20, 30), 1.0, 36),
+    ("pairs, 30 labels", pairs(30), 1.0, 13.3),
+    ("pairs, 159 labels", pairs(159), 1.0, None),
+    ("tree + budgets of 2, 20 words", budgeted_tree(20, 2), 1.0, 41),
+    ("tree + budgets of 5, 40 words", budgeted_tree(40, 5), 1.0, None),
+    ("LP-sequence 20 x 30", sequence(20, 30), 1.0, 168),
+)
+
+
+def timed(function, repeats):
+    times = []
+    for _ in range(repeats + 1):
+        started = perf_counter()
+        result = function()
+        times.append(perf_counter() - started)
+    return median(times[1:]), result
+
+
+def print_row(*cells):
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=50)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    n = arguments.samples
+    columns = "graph", "scale", "solver", "forward", "warm", "backward", "n_iter (most)", "converged", "error", "C++"
+    print_row(*columns, "times as fast")
+    print_row(*["---"] * (len(columns) + 1))
+    for name, (graph, additional_of), scale, other in PROBLEMS:
+        rng = np.random.default_rng(0)
+        shape = next(iter(graph.shapes.values()))
+        scores = [scale * rng.normal(size=shape) for _ in range(n)]
+        moved = [s + 0.02 * scale * rng.normal(size=shape) for s in scores]
+        additional = [additional_of(rng) for _ in range(n)]
+        v = rng.normal(size=shape)
+        exact = lp_sparsemap(graph, moved, additional=additional, tol=1e-10, max_iter=20_000)
+        for solver in SOLVERS:
+            if solver == "pairwise" and "pairs" not in name:
+                continue
+            options = {"additional": additional, "solver": solver}
+            repeats = arguments.repeats if solver != "admm" else 1
+            solve = partial(lp_sparsemap, graph, moved, **options)
+            forward, found = timed(solve, repeats)
+            start = lp_sparsemap(graph, scores, **options)
+            warm, _ = timed(partial(solve, warm_start=start), repeats)
+            error = max(np.abs(a.marginals - b.marginals).max() for a, b in zip(found, exact))
+            sweeps = [r.n_iter for r in found]
+            backward = ""
+            if solver == "auto":
+                seconds = []
+                for result in found:
+                    started = perf_counter()
+                    result.vjp(v)
+                    seconds.append(perf_counter() - started)
+                backward = f"{1e3 * median(seconds):.2f} ms"
+            compared = other is not None and solver == "auto"
+            print_row(
+                name,
+                f"{scale:g}",
+                solver,
+                f"{1e3 * forward / n:.2f} ms",
+                f"{1e3 * warm / n:.2f} ms",
+                backward,
+                f"{np.mean(sweeps):.0f} ({max(sweeps)})",
+                f"{np.mean([r.converged for r in found]):.0%}",
+                f"{error:.0e}",
+                f"{other} ms" if compared else "",
+                f"{other / (1e3 * forward / n):.0f}" if compared else "",
+            )
+
+
+if __name__ == "__main__":
+    main()
