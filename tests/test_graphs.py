@@ -292,16 +292,13 @@ def test_contradictions_are_named(solver):
     graph = FactorGraph()
     u = graph.variables(4)
     graph.add(Xor(u[:2]), Xor(u[2:]), Budget(u, 1))
-    with pytest.raises(ValueError, match=r"infeasible: under scores .*no marginals satisfy all factors"):
+    named = r"infeasible: under scores .*no marginals satisfy all factors.* each other: .*Budget\(\[u\[0\]"
+    with pytest.raises(ValueError, match=named):
         lp_sparsemap(graph, np.zeros(4), solver=solver, max_iter=5000)
-    if solver == "auto":
-        with pytest.raises(ValueError, match=r"contradict each other: .*Budget\(\[u\[0\]"):
-            lp_sparsemap(graph, np.zeros(4))
     graph = FactorGraph()
     u = graph.variables(3)
     graph.add(Xor(u))
-    named = r".*contradict each other: Xor\(" if solver == "auto" else ""
-    with pytest.raises(ValueError, match=r"under scores\[1\]" + named):
+    with pytest.raises(ValueError, match=r"under scores\[1\].*contradict each other: Xor\("):
         lp_sparsemap(graph, [np.zeros(3), np.full(3, -np.inf)], solver=solver)
     graph.add(Budget(u, 0))
     with pytest.raises(ValueError, match="infeasible"):

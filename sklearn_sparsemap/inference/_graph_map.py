@@ -17,6 +17,8 @@ _INTEGRAL = 1e-6
 # its quadratic term is then moved until nothing changes. "block" moves by 1 in a sweep, and needs smaller steps.
 _SHARPNESS = {"newton": 100.0, "block": 10.0}
 _MOST_STEPS = 50
+# Scores far below the largest move little in a step: the steps grow.
+_GROWTH, _SHARPEST = 3.0, 1e8
 # Most relaxations in the search for the best assignment where the first one is fractional.
 _MOST_NODES = 500
 
@@ -80,7 +82,7 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
     gaps = np.full(n, np.inf)
     left, warm = np.arange(n), None
     for step in range(_MOST_STEPS):
-        sharpness = _SHARPNESS[method] / sizes[left]
+        sharpness = min(_SHARPNESS[method] * _GROWTH**step, _SHARPEST) / sizes[left]
         moved = []
         for i, sharp in zip(left, sharpness):
             allowed = samples[i].scores > 0.5 * FORBIDDEN
@@ -98,7 +100,8 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
         open_ = (gaps[left] > tol * sizes[left]) & ~infeasible
         if not open_.any():
             break
-        left, warm = left[open_], (arrays[2][open_], arrays[3][open_])
+        # Multipliers grow with the scores.
+        left, warm = left[open_], (_GROWTH * arrays[2][open_], _GROWTH * arrays[3][open_])
     values = np.array([_value(sample, *found) for sample, *found in zip(samples, u, joint)])
     return u, joint, values, gaps
 

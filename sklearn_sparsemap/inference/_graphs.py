@@ -160,12 +160,17 @@ def check_feasible(graph, layout, arrays, statistics, many):
     if not len(infeasible):
         return
     i = infeasible[0]
-    multipliers = np.abs(arrays[2][i][: len(layout.arrays.row_factors)])
+    # What proves it: multipliers of rows, or variables of links.
+    strength = np.zeros(len(layout.arrays.kinds))
+    np.maximum.at(strength, layout.arrays.row_factors, np.abs(arrays[2][i][: len(layout.arrays.row_factors)]))
+    if not strength.any():
+        of_link = np.repeat(np.arange(len(strength)), np.diff(layout.arrays.link_ptr))
+        np.maximum.at(strength, of_link, np.abs(arrays[3][i]))
     which = f"scores[{i}]" if many else "scores"
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
-    if multipliers.size and multipliers.max() > 0:
-        order = np.argsort(-multipliers, kind="stable")
-        numbers = list(dict.fromkeys(layout.arrays.row_factors[r] for r in order if multipliers[r] > 1e-6))
+    if strength.any():
+        order = np.argsort(-strength, kind="stable")
+        numbers = [f for f in order if strength[f] > 1e-6 * strength.max()]
         message += "; these contradict each other: " + ", ".join(repr(graph.factor_of(f)) for f in numbers[:4])
         message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")

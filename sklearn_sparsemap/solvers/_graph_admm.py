@@ -11,7 +11,7 @@ import numpy as np
 from .._jit import kernel
 from ..factors._arrays import FORBIDDEN, STRUCTURE
 from ..factors._closed_forms import clip01
-from ._graph_block import longest_factor, proves_infeasible, what_is_left
+from ._graph_block import blame, longest_factor, proves_infeasible, what_is_left
 from ._graph_certificate import project_factor
 from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, no_supports
 
@@ -72,6 +72,7 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
                 supports[at], extra[at], weights[at], 1e-13
             )  # fmt: skip
             if not feasible:
+                blame(lam, start, stop)
                 return u, lam, supports, extra, weights, n_iter, INFEASIBLE
             if graph.kinds[f] == STRUCTURE:
                 supports[at], extra[at], weights[at] = support, own_extra, w

@@ -45,7 +45,10 @@ def what_is_left(graph, scores, lam, u):
 
 @kernel
 def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, tol):
-    """Solve every factor on what the others leave; return the dual, NaN if a factor allows nothing."""
+    """Solve every factor on what the others leave; return the dual, NaN if a factor allows nothing.
+
+    Then only the links of that factor have variables that are not zero.
+    """
     place = 0
     value = 0.0
     for f in range(graph.kinds.shape[0]):
@@ -58,6 +61,7 @@ def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, suppor
             supports[at], extra[at], weights[at], tol
         )  # fmt: skip
         if not feasible:
+            blame(lam, start, stop)
             return np.nan
         if is_structure:
             supports[at], extra[at], weights[at] = support, own_extra, w
@@ -72,10 +76,18 @@ def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, suppor
                 u[i] = new
                 value += lam[link] * new
             elif new > 0.5:
+                blame(lam, start, stop)
                 return np.nan
     for i in range(u.shape[0]):
         value += 0.5 * u[i] * u[i]
     return value
+
+
+@kernel
+def blame(lam, start, stop):
+    """Mark the links of the factor that nothing satisfies."""
+    lam[:] = 0.0
+    lam[start:stop] = 1.0
 
 
 @kernel
