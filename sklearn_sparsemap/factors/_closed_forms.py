@@ -38,8 +38,8 @@ def project_count(z, costs, low, high, p):
 
 
 @kernel
-def project_or_out(z, p):
-    """Project onto ``p_i <= out <= sum_i p_i, 0 <= p <= 1``; the last literal is the output."""
+def project_or_out(z, costs, p):
+    """Project onto ``p_i <= out <= sum_i p_i, 0 <= p <= 1``; the last literal is the output, of cost -1 (others 1)."""
     n = z.shape[0] - 1
     # The inputs above the output are averaged with it: leave out those at or below the average until none is.
     out, count = z[n], -1
@@ -60,11 +60,9 @@ def project_or_out(z, p):
         total += p[i]
     if total >= p[n]:
         return
-    signs = np.ones(n + 1)
-    signs[n] = -1.0
-    mu = threshold(z, signs, 0.0, 0.0, -np.inf, 0.0)
+    mu = threshold(z, costs, 0.0, 0.0, -np.inf, 0.0)
     for i in range(n + 1):
-        p[i] = clip01(z[i] - signs[i] * mu)
+        p[i] = clip01(z[i] - costs[i] * mu)
 
 
 @kernel
@@ -125,16 +123,14 @@ def jacobian_count(costs, low, high, p, direction):
 
 
 @kernel
-def jacobian_or_out(p, direction):
+def jacobian_or_out(costs, p, direction):
     """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
     n = p.shape[0] - 1
     total = 0.0
     for i in range(n):
         total += p[i]
     if total <= p[n] + SNAP * (n + 1):
-        signs = np.ones(n + 1)
-        signs[n] = -1.0
-        _average_out(signs, p, direction)
+        _average_out(costs, p, direction)
         return
     mean, count = 0.0, 0
     for i in range(n + 1):
@@ -171,7 +167,7 @@ def project_logic(kind, costs, low, high, score, z, p):
     if kind == COUNT:
         return 0.0, project_count(z, costs, low, high, p)
     if kind == OR_OUT:
-        project_or_out(z, p)
+        project_or_out(z, costs, p)
         return 0.0, True
     p[0], p[1], joint = project_pair(z[0], z[1], score)
     return joint, True
@@ -183,7 +179,7 @@ def jacobian_logic(kind, costs, low, high, score, p, direction):
     if kind == COUNT:
         jacobian_count(costs, low, high, p, direction)
     elif kind == OR_OUT:
-        jacobian_or_out(p, direction)
+        jacobian_or_out(costs, p, direction)
     elif kind == PAIR:
         direction[0], direction[1], joint = jacobian_pair(score, p[0], p[1], direction[0], direction[1])
         return joint

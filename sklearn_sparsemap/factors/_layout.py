@@ -158,9 +158,7 @@ class _Rows:
             n = factor.literals.size - 1
             for i in range(n):
                 self._append(factor, number, first_link, np.array([i, n]), np.array([1.0, -1.0]), 0.0, 0.0, np.inf)
-            coefs = np.ones(n + 1)
-            coefs[n] = -1.0
-            self._append(factor, number, first_link, np.arange(n + 1), coefs, 0.0, -np.inf, 0.0)
+            self._append(factor, number, first_link, np.arange(n + 1), factor.costs, 0.0, -np.inf, 0.0)
 
     def _append(self, factor, number, first_link, place, coefs, bound, low, high):
         """Add the row ``coefs @ literals[place]`` against `bound`, in terms of the variables."""

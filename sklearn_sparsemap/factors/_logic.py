@@ -156,6 +156,13 @@ class OrOut(Factor):
     kind = OR_OUT
     at_least = 2
 
+    @property
+    def costs(self):
+        # What the inputs sum up to, less the output, is not negative.
+        costs = np.ones(self.literals.size)
+        costs[-1] = -1.0
+        return costs
+
     def bounds(self):
         return -np.inf, np.inf
 
