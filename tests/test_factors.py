@@ -181,6 +181,8 @@ def test_wrong_factors_are_refused():
         (lambda: graph.add(3), "takes factors"),
         (lambda: graph.variables(0), "at least one"),
         (lambda: graph.variables("a"), "tuple of ints"),
+        (lambda: graph.variables(2.5), "tuple of ints"),
+        (lambda: graph.variables(2, name=""), "no other"),
         (lambda: graph.variables(2, name="u"), "no other"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -10,10 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_sparsemap import lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
+    AndOut,
     AtMostOne,
     Budget,
     FactorGraph,
     Imply,
+    Knapsack,
     Or,
     Pair,
     StructureFactor,
@@ -364,6 +366,9 @@ def test_wrong_input_is_refused():
         ({"links": good, "more": good}, pairs, {}, "names 'more'"),
         (good, pairs, {"solver": "fast"}, "solver='fast'"),
         (good, pairs, {"solver": "pairwise"}, "no factors but Pair"),
+        (None, pairs, {}, "scores must be an array"),
+        (good, pairs, {"warm_start": 3}, "warm_start must be"),
+        (good + 1j, pairs, {}, "complex"),
         (good, pairs, {"tol": 0}, "tol must be"),
         (good, pairs, {"max_iter": 0}, "max_iter must be"),
     ]:
@@ -373,6 +378,8 @@ def test_wrong_input_is_refused():
         lp_sparsemap(LinearChain(), good)
     with pytest.raises(ValueError, match="no variables"):
         lp_sparsemap(FactorGraph(), good)
+    with pytest.raises(TypeError, match=r"additional=\{'pairs': ...\}"):
+        map_inference(graph, good, pairs=np.zeros(3))
     result = lp_sparsemap(graph, good, additional=pairs)
     with pytest.raises(ValueError, match="v has shape"):
         result.vjp(np.zeros(3))
@@ -421,6 +428,72 @@ def test_map_of_batches_and_forbidden_variables():
     assert first.integral and set(first.marginals) == {"u", "w"}
     with pytest.raises(ValueError, match=r"under scores\[1\]"):
         map_inference(graph, [many[0], {"u": [-np.inf, -np.inf], "w": [0, 0]}], additional={"pairs": 0.0})
+
+
+def test_map_with_negated_parts_of_structures():
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(AndOut([u[3], u[2]]), StructureFactor(Matching(), ~u[np.array([[3, 1], [0, 2]])]))
+    assert map_inference(graph, np.zeros(4)).value == pytest.approx(0.0)
+    graph.add(AndOut([~u[0], u[3], u[1], ~u[2]]), Pair(u[3:], ~u[2:3], name="p"))
+    result = map_inference(graph, np.zeros(4), additional={"p": 0.23859})
+    assert result.value == pytest.approx(0.0, abs=1e-6) and result.bound == pytest.approx(0.0, abs=1e-6)
+
+
+def test_large_scores_are_certified_honestly():
+    graph = FactorGraph()
+    u = graph.variables(3)
+    graph.add(Xor(u))
+    for size in (1e8, 1e12, 1e16, 1e100):
+        result = lp_sparsemap(graph, [size, -size, 1.0])
+        assert not result.converged or result.residual <= 1e-6
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(Xor(u[:2]), Or(u[2:]), Budget(u, 1))
+    rng = np.random.default_rng(11)
+    for solver in ("auto", "block"):
+        for scale in (1e3, 1e6):
+            for _ in range(5):
+                with pytest.raises(ValueError, match="contradict each other"):
+                    lp_sparsemap(graph, scale * rng.normal(size=4), solver=solver)
+    # Feasible ones are solved, whatever the scale.
+    case = random_matching(rng)
+    for solver in ("auto", "block"):
+        assert lp_sparsemap(case.graph, 1e4 * case.scores, solver=solver).converged
+
+
+def test_the_unit_of_costs_does_not_matter():
+    # The multiplier is 0.7: 1 - 0.7 and 2 - 2 * 0.7.
+    expected = [0.3, 0.6, 0.3]
+    for unit in (1e-200, 1e-12, 1.0, 1e200):
+        graph = FactorGraph()
+        graph.add(Knapsack(graph.variables(3), unit * np.array([1.0, 2.0, 0.0]), 1.5 * unit))
+        result = lp_sparsemap(graph, [1.0, 2.0, 0.3])
+        assert result.converged
+        assert_allclose(result.marginals, expected, atol=1e-9)
+    with pytest.raises(ValueError, match="differ by more than"):
+        Knapsack(FactorGraph().variables(2), [1e-300, 1e300], 1)
+
+
+def test_results_stay_what_they_were():
+    graph = FactorGraph()
+    u = graph.variables((2, 2))
+    graph.add(Pair(u[0], u[1], name="p"))
+    result = lp_sparsemap(graph, [[1, 0.2], [0.3, 0.4]], additional={"p": [0.5, -0.2]})
+    before, gradient = result.marginals, result.vjp(np.ones((2, 2)))["scores"]
+    result.marginals[0, 0] = 77.0
+    w = graph.variables(2)
+    graph.add(Pair(w[:1], u[0, :1], name="q"))
+    assert w._graph.names == ["u", "u2"]
+    assert_array_equal(result.marginals, before)
+    assert set(result.additional_marginals) == {"p"}
+    again = pickle.loads(pickle.dumps(result))
+    assert_array_equal(again.vjp(np.ones((2, 2)))["scores"], gradient)
+    for options in ({"tol": -1}, {"max_iter": 0}):
+        with pytest.raises(ValueError, match="must be positive"):
+            result.vjp(np.ones((2, 2)), **options)
+    with pytest.raises(ValueError, match="NaN"):
+        result.vjp(np.full((2, 2), np.nan))
 
 
 def test_custom_structures_join_graphs():

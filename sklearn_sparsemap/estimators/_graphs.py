@@ -66,8 +66,8 @@ class GraphsOf:
         graphs, layouts = [], []
         for i in range(len(X)):
             sample = X[i]
-            graph = self.function(sample)
             try:
+                graph = self.function(sample)
                 check_graph(graph, sample.shape[0])
                 own = learned_shapes(graph)
                 shapes = own if shapes is None else shapes

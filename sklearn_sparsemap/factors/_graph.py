@@ -3,6 +3,7 @@
 from html import escape
 from itertools import groupby
 from math import prod
+from operator import index
 
 import numpy as np
 
@@ -72,14 +73,15 @@ class FactorGraph:
             Indexed and sliced like a NumPy array; ``~`` negates.
         """
         try:
-            shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
-        except (TypeError, ValueError) as error:
+            shape = (index(shape),) if np.ndim(shape) == 0 else tuple(index(n) for n in shape)
+        except TypeError as error:
             raise ValueError(f"shape must be an int or a tuple of ints; got {shape!r}") from error
         if not shape or min(shape) < 1:
             raise ValueError(f"a variable array needs at least one variable; got shape {shape}")
         if name is None:
-            name = f"u{len(self._arrays) + 1}" if self._arrays else "u"
-        if not isinstance(name, str) or name in self._arrays:
+            free = ("u", *(f"u{k}" for k in range(2, len(self._arrays) + 3)))
+            name = next(n for n in free if n not in self._arrays)
+        if not isinstance(name, str) or not name or name in self._arrays:
             raise ValueError(f"name must be a str that no other variable array has; got {name!r}")
         indices = self.n_variables + np.arange(prod(shape)).reshape(shape)
         self._arrays[name] = Variables(self, indices, np.zeros(shape, bool))
@@ -116,14 +118,14 @@ class FactorGraph:
         """Return the variable array of this name."""
         return self._arrays[name]
 
-    def describe(self, index, negated=False):
+    def describe(self, number, negated=False):
         """Return the name of a variable, such as ``"links[0, 1]"``."""
         for name, array in self._arrays.items():
             first = array.indices.flat[0]
-            if first <= index < first + array.size:
-                place = ", ".join(str(int(i)) for i in np.unravel_index(index - first, array.shape))
+            if first <= number < first + array.size:
+                place = ", ".join(str(int(i)) for i in np.unravel_index(number - first, array.shape))
                 return f"{'~' if negated else ''}{name}[{place}]"
-        raise IndexError(f"there is no variable {index}")
+        raise IndexError(f"there is no variable {number}")
 
     def layout(self, given=None):
         """Return the graph as solvers see it, for additional scores of these shapes; see `Layout`."""
@@ -132,7 +134,7 @@ class FactorGraph:
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
         if key not in self._layouts:
-            self._layouts[key] = Layout(self.n_variables, self.factors, given)
+            self._layouts[key] = Layout(self.shapes, self.factors, given)
         return self._layouts[key]
 
     def factor_of(self, number):

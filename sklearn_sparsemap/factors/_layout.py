@@ -1,5 +1,7 @@
 """From factors to the flat arrays that kernels take."""
 
+from math import prod
+
 import numpy as np
 
 from .._jit import readonly
@@ -14,7 +16,8 @@ class Layout:
 
     Parameters
     ----------
-    n_variables : int
+    variable_shapes : dict of str -> tuple of int
+        Of the variable arrays.
     factors : list of Factor
     given : dict of str -> tuple of int, or dict of str -> tuple of int
         Shapes of the additional scores: of a pair's scores, or of a structure's by name.
@@ -33,8 +36,11 @@ class Layout:
         Where each entry comes from in the joined scores of the user; None if they are the same.
     """
 
-    def __init__(self, n_variables, factors, given):
-        self._arguments = n_variables, list(factors), given
+    def __init__(self, variable_shapes, factors, given):
+        # The graph may grow; this layout, and the results that were made with it, do not.
+        self.variable_shapes, self.factors = dict(variable_shapes), list(factors)
+        self._given = given
+        n_variables = sum(prod(shape) for shape in variable_shapes.values())
         self.n_variables = n_variables
         self.shapes = {}
         self.oracles = []
@@ -50,7 +56,7 @@ class Layout:
             lengths.append(np.full(n, 2 if factor.kind == PAIR else factor.literals.size))
             links.append(factor.literals.indices)
             signs.append(factor.signs)
-            costs.append(factor.costs)
+            costs.append(np.ones(2 * n) if factor.kind == PAIR else factor.coefficients)
             bounds = (-np.inf, np.inf) if factor.kind in (PAIR, STRUCTURE) else factor.bounds()
             low.append(np.full(n, bounds[0]))
             high.append(np.full(n, bounds[1]))
@@ -118,7 +124,7 @@ class Layout:
 
     def __reduce__(self):
         # Laid out anew: arrays come back writable, which kernels do not take here, and custom oracles renumbered.
-        return Layout, self._arguments
+        return Layout, (self.variable_shapes, self.factors, self._given)
 
     def _number(self, oracle):
         for i, known in enumerate(self.oracles):
@@ -145,7 +151,7 @@ class _Rows:
     def add(self, factor, number, first_link, bounds):
         if factor.kind == COUNT:
             low, high = bounds
-            costs = factor.costs
+            costs = factor.coefficients
             place = np.arange(len(costs))
             if low == high:
                 self._append(factor, number, first_link, place, costs, low, -np.inf, np.inf)
@@ -158,7 +164,7 @@ class _Rows:
             n = factor.literals.size - 1
             for i in range(n):
                 self._append(factor, number, first_link, np.array([i, n]), np.array([1.0, -1.0]), 0.0, 0.0, np.inf)
-            self._append(factor, number, first_link, np.arange(n + 1), factor.costs, 0.0, -np.inf, 0.0)
+            self._append(factor, number, first_link, np.arange(n + 1), factor.coefficients, 0.0, -np.inf, 0.0)
 
     def _append(self, factor, number, first_link, place, coefs, bound, low, high):
         """Add the row ``coefs @ literals[place]`` against `bound`, in terms of the variables."""

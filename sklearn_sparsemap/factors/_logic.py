@@ -8,6 +8,9 @@ from ..structures import Structure
 from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ._variables import Variables, as_literals
 
+# Costs of a knapsack that differ by more than this are beyond what sums of floating-point numbers can tell.
+_LARGEST_RATIO = 1e9
+
 
 class Factor:
     """Base class of factors.
@@ -40,11 +43,12 @@ class Factor:
         return np.where(self.literals.negated, -1.0, 1.0)
 
     @property
-    def costs(self):
+    def coefficients(self):
+        """What ``bounds()`` bounds the sum of, times the literals."""
         return np.ones(self.literals.size)
 
     def bounds(self):
-        """Return the interval in which ``costs @ literals`` must lie."""
+        """Return the interval in which ``coefficients @ literals`` must lie."""
         raise NotImplementedError
 
     def _arguments(self):
@@ -157,11 +161,11 @@ class OrOut(Factor):
     at_least = 2
 
     @property
-    def costs(self):
+    def coefficients(self):
         # What the inputs sum up to, less the output, is not negative.
-        costs = np.ones(self.literals.size)
-        costs[-1] = -1.0
-        return costs
+        coefficients = np.ones(self.literals.size)
+        coefficients[-1] = -1.0
+        return coefficients
 
     def bounds(self):
         return -np.inf, np.inf
@@ -232,15 +236,25 @@ class Knapsack(Factor):
             raise ValueError(f"costs must be finite and not negative; got {costs.tolist()}")
         if isinstance(budget, bool) or not isinstance(budget, numbers.Real) or not 0 <= budget < np.inf:
             raise ValueError(f"the budget must be a number that is not negative; got {budget!r}")
-        self._costs = costs
+        positive = costs[costs > 0]
+        if positive.size and positive.max() > _LARGEST_RATIO * positive.min():
+            raise ValueError(
+                f"costs differ by more than {_LARGEST_RATIO:g} times ({positive.min():g} to {positive.max():g}); set "
+                "those that do not matter to 0"
+            )
+        self.costs = costs
         self.budget = float(budget)
 
     @property
-    def costs(self):
-        return self._costs
+    def coefficients(self):
+        # The set does not depend on the unit of the costs; the arithmetic should not, either.
+        return self.costs / self._unit()
 
     def bounds(self):
-        return -np.inf, self.budget
+        return -np.inf, self.budget / self._unit()
+
+    def _unit(self):
+        return self.costs.max(initial=0.0) or 1.0
 
     def _arguments(self):
         return f", budget={self.budget:g}"
@@ -274,7 +288,8 @@ class Pair(Factor):
     kind = PAIR
 
     def __init__(self, first, second, *, name, tied=False):
-        self.first, self.second = as_literals(first, "Pair"), as_literals(second, "Pair")
+        # There may be none: a chain of one step has no neighbours.
+        self.first, self.second = as_literals(first, "Pair", True), as_literals(second, "Pair", True)
         if self.first._graph is not self.second._graph:
             raise ValueError("Pair mixes the variables of two graphs; a factor joins variables of one graph")
         self.shape = first.shape if isinstance(first, Variables) else (self.first.size,)

@@ -67,8 +67,10 @@ class Variables:
         return f"Variables(shape={self.shape})"
 
 
-def as_literals(variables, what):
+def as_literals(variables, what, may_be_empty=False):
     """Return what a user passed as variables (an array of them, or a list of such) as flat `Variables`.
+
+    With `may_be_empty` an array may have no entries; a list must have some, for it would belong to no graph.
 
     Raises
     ------
@@ -94,6 +96,6 @@ def as_literals(variables, what):
             np.concatenate([part.indices.ravel() for part in parts]),
             np.concatenate([part.negated.ravel() for part in parts]),
         )
-    if literals.size == 0:
+    if literals.size == 0 and not may_be_empty:
         raise ValueError(f"{what} has no variables; it needs at least one")
     return literals

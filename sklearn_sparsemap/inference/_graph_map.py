@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import readonly
 from ..factors._arrays import FORBIDDEN
-from ..solvers._graph_batch import STATUS
+from ..solvers._graph_batch import RESIDUAL, STATUS
 from ..solvers._graph_rows import INFEASIBLE
-from ._graph_problems import GraphSample, as_graph_samples
+from ._graph_problems import as_graph_samples
 from ._graphs import check_feasible, choose_solver, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
@@ -19,6 +18,8 @@ _SHARPNESS = {"newton": 100.0, "block": 10.0}
 _MOST_STEPS = 50
 # Scores far below the largest move little in a step: the steps grow.
 _GROWTH, _SHARPEST = 3.0, 1e8
+# A solution with a larger residual is none.
+_MOST_RESIDUAL = 1e-6
 # Most relaxations in the search for the best assignment where the first one is fractional.
 _MOST_NODES = 500
 
@@ -73,7 +74,8 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
     u, joint : arrays with one row a sample
         Marginals of the variables and of the additional scores.
     values, gaps : arrays of shape (n_samples,)
-        The relaxation's value, and by how much it may be too small: infinite where nothing is feasible.
+        The relaxation's value, and by how much it may be too small: infinite where it was not solved, NaN where nothing
+        is feasible.
     """
     method = choose_solver(layout, "auto")
     n = len(samples)
@@ -87,7 +89,7 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
         for i, sharp in zip(left, sharpness):
             allowed = samples[i].scores > 0.5 * FORBIDDEN
             own = np.where(allowed, sharp * samples[i].scores + u[i], FORBIDDEN)
-            moved.append(_like(samples[i], own, sharp * samples[i].additional))
+            moved.append(samples[i].like(own, sharp * samples[i].additional))
         arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm)
         if step == 0 and check is not None:
             check(arrays, statistics)
@@ -95,8 +97,9 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
         u[left], joint[left] = arrays[0], arrays[1]
         # What the quadratic term can hide: its gradient, times how far any other point is away.
         gaps[left] = change.sum(axis=1) / sharpness
+        gaps[left[statistics[:, RESIDUAL] > _MOST_RESIDUAL]] = np.inf
         infeasible = statistics[:, STATUS] == INFEASIBLE
-        gaps[left[infeasible]] = np.inf
+        gaps[left[infeasible]] = np.nan
         open_ = (gaps[left] > tol * sizes[left]) & ~infeasible
         if not open_.any():
             break
@@ -119,8 +122,8 @@ def _rounded(sample, layout, u, joint, value, gap, tol):
 def _branch(sample, layout, u, joint, bound, tol):
     """Branch and bound, depth first, for at most _MOST_NODES relaxations.
 
-    Each branch fixes the variable that is farthest from 0 and 1: off by forbidding it, on by a reward that outweighs
-    all scores. Without any assignment found the value is -inf, and the structure may violate factors.
+    Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
+    Without any assignment found the value is -inf, and the structure may violate factors.
 
     Returns
     -------
@@ -132,31 +135,37 @@ def _branch(sample, layout, u, joint, bound, tol):
     size = _size(sample)
     reward = 10.0 * size * max(layout.n_variables + layout.n_additional, 10)
     best, best_value = u > 0.5, -np.inf
-    nodes = [(bound, sample.scores, np.zeros(len(u), bool), u)]
-    n_nodes = 0
+    # Fixed variables are +1 (on) and -1 (off).
+    nodes = [(bound, np.zeros(len(u)), u)]
+    n_nodes, unsolved = 0, -np.inf
     while nodes and n_nodes < _MOST_NODES:
-        bound, scores, on, u = nodes.pop()
+        bound, fixed, u = nodes.pop()
         if bound <= best_value + tol * size:
             continue
-        i = int(np.minimum(u, 1.0 - u).argmax())
+        i = int(np.where(fixed == 0, np.minimum(u, 1.0 - u), -1.0).argmax())
         children = []
-        for value in (True, False):
-            own = scores.copy()
-            own[i] = scores[i] + reward if value else FORBIDDEN
-            kept = on.copy()
-            kept[i] = value
+        for sign in (1.0, -1.0):
+            own = fixed.copy()
+            own[i] = sign
             n_nodes += 1
-            found, found_joint, _, gaps = relax(layout, [_like(sample, own, sample.additional)], tol)
-            if not gaps[0] <= size or (found[0][kept] < 1.0 - _INTEGRAL).any():
+            found, found_joint, _, gaps = relax(
+                layout, [sample.like(sample.scores + reward * own, sample.additional)], tol
+            )
+            wrong = np.where(own > 0, 1.0 - found[0], np.where(own < 0, found[0], 0.0)).max()
+            if np.isnan(gaps[0]) or (gaps[0] <= size and wrong > _INTEGRAL):
+                # Nothing satisfies the factors and what is fixed.
+                continue
+            if not gaps[0] <= size:
+                unsolved = max(unsolved, bound)
                 continue
             score = _value(sample, found[0], found_joint[0])
-            if _fractional(found[0]).any():
-                children.append((score + gaps[0], own, kept, found[0]))
+            if _fractional(found[0]).any() and (own == 0).any():
+                children.append((score + gaps[0], own, found[0]))
             elif score > best_value:
                 best, best_value = found[0] > 0.5, score
         # The more promising one is examined first.
         nodes.extend(sorted(children, key=lambda node: node[0]))
-    return best, best_value, max([best_value, *(node[0] for node in nodes)])
+    return best, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
 
 
 def _fractional(u):
@@ -173,7 +182,3 @@ def _size(sample):
 def _value(sample, u, joint):
     allowed, used = sample.scores > 0.5 * FORBIDDEN, joint != 0.0
     return sample.scores[allowed] @ u[allowed] + sample.additional[used] @ joint[used]
-
-
-def _like(sample, scores, additional):
-    return GraphSample(sample._graph, sample._layout, sample._single, readonly(scores), readonly(additional))

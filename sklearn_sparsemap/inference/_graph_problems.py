@@ -25,32 +25,36 @@ class GraphSample:
         self._graph, self._layout, self._single = graph, layout, single
         self.scores, self.additional = scores, additional
 
+    def like(self, scores, additional):
+        """Return a sample of the same graph under other scores."""
+        return GraphSample(self._graph, self._layout, self._single, readonly(scores), readonly(additional))
+
     def shape_variables(self, flat):
         """Give an array of one entry a variable the form in which the user gave the scores."""
         arrays, start = {}, 0
-        for name, shape in self._graph.shapes.items():
+        for name, shape in self._layout.variable_shapes.items():
             stop = start + int(np.prod(shape))
-            arrays[name] = flat[start:stop].reshape(shape)
+            arrays[name] = flat[start:stop].reshape(shape).copy()
             start = stop
         return next(iter(arrays.values())) if self._single else arrays
 
     def join_variables(self, values, name):
         """Check what goes with the variables; return it flat."""
-        return _join_scores(self._graph, values, self._single, name, _check_numbers)
+        return _join_scores(self._layout.variable_shapes, values, self._single, name, _check_numbers)
 
     def shape_additional(self, flat):
         """Give one entry for each pair and structure score its place among the additional scores."""
         shaped, start = {}, 0
-        for factor in self._graph.factors:
+        for factor in self._layout.factors:
             if factor.kind == PAIR:
-                shaped[factor.name] = flat[start : start + factor.n_pairs].reshape(factor.shape)
+                shaped[factor.name] = flat[start : start + factor.n_pairs].reshape(factor.shape).copy()
                 start += factor.n_pairs
             elif factor.kind == STRUCTURE and factor.name is not None:
                 shaped[factor.name] = {}
                 for (owner, name), shape in self._layout.shapes.items():
                     if owner == factor.name and name is not None:
                         stop = start + int(np.prod(shape))
-                        shaped[factor.name][name] = flat[start:stop].reshape(shape)
+                        shaped[factor.name][name] = flat[start:stop].reshape(shape).copy()
                         start = stop
         return shaped
 
@@ -88,12 +92,14 @@ class GraphSample:
 
 
 def _check_numbers(values, ndim, name):
-    return np.asarray(values, dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity")
+    return array
 
 
-def _join_scores(graph, scores, single, name, check=check_scores):
+def _join_scores(shapes, scores, single, name, check=check_scores):
     """Check one sample's scores; return them flat."""
-    shapes = graph.shapes
     if not isinstance(scores, dict):
         if not single:
             raise ValueError(f"{name} must be a dict with one array for each of {list(shapes)}")
@@ -107,6 +113,8 @@ def _join_scores(graph, scores, single, name, check=check_scores):
     flat = []
     for array_name, shape in shapes.items():
         label = name if single else f"{name}[{array_name!r}]"
+        if np.iscomplexobj(scores[array_name]):
+            raise ValueError(f"{label} is complex; scores are real numbers")
         array = check(scores[array_name], len(shape), label)
         if array.shape != shape:
             raise ValueError(f"{label} has shape {array.shape}; the graph's variables have {shape}")
@@ -120,6 +128,10 @@ def is_many(graph, scores):
         return False
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return scores.ndim > len(next(iter(graph.shapes.values())))
+    if not hasattr(scores, "__len__"):
+        raise ValueError(
+            f"scores must be an array in the shape of the variables, a dict of these by name, or a list; got {scores!r}"
+        )
     if isinstance(scores, list | tuple) and len(scores) and isinstance(scores[0], dict):
         return True
     try:
@@ -172,7 +184,7 @@ def as_graph_samples(graph, scores, additional):
         negated[arrays.links[links][arrays.signs[links] < 0]] = True
     for i, own in enumerate(samples):
         name = f"scores[{i}]" if many else "scores"
-        flat = _join_scores(graph, own, single, name)
+        flat = _join_scores(graph.shapes, own, single, name)
         forbidden = flat == -np.inf
         if (forbidden & negated).any():
             which = graph.describe(int(np.argmax(forbidden & negated)))

@@ -7,17 +7,20 @@ import numpy as np
 from .._jit import readonly
 from .._threads import over_ranges
 from .._validation import check_choice, check_positive
-from ..factors._arrays import PAIR
+from ..factors._arrays import FORBIDDEN, PAIR
 from ..solvers._active_set import active_set
-from ..solvers._graph_batch import BY_MULTIPLIERS, GRAPH_SOLVERS, STATUS
-from ..solvers._graph_newton import INFEASIBLE
+from ..solvers._graph_batch import BY_MULTIPLIERS, GRAPH_SOLVERS, N_ITER, STATUS
 from ..solvers._graph_result import LPSparseMAPResult
+from ..solvers._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
 
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
-_AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-1}
+_AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-2}
+
+# Scores of this size are easy; from there they grow by this factor.
+_EASY, _GROWTH = 10.0, 10.0
 
 
 def lp_sparsemap(
@@ -122,6 +125,8 @@ def choose_solver(layout, solver):
 def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     """Solve samples that are laid out for the kernels.
 
+    Samples that do not converge are examined for feasibility, and tried again from the solutions under smaller scores.
+
     Returns
     -------
     arrays : tuple of arrays with one row a sample
@@ -129,6 +134,56 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     statistics : array of shape (n_samples, 5)
         Columns as in solvers/_graph_batch.py.
     """
+    out, statistics = _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm)
+    left = np.flatnonzero(statistics[:, STATUS] == NOT_CONVERGED)
+    if len(left):
+        # Which scores there are says nothing of feasibility, and without them it is found out soonest.
+        none = [_scaled(samples[i], 0.0) for i in left]
+        found, own = _solve_once(layout, method, none, 1e-6, max_iter, n_jobs)
+        _replace(out, statistics, found, own, left, own[:, STATUS] == INFEASIBLE)
+        left = left[own[:, STATUS] != INFEASIBLE]
+        # Where scores are large, multipliers have far to go.
+        sizes = np.array([_size(samples[i]) for i in left])
+        left, scale, warm = left[sizes > _EASY], _EASY / sizes[sizes > _EASY], None
+        while len(left):
+            trial = [_scaled(samples[i], s) for i, s in zip(left, scale)]
+            found, own = _solve_once(layout, method, trial, tol, max_iter, n_jobs, warm)
+            done = scale >= 1.0
+            better = done & (own[:, STATUS] == CONVERGED)
+            _replace(out, statistics, found, own, left, better)
+            statistics[left[~better], N_ITER] += own[~better, N_ITER]
+            growth = np.minimum(_GROWTH, 1.0 / scale)
+            warm = tuple((growth[:, None] * array)[~done] for array in found[2:])
+            left, scale = left[~done], np.minimum(scale * _GROWTH, 1.0)[~done]
+    return out, statistics
+
+
+def _size(sample):
+    """Return the largest score of a sample."""
+    allowed = sample.scores[sample.scores > 0.5 * FORBIDDEN]
+    finite = sample.additional[np.isfinite(sample.additional)]
+    return max(np.abs(allowed).max(initial=0.0), np.abs(finite).max(initial=0.0))
+
+
+def _scaled(sample, factor):
+    """Return a sample with the same things forbidden, and its other scores times a factor."""
+    scores = np.where(sample.scores > 0.5 * FORBIDDEN, factor * sample.scores, FORBIDDEN)
+    forbidden = sample.additional == -np.inf
+    additional = factor * np.where(forbidden, 0.0, sample.additional)
+    additional[forbidden] = -np.inf
+    return sample.like(scores, additional)
+
+
+def _replace(out, statistics, found, own, left, chosen):
+    """Put the chosen ones of new solutions in the place of the old ones."""
+    own[:, N_ITER] += statistics[left, N_ITER]
+    for array, new in zip(out, found):
+        array[left[chosen]] = new[chosen]
+    statistics[left[chosen]] = own[chosen]
+
+
+def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
+    """Solve samples; see `solve_graph`."""
     arrays, n = layout.arrays, len(samples)
     scores = readonly([sample.scores for sample in samples])
     shared = all(sample.additional is samples[0].additional for sample in samples)
@@ -180,7 +235,9 @@ def _warm(warm_start, samples, many):
     """Check results to start from; return their multipliers and link variables."""
     if warm_start is None:
         return None
-    results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else list(warm_start)
+    results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else warm_start
+    if not isinstance(results, list | tuple | np.ndarray):
+        raise ValueError(f"warm_start must be a result of lp_sparsemap, or a list of these; got {warm_start!r}")
     if len(results) != len(samples):
         raise ValueError(f"warm_start holds {len(results)} results for {len(samples)} samples; pass one for each")
     for i, (result, sample) in enumerate(zip(results, samples)):

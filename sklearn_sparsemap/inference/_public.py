@@ -46,6 +46,9 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     MAPResult(structure=1, value=2.0)
     """
     if isinstance(structure, FactorGraph):
+        unknown = sorted(set(additional) - {"additional", "tol"})
+        if unknown:
+            raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)
     samples, many = as_samples(structure, scores, additional)
     structures, values = map_problems(structure, join_problems(samples), n_jobs=n_jobs, many=many)

@@ -45,6 +45,9 @@ def gold_parts(graph, layout, y):
     parts = []
     for name, shape in graph.shapes.items():
         array = np.asarray(y[name])
+        if array.dtype == object:
+            # Bools and ints among each other.
+            array = np.array(array.tolist())
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {shape}")
         if array.dtype.kind not in "buif" or not np.isin(array, (0, 1)).all():

@@ -1,6 +1,9 @@
 """What inference in a factor graph returns."""
 
+import warnings
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._jit import readonly
 from ..factors._arrays import FORBIDDEN
@@ -11,6 +14,7 @@ from ._graph_backward import project_on_faces
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
+_MOST_ROUNDING = 1e-6
 # Derivatives look for faces: solutions with a larger residual or gap are solved on first.
 _SHARP = 1e-10
 
@@ -54,7 +58,8 @@ class LPSparseMAPResult:
         self.n_iter = int(statistics[3])
         size = max(1.0, abs(self.objective))
         largest = np.abs(self._scores[self._scores > 0.5 * FORBIDDEN]).max(initial=1.0)
-        rounding = 1e-14 * largest
+        # What rounding can leave, as long as that is little for a marginal.
+        rounding = min(1e-15 * largest, _MOST_ROUNDING)
         self.converged = bool(
             self.residual <= max(tol, rounding) and abs(self.gap) <= max(tol * size, rounding * len(self._links))
         )
@@ -101,6 +106,8 @@ class LPSparseMAPResult:
         """
         if method not in ("cg", "average"):
             raise ValueError(f"method={method!r} is not one of 'cg', 'average'")
+        if not (tol > 0 and max_iter >= 1):
+            raise ValueError(f"tol and max_iter must be positive; got {tol!r} and {max_iter!r}")
         v = self._sample.join_variables(v, "v")
         here = self._sharpened()
         w, joint = here._project(v, method == "average", tol, max_iter)
@@ -211,10 +218,16 @@ class LPSparseMAPResult:
         if self._bases is None:
             self._find_faces(direction)
         w, change = np.empty(len(self._u)), np.zeros(len(arrays.kinds))
-        project_on_faces(
+        n_iter = project_on_faces(
             arrays, self._additional, readonly(self._u), *self._bases, readonly(direction), average, tol, max_iter,
             w, change,
         )  # fmt: skip
+        if n_iter >= max_iter:
+            warnings.warn(
+                f"the derivative did not converge in max_iter={max_iter} iterations; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         w[self._scores < 0.5 * FORBIDDEN] = 0.0
         joint = np.zeros(self._layout.n_additional)
         joint[arrays.additional_ptr[arrays.pairs]] = change[arrays.pairs]
