@@ -176,10 +176,11 @@ def _scaled(sample, factor):
 
 def _replace(out, statistics, found, own, left, chosen):
     """Put the chosen ones of new solutions in the place of the old ones."""
-    own[:, N_ITER] += statistics[left, N_ITER]
     for array, new in zip(out, found):
         array[left[chosen]] = new[chosen]
+    before = statistics[left[chosen], N_ITER]
     statistics[left[chosen]] = own[chosen]
+    statistics[left[chosen], N_ITER] += before
 
 
 def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
