@@ -17,8 +17,8 @@ from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, no_supports
 
 # The penalty follows the residuals: they are kept within this factor of each other. (The paper's 0.1 at first, and
 # factors of 100 and 10, leave the penalty too small: matchings of 20 x 20 take 3,000 sweeps instead of 120.) A penalty
-# that changes for ever need not converge.
-_FIRST_PENALTY, _BALANCE = 1.0, 2.0
+# that changes for ever need not converge, and one that follows residuals of rounding would cost all digits.
+_FIRST_PENALTY, _BALANCE, _LARGEST_PENALTY = 1.0, 2.0, 1e3
 _ADAPT_EVERY, _ADAPT_UNTIL = 10, 1000
 
 
@@ -97,9 +97,9 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
         if most == 1:
             dual = 0.0
         if n_iter % _ADAPT_EVERY == 0 and n_iter <= _ADAPT_UNTIL and penalty > 0.0:
-            if primal > _BALANCE * dual:
+            if primal > _BALANCE * dual and penalty < _LARGEST_PENALTY:
                 penalty *= 2.0
-            elif dual > _BALANCE * primal:
+            elif dual > _BALANCE * primal and penalty > 1.0 / _LARGEST_PENALTY:
                 penalty *= 0.5
         if n_iter % 200 == 0:
             direction = y - far
