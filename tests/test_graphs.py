@@ -257,7 +257,7 @@ def test_batches_threads_and_warm_starts():
     with pytest.raises(ValueError, match="warm_start holds 1 results for 9"):
         lp_sparsemap(graph, scores, additional=own, warm_start=many[:1])
     with pytest.raises(ValueError, match="no result of this graph"):
-        lp_sparsemap(graph, scores[0], additional=own[0], warm_start=shared[:1] and [3])
+        lp_sparsemap(graph, scores[0], additional=own[0], warm_start=[3])
 
 
 @pytest.mark.parametrize("solver", ["auto", "block", "admm"])

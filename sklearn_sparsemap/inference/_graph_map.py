@@ -8,7 +8,7 @@ from ..factors._arrays import FORBIDDEN
 from ..solvers._graph_batch import RESIDUAL, STATUS
 from ..solvers._graph_rows import INFEASIBLE
 from ._graph_problems import as_graph_samples
-from ._graphs import check_feasible, choose_solver, solve_graph
+from ._graphs import check_feasible, choose_solver, size_of, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
@@ -174,9 +174,7 @@ def _fractional(u):
 
 def _size(sample):
     """Return the largest score of a sample, at least a little."""
-    allowed = sample.scores[sample.scores > 0.5 * FORBIDDEN]
-    finite = sample.additional[np.isfinite(sample.additional)]
-    return max(np.abs(allowed).max(initial=0.0), np.abs(finite).max(initial=0.0), 1e-100)
+    return max(size_of(sample), 1e-100)
 
 
 def _value(sample, u, joint):

@@ -85,7 +85,7 @@ def lp_sparsemap(
     check_positive("max_iter", max_iter, integer=True)
     layout, samples, many = as_graph_samples(graph, scores, additional)
     method = choose_solver(layout, solver)
-    warm = _warm(warm_start, samples, many)
+    warm = _warm(warm_start, samples)
     arrays, statistics = solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm)
     check_feasible(graph, layout, arrays, statistics, many)
     results = as_results(graph, layout, samples, arrays, statistics, tol, method)
@@ -143,7 +143,7 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
         _replace(out, statistics, found, own, left, own[:, STATUS] == INFEASIBLE)
         left = left[own[:, STATUS] != INFEASIBLE]
         # Where scores are large, multipliers have far to go.
-        sizes = np.array([_size(samples[i]) for i in left])
+        sizes = np.array([size_of(samples[i]) for i in left])
         left, scale, warm = left[sizes > _EASY], _EASY / sizes[sizes > _EASY], None
         while len(left):
             trial = [_scaled(samples[i], s) for i, s in zip(left, scale)]
@@ -158,7 +158,7 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     return out, statistics
 
 
-def _size(sample):
+def size_of(sample):
     """Return the largest score of a sample."""
     allowed = sample.scores[sample.scores > 0.5 * FORBIDDEN]
     finite = sample.additional[np.isfinite(sample.additional)]
@@ -232,7 +232,7 @@ def check_feasible(graph, layout, arrays, statistics, many):
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
 
 
-def _warm(warm_start, samples, many):
+def _warm(warm_start, samples):
     """Check results to start from; return their multipliers and link variables."""
     if warm_start is None:
         return None

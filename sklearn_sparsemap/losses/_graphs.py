@@ -131,11 +131,7 @@ def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
         if recipe.margin:
             # What gold does not have costs 1.
             scores = scores + (1.0 - own)
-        scaled.append(
-            GraphSample(
-                sample._graph, layout, sample._single, readonly(scores), readonly(sample.additional / temperature)
-            )
-        )
+        scaled.append(sample.like(scores, sample.additional / temperature))
     if recipe.argmax == "map":
         found, found_joint, values, gaps = relax(layout, scaled, n_jobs=n_jobs, check=_checker(samples, layout))
         quadratic = 0.0
