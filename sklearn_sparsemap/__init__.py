@@ -7,6 +7,7 @@ from ._version import __version__
 # Public names are resolved at their first use (PEP 562), so that importing the package imports neither Numba nor
 # any of its modules.
 _PUBLIC = {
+    "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
     "lp_sparsemap": ".inference",
@@ -29,6 +30,7 @@ _SUBMODULES = {
 }
 
 __all__ = [
+    "MultilabelLPSparseMAP",
     "RaggedArray",
     "StructuredSparseMAPClassifier",
     "__version__",

@@ -1,5 +1,6 @@
 """scikit-learn estimators: they validate, build, train, and name the attributes."""
 
+from ._multilabel import MultilabelLPSparseMAP
 from ._structured import StructuredSparseMAPClassifier
 
-__all__ = ["StructuredSparseMAPClassifier"]
+__all__ = ["MultilabelLPSparseMAP", "StructuredSparseMAPClassifier"]

@@ -1,6 +1,7 @@
-"""Factor graphs: binary variables joined by logic, scores of pairs, and whole structures."""
+"""Factor graphs: binary variables joined by logic, scores of pairs, and whole structures; constraints on labels."""
 
 from ._graph import FactorGraph
+from ._labels import AtLeast, AtMost, Exactly, Exclusive, Implies
 from ._logic import (
     AndOut,
     AtMostOne,
@@ -17,9 +18,14 @@ from ._logic import (
 
 __all__ = [
     "AndOut",
+    "AtLeast",
+    "AtMost",
     "AtMostOne",
     "Budget",
+    "Exactly",
+    "Exclusive",
     "FactorGraph",
+    "Implies",
     "Imply",
     "Knapsack",
     "Or",

@@ -1,0 +1,671 @@
+"""MultilabelLPSparseMAP: joint prediction of label sets."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._ragged import RaggedArray
+from .._validation import check_choice, check_magnitude, check_positive, check_sample_weight
+from ..inference._label_graph import LabelGraph, OneLabel
+from ..losses._labels import LABEL_LOSSES
+from ..training._labels import LabelOptimizer, LabelSettings, LabelTask, dense
+from ..training._network import LabelModel
+from ._fitting import Monitor, check_finite_loss, warn_of_convergence, warn_of_inference
+from ._label_data import read_constraints, read_edges, read_indicator, read_names
+from ._label_decision import RunningThreshold, best_threshold, threshold_f1
+from ._labels import check_classes, encode_labels
+from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+_DECISIONS = ("threshold", "map")
+_BATCH_SIZE = 200
+# Without hidden layers weights start at zero and have farther to go.
+_RATES = {"linear": 0.01, "network": 0.001}
+# With fewer held-out samples than this, a threshold is tuned on the training samples.
+_FEWEST_HELD_OUT = 10
+# A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
+_INEXACT = 1e-6
+# Samples are predicted in blocks of so many scores.
+_BLOCK = 2**22
+
+
+class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP (L 4).
+
+    A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
+    labels being on together. Prediction is inference in the factor graph of these scores, with constraints on which
+    labels go together. The losses are differentiated through this inference, so network and edges learn together.
+
+    Parameters
+    ----------
+    label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default="full"
+        Pairs of labels that get a score, labels by name or by index. ``"tree"`` is the maximum spanning tree of the
+        labels' mutual information in the training data (`partial_fit`: in the first mini-batch). Training with
+        loss="logistic", and classification with one label a sample, have no edges.
+    constraints : list of constraints, default=None
+        `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies` from `sklearn_sparsemap.factors`. They hold in training
+        (but for loss="logistic") and in every prediction. Training samples that violate them are left out, with a
+        warning that counts them.
+    hidden_layer_sizes : tuple of int, default=()
+        Sizes of the hidden layers (ReLU). None: scores are linear in the features.
+    loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
+        - ``"sparsemap"``: the Fenchel-Young loss of LP-SparseMAP.
+        - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
+        - ``"logistic"``: labels by themselves, the baseline.
+    temperature : float, default=1.0
+        Scores are divided by it in the loss and in `predict_proba`: the higher, the more labels have a probability.
+    alpha : float, default=1e-4
+        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts.
+    edge_alpha : float, default=1e-3
+        Strength of the penalty on the edge scores.
+    learning_rate_init : float, default=None
+        Learning rate of Adam. None is 0.01 for linear scores and 0.001 for networks.
+    edge_learning_rate_init : float, default=0.001
+        Learning rate of Adam for the edge scores.
+    dropout : float, default=0.0
+        Share of the hidden units that are left out at each step of training.
+    batch_size : int, default=None
+        Samples in a mini-batch; None is 200 (or all, if there are fewer).
+    max_iter : int, default=200
+        Most epochs.
+    tol : float, default=1e-4
+        Training stops when the mean loss (with early stopping: the validation score) has not improved by `tol` for
+        `n_iter_no_change` epochs.
+    n_iter_no_change : int, default=10
+    early_stopping : bool, default=False
+        Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
+        the best model. The score is the example F1 at the best threshold, or that of the fixed decision rule.
+    validation_fraction : float, default=0.1
+        The part to hold out, for early stopping and for ``threshold="auto"``.
+    decision : {"threshold", "map"}, default="threshold"
+        How `predict` chooses labels. Both satisfy all constraints.
+
+        - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
+          set of the highest sum of marginals less threshold.
+        - ``"map"``: the feasible set of the highest score, edges included: the linear relaxation, and where it is
+          fractional a mixed-integer programme.
+    threshold : "auto" or float, default="auto"
+        ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training samples if fewer than
+        10 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+    label_names : array-like of shape (n_labels,), default=None
+        Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
+    shuffle : bool, default=True
+        Whether samples are visited in a new random order in each epoch.
+    random_state : int, RandomState or None, default=None
+        Seed of the initial weights, the dropout, the shuffling and the held-out part.
+    n_jobs : int, default=None
+        Number of threads. Results do not depend on it.
+    verbose : int, default=0
+        1 reports the first epochs and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels' names.
+    edges_ : int ndarray of shape (n_edges, 2)
+        Indices of the labels of each edge.
+    edge_scores_ : ndarray of shape (n_edges,)
+        Learned scores: positive where labels attract each other, negative where they repel.
+    coefs_, intercepts_ : lists of ndarray
+        Weights of the layers.
+    threshold_ : float
+    n_violations_ : int
+        Training samples that violated a constraint and were left out.
+    n_features_in_, n_iter_ : int
+    loss_curve_ : list of float
+        Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch).
+    validation_scores_ : list of float
+        With early stopping: the score after each epoch.
+
+    See Also
+    --------
+    sklearn_sparsemap.plotting.LabelGraphDisplay : Draws the learned label graph.
+    sklearn_sparsemap.metrics.example_f1_score : The score that thresholds are tuned for.
+
+    Notes
+    -----
+    `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
+    with one label a sample: exactly one label is on, and `predict` returns the one of the highest score.
+
+    Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
+    an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.factors import Implies
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> Y = np.stack([X[:, 0] > 0.5, X[:, 0] > 0, X[:, 1] > 0], axis=1).astype(int)
+    >>> model = MultilabelLPSparseMAP(
+    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], threshold=0.5, random_state=0
+    ... ).fit(X, Y)
+    >>> model.predict([[2.0, 1.0, 0.0]])
+    array([[1, 1, 1]])
+    """
+
+    def __init__(
+        self,
+        label_graph="full",
+        constraints=None,
+        hidden_layer_sizes=(),
+        loss="sparsemap",
+        temperature=1.0,
+        alpha=1e-4,
+        edge_alpha=1e-3,
+        learning_rate_init=None,
+        edge_learning_rate_init=0.001,
+        dropout=0.0,
+        batch_size=None,
+        max_iter=200,
+        tol=1e-4,
+        n_iter_no_change=10,
+        early_stopping=False,
+        validation_fraction=0.1,
+        decision="threshold",
+        threshold="auto",
+        label_names=None,
+        shuffle=True,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.label_graph = label_graph
+        self.constraints = constraints
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.temperature = temperature
+        self.alpha = alpha
+        self.edge_alpha = edge_alpha
+        self.learning_rate_init = learning_rate_init
+        self.edge_learning_rate_init = edge_learning_rate_init
+        self.dropout = dropout
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.decision = decision
+        self.threshold = threshold
+        self.label_names = label_names
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- Training --------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Learn from samples with their labels.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            Indicator matrix; or one label a sample.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the data are not as described, no set of labels satisfies the constraints,
+            or no sample does.
+        """
+        hidden = self._check_params()
+        data = X, y
+        X, gold, classes, single = self._check_data(X, y, reset=True)
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        graph = self._make_graph(classes, single, gold, weights)
+        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        rng = check_random_state(self.random_state)
+        tunes = self._tunes_threshold(single)
+        held_out = None
+        n_held = int(np.ceil(self.validation_fraction * X.shape[0])) if self.early_stopping or tunes else 0
+        if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
+            train, held = self._split(gold, single, rng)
+            if weights[train].any():
+                held_weights = weights[held] if weights[held].any() else np.ones(len(held))
+                held_out = LabelTask(graph, X[held], gold[held], held_weights)
+                X, gold, weights = X[train], gold[train], weights[train]
+        # The objective is a mean: weights count relative to each other.
+        weights = weights / weights.max()
+        model = LabelModel.initial([X.shape[1], *hidden, len(classes)], len(graph.edges), rng)
+        self._begin(graph, classes, single, n_violations)
+        self._model, self._optimizer, self._running = model, None, None
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        validate = (lambda model: self._validate(model, held_out)) if self.early_stopping and held_out else None
+        progress = Progress(self, *data, self.max_iter)
+        monitor = LabelMonitor(self, model, validate, progress, watch_loss=True)
+        optimizer = LabelOptimizer(model, rng)
+        monitor.latest = lambda: optimizer.model
+        task = LabelTask(graph, X, gold, weights / weights.mean())
+        settings = self._settings(X.shape[0])
+        order, stopped = np.arange(X.shape[0]), False
+        try:
+            for _ in range(self.max_iter):
+                if self.shuffle:
+                    rng.shuffle(order)
+                total = optimizer.epoch(task, order, settings)
+                penalty = model.penalty(self.alpha, self.edge_alpha)
+                stopped = monitor.iteration(total / X.shape[0] + penalty)
+                if stopped:
+                    break
+        finally:
+            # Also when training is interrupted: what was learned so far is kept.
+            self._model = monitor.model()
+            self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
+            self.n_iter_ = max(1, len(monitor.losses))
+        if tunes:
+            self.threshold_ = best_threshold(self._threshold_scores(self._model, held_out or task))
+        if not stopped:
+            warn_of_convergence(f"Adam was still improving after max_iter={self.max_iter} epochs; raise it or tol")
+        warn_of_inference(optimizer.unconverged)
+        progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from a mini-batch: one pass over its samples, in their order.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : array-like of shape (n_labels,), default=None
+            All labels that will ever occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
+            optional, and name its columns.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also if the labels differ from those of the first call.
+        """
+        hidden = self._check_params()
+        first = not hasattr(self, "_graph")
+        X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        graph = self._make_graph(classes, single, gold, weights) if first else self._graph
+        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
+        if first:
+            rng = check_random_state(self.random_state)
+            self._model = LabelModel.initial([X.shape[1], *hidden, len(classes)], len(graph.edges), rng)
+            self._begin(graph, classes, single, 0)
+            self._optimizer = self._running = None
+            self.threshold_ = 0.5
+            self.n_iter_, self.loss_curve_ = 0, []
+        elif (fitted := [c.shape[1] for c in self._model.coefs[:-1]]) != hidden:
+            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
+        self.n_violations_ += n_violations
+        if not X.shape[0]:
+            return self
+        if self._optimizer is None:
+            self._optimizer = LabelOptimizer(self._model, check_random_state(self.random_state))
+        task = LabelTask(graph, X, gold, weights)
+        if self.threshold != "auto":
+            self.threshold_ = float(self.threshold)
+        elif self._tunes_threshold(single):
+            if self._running is None:
+                self._running = RunningThreshold()
+            for rows in _blocks(X.shape[0], len(classes)):
+                self._running.update(self._marginals(self._model, X[rows])[0], dense(gold[rows]), weights[rows])
+            self.threshold_ = self._running.threshold
+        inexact = self._optimizer.unconverged
+        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0]))
+        check_finite_loss(total)
+        warn_of_inference(self._optimizer.unconverged - inexact)
+        self.n_iter_ += 1
+        self.loss_curve_.append(float(total / weights.sum()))
+        return self
+
+    def _settings(self, n_samples):
+        kind = "network" if len(self.hidden_layer_sizes) else "linear"
+        rate = _RATES[kind] if self.learning_rate_init is None else self.learning_rate_init
+        return LabelSettings(
+            loss=self.loss,
+            temperature=self.temperature,
+            alpha=self.alpha,
+            edge_alpha=self.edge_alpha,
+            rate=rate,
+            edge_rate=self.edge_learning_rate_init,
+            dropout=self.dropout,
+            batch_size=min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size),
+            n_jobs=self.n_jobs,
+        )
+
+    def _begin(self, graph, classes, single, n_violations):
+        """Note what the model is of."""
+        self._graph, self.classes_, self._single, self._loss = graph, classes, single, self.loss
+        self.n_violations_ = n_violations
+
+    def _make_graph(self, classes, single, gold, weights):
+        constraints = read_constraints(self.constraints, classes)
+        if single:
+            if constraints:
+                raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
+            return OneLabel(len(classes))
+        edges = read_edges(self.label_graph, classes, gold, weights)
+        if self.loss == "logistic":
+            edges = edges[:0]
+        graph = LabelGraph(len(classes), edges, constraints)
+        graph.check_feasible()
+        return graph
+
+    def _split(self, gold, single, rng):
+        """Split samples into those to train on and those to hold out."""
+        return train_test_split(
+            np.arange(gold.shape[0]),
+            test_size=self.validation_fraction,
+            random_state=rng.randint(2**31 - 1),
+            stratify=gold.indices if single else None,
+        )
+
+    def _tunes_threshold(self, single):
+        return self.threshold == "auto" and self.decision == "threshold" and not single
+
+    def _threshold_scores(self, model, task):
+        """Return the mean example F1 at each threshold."""
+        total = 0.0
+        for rows in _blocks(task.X.shape[0], task.graph.n_labels):
+            f1 = threshold_f1(self._marginals(model, task.X[rows])[0], dense(task.gold[rows]))
+            total = total + task.weights[rows] @ f1
+        return total / task.weights.sum()
+
+    def _validate(self, model, task):
+        """Score a model on held-out samples."""
+        if self._tunes_threshold(self._single):
+            return float(self._threshold_scores(model, task).max())
+        gold, found = dense(task.gold) > 0.5, self._choose(model, task.X)
+        both, total = (gold & found).sum(axis=1), gold.sum(axis=1) + found.sum(axis=1)
+        return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=task.weights))
+
+    # -- Prediction ------------------------------------------------------------------------------------------------
+
+    def decision_function(self, X):
+        """Compute the scores of the labels by themselves, before the edges.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_labels)
+            For a 1-D y of two classes of shape (n_samples,): the score of the second less that of the first.
+        """
+        X = self._check_predict(X)
+        scores = self._model.scores(X)
+        return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X):
+        """Compute the marginal probability of each label.
+
+        Those of LP-SparseMAP, most of which are zero; for loss="logistic" those of the logistic model, without
+        constraints.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_labels)
+        """
+        X = self._check_predict(X)
+        marginals, n_inexact, gap = self._marginals(self._model, X)
+        if n_inexact:
+            warn_of_convergence(
+                f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {gap:.1e}), so their "
+                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
+            )
+        return marginals
+
+    def predict(self, X):
+        """Predict the labels of each sample, by the rule `decision`. All constraints hold.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : int ndarray of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
+            Indicator matrix; or the labels, if `y` was 1-D.
+        """
+        X = self._check_predict(X)
+        check_choice("decision", self.decision, _DECISIONS)
+        chosen = self._choose(self._model, X)
+        return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
+
+    def _choose(self, model, X):
+        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
+        graph = self._graph
+        if self._single or self.decision == "map":
+            edge_scores = model.edge_scores
+            return np.concatenate(
+                [
+                    graph.assign(self._finite(model.scores(X[rows])), edge_scores, n_jobs=self.n_jobs)
+                    for rows in _blocks(X.shape[0], graph.n_labels)
+                ]
+            )
+        marginals, _, _ = self._marginals(model, X)
+        chosen = marginals > self.threshold_
+        wrong = np.flatnonzero(graph.violated(chosen))
+        if len(wrong):
+            chosen[wrong] = graph.assign(marginals[wrong] - self.threshold_, n_jobs=self.n_jobs)
+        return chosen
+
+    def _marginals(self, model, X):
+        """Return marginals, the number of samples for which they are inexact, and the largest duality gap."""
+        out = np.empty((X.shape[0], self._graph.n_labels))
+        n_inexact, largest = 0, 0.0
+        edge_scores = model.edge_scores / self.temperature
+        for rows in _blocks(X.shape[0], self._graph.n_labels):
+            scores = self._finite(model.scores(X[rows])) / self.temperature
+            if self._loss == "logistic":
+                out[rows] = self._graph.gibbs(scores)[1]
+                continue
+            solution = self._graph.solve(scores, edge_scores, n_jobs=self.n_jobs)
+            out[rows] = solution.marginals
+            n_inexact += int((solution.gap > _INEXACT * (1.0 + np.abs(solution.objective))).sum())
+            largest = max(largest, float(solution.gap.max()))
+        return out, n_inexact, largest
+
+    @staticmethod
+    def _finite(scores):
+        if not np.isfinite(scores).all():
+            raise ValueError("the model's scores are not finite; scale the features, or lower learning_rate_init")
+        return scores
+
+    def strongest_edges(self, n_edges=10, sign=None):
+        """List the edges with the strongest scores, by the labels' names.
+
+        Parameters
+        ----------
+        n_edges : int, default=10
+        sign : {"attraction", "repulsion"}, default=None
+            Which edges; None is both.
+
+        Returns
+        -------
+        edges : list of (label, label, float)
+            Strongest first.
+        """
+        check_is_fitted(self)
+        check_positive("n_edges", n_edges, integer=True)
+        check_choice("sign", sign, (None, "attraction", "repulsion"))
+        strength = self.edge_scores_ * {"attraction": 1.0, "repulsion": -1.0}.get(sign, 1.0)
+        strength = np.abs(strength) if sign is None else strength
+        order = np.argsort(-strength, kind="stable")
+        order = order[strength[order] > 0.0][:n_edges]
+        names = self.classes_.tolist()
+        return [(names[i], names[j], float(self.edge_scores_[e])) for e, (i, j) in zip(order, self.edges_[order])]
+
+    @property
+    def edges_(self):
+        return self._fitted("_graph").edges
+
+    @property
+    def edge_scores_(self):
+        return self._fitted("_model").edge_scores
+
+    @property
+    def coefs_(self):
+        return self._fitted("_model").coefs
+
+    @property
+    def intercepts_(self):
+        return self._fitted("_model").intercepts
+
+    def _fitted(self, name):
+        if name not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self.__dict__[name]
+
+    # -- Checks ----------------------------------------------------------------------------------------------------
+
+    def _check_params(self):
+        """Check the parameters; return the sizes of the hidden layers."""
+        check_choice("loss", self.loss, LABEL_LOSSES)
+        check_choice("decision", self.decision, _DECISIONS)
+        for name in ("temperature", "edge_learning_rate_init", "validation_fraction"):
+            check_positive(name, getattr(self, name))
+        for name in ("alpha", "edge_alpha", "tol", "dropout"):
+            check_positive(name, getattr(self, name), zero=True)
+        for name in ("max_iter", "n_iter_no_change"):
+            check_positive(name, getattr(self, name), integer=True)
+        if self.learning_rate_init is not None:
+            check_positive("learning_rate_init", self.learning_rate_init)
+        if self.batch_size is not None:
+            check_positive("batch_size", self.batch_size, integer=True)
+        for name in ("validation_fraction", "dropout"):
+            if not getattr(self, name) < 1.0:
+                raise ValueError(f"{name} must be below 1; got {getattr(self, name)!r}")
+        if self.threshold != "auto":
+            check_positive("threshold", self.threshold, zero=True)
+            if not self.threshold < 1.0:
+                raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
+        if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
+            raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
+        for size in self.hidden_layer_sizes:
+            check_positive("each of hidden_layer_sizes", size, integer=True)
+        return [int(size) for size in self.hidden_layer_sizes]
+
+    def _check_data(self, X, y, reset, classes=None, partial=False):
+        """Check training data.
+
+        Returns
+        -------
+        X : array or CSR of float64
+        gold : CSR of shape (n_samples, n_labels)
+        classes : array of shape (n_labels,)
+        single : bool
+            Whether y has one label a sample.
+        """
+        names = y
+        if isinstance(X, RaggedArray):
+            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
+        )
+        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        known = None if reset else self.classes_
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y):
+            y = column_or_1d(y, warn=True)
+        single = y.ndim == 1
+        if known is not None and single != self._single:
+            was = "1-D" if self._single else "an indicator matrix"
+            raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
+        if not single:
+            gold = read_indicator(y)
+            if known is not None and gold.shape[1] != len(known):
+                raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
+            given = self.label_names if classes is None else classes
+            given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
+            if known is not None and given.tolist() != known.tolist():
+                raise ValueError("classes differ from those of the first call; fit a clone")
+            return X, gold, given, single
+        check_classification_targets(y)
+        if partial and known is None and classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+        given = known if known is not None else np.unique(y)
+        if classes is not None:
+            given = check_classes(classes)
+            if known is not None and given.tolist() != known.tolist():
+                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known.tolist()}")
+        codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
+        gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
+        return X, gold, given, single
+
+    def _check_predict(self, X):
+        check_is_fitted(self)
+        if isinstance(X, RaggedArray):
+            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        check_positive("temperature", self.temperature)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        return X
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_graph")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class LabelMonitor(Monitor):
+    """The monitor of a fit of label sets."""
+
+    def attributes(self, model):
+        names = ("classes_", "_graph", "_single", "_loss", "threshold_", "n_violations_", "n_features_in_")
+        return {
+            **{name: getattr(self.estimator, name) for name in names},
+            "n_iter_": max(1, len(self.losses)),
+            "_model": model.copy(),
+            "_optimizer": None,
+            "_running": None,
+        }
+
+
+def leave_out_violations(graph, X, gold, weights, partial=False):
+    """Drop the samples whose labels violate a constraint, with a warning; return the rest and how many there were."""
+    if not graph.constraints:
+        return X, gold, weights, 0
+    wrong = graph.violated(gold)
+    n = int(wrong.sum())
+    if not n:
+        return X, gold, weights, 0
+    rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
+    if not partial and not weights[~wrong].any():
+        raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
+    warnings.warn(
+        f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
+        f"{rows}); correct these labels, or weaken the constraints",
+        UserWarning,
+        stacklevel=3,
+    )
+    kept = np.flatnonzero(~wrong)
+    return X[kept], gold[kept], weights[kept], n
+
+
+def _blocks(n_samples, n_labels):
+    """Cut samples into slices of bounded size."""
+    size = max(1, _BLOCK // n_labels)
+    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]

@@ -1,0 +1,55 @@
+"""Losses of label sets: SparseMAP, the structured hinge, and the logistic loss of labels by themselves."""
+
+import numpy as np
+
+from .._validation import check_choice
+
+LABEL_LOSSES = ("sparsemap", "hinge", "logistic")
+# Duality gap of the inference in training, relative to 1 + the loss, and by how much it is then called inexact.
+_TOL, _INEXACT = 1e-5, 100.0
+
+
+def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n_jobs=None):
+    """Compute losses and gradients of label sets.
+
+    Parameters
+    ----------
+    name : {"sparsemap", "hinge", "logistic"}
+        hinge counts wrong labels, missing and superfluous ones, as its cost.
+    temperature : float
+    graph : LabelGraph or OneLabel
+    scores : array of shape (n_samples, n_labels)
+    edge_scores : array of shape (n_edges,)
+    gold : array of shape (n_samples, n_labels)
+        1.0 and 0.0.
+    weights : array of shape (n_samples,)
+        With which gradients are summed.
+
+    Returns
+    -------
+    losses : array of shape (n_samples,)
+        Without weights.
+    residuals : array of shape (n_samples, n_labels)
+        Weighted gradients with respect to the scores.
+    edge_gradient : array of shape (n_edges,)
+        Weighted sum of the gradients with respect to the edge scores.
+    inexact : int
+        Number of samples whose inference did not come near the optimum.
+    """
+    check_choice("loss", name, LABEL_LOSSES)
+    gold_scores = (scores * gold).sum(axis=1)
+    if name == "logistic":
+        values, found = graph.gibbs(scores / temperature)
+        losses = temperature * values - gold_scores
+        return losses, (found - gold) * weights[:, None], np.zeros(len(edge_scores)), 0
+    own, pairs = scores / temperature, edge_scores / temperature
+    if name == "hinge":
+        solution = graph.relax(own + 1.0 - 2.0 * gold, pairs, tol=_TOL, n_jobs=n_jobs)
+        constant = gold.sum(axis=1)
+    else:
+        solution = graph.solve(own, pairs, tol=_TOL, n_jobs=n_jobs)
+        constant = 0.5 * gold.sum(axis=1)
+    edge_gradient, pair_scores = graph.pair_residuals(solution, gold, weights, pairs)
+    losses = temperature * (solution.objective + constant - pair_scores) - gold_scores
+    inexact = solution.gap > _INEXACT * _TOL * (1.0 + np.abs(losses) / temperature)
+    return np.maximum(losses, 0.0), (solution.marginals - gold) * weights[:, None], edge_gradient, int(inexact.sum())

@@ -1,0 +1,111 @@
+"""Adam, in place and in threads: one pass over the weights, also where the features of the batch are sparse."""
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
+from .._threads import over_ranges
+
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
+
+
+@kernel(fast_sums=True)
+def move(weights, gradient, first, second, rate, second_scale, alpha):
+    """Move weights by their gradient plus ``alpha`` times themselves."""
+    for i in range(weights.shape[0]):
+        g = gradient[i] + alpha * weights[i]
+        m = _BETA_1 * first[i] + (1.0 - _BETA_1) * g
+        v = _BETA_2 * second[i] + (1.0 - _BETA_2) * g * g
+        first[i] = m
+        second[i] = v
+        weights[i] -= rate * m / (np.sqrt(v * second_scale) + _EPSILON)
+
+
+@entry(
+    types.void(
+        FLOATS_OUT, FLOATS, FLOATS_OUT, FLOATS_OUT, types.float64, types.float64, types.float64, types.int64,
+        types.int64,
+    )
+)  # fmt: skip
+def move_range(weights, gradient, first, second, rate, second_scale, alpha, start, stop):
+    """Move the weights from `start` to `stop`."""
+    move(
+        weights[start:stop], gradient[start:stop], first[start:stop], second[start:stop], rate, second_scale, alpha
+    )
+
+
+@entry(
+    types.void(
+        FLOATS_2D_OUT, INTS, INTS, FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_2D_OUT, types.float64, types.float64,
+        types.float64, types.int64, types.int64,
+    )
+)  # fmt: skip
+def move_rows_range(
+    weights, indptr, rows, values, residuals, first, second, rate, second_scale, alpha, start, stop
+):
+    """Move the weights of features `start` to `stop`; the gradient of each is summed from its entries in the batch."""
+    gradient = np.empty(weights.shape[1])
+    for feature in range(start, stop):
+        gradient[:] = 0.0
+        for entry_ in range(indptr[feature], indptr[feature + 1]):
+            value = values[entry_]
+            residual = residuals[rows[entry_]]
+            for output in range(gradient.shape[0]):
+                gradient[output] += value * residual[output]
+        move(weights[feature], gradient, first[feature], second[feature], rate, second_scale, alpha)
+
+
+class Adam:
+    """Adam's moments of some arrays of weights, which it changes in place.
+
+    Parameters
+    ----------
+    arrays : list of arrays
+    """
+
+    def __init__(self, arrays):
+        self.first = [np.zeros_like(a) for a in arrays]
+        self.second = [np.zeros_like(a) for a in arrays]
+        self.n_steps = 0
+
+    def step(self, arrays, gradients, rates, alphas, n_jobs=None):
+        """Move all arrays.
+
+        Parameters
+        ----------
+        arrays : list of arrays
+        gradients : list
+            For each either an array, or ``(features, residuals)`` of a sparse batch, for ``features.T @ residuals``:
+            that product is never stored.
+        rates, alphas : lists of float
+            Of each array: learning rate, and strength of the penalty ``alpha / 2 * |weights|^2``.
+        """
+        self.n_steps += 1
+        scale = 1.0 / (1.0 - _BETA_1**self.n_steps)
+        second_scale = 1.0 / (1.0 - _BETA_2**self.n_steps)
+        for weights, gradient, first, second, rate, alpha in zip(
+            arrays, gradients, self.first, self.second, rates, alphas
+        ):
+            numbers = rate * scale, second_scale, float(alpha)
+            if isinstance(gradient, tuple):
+                features, residuals = gradient
+                columns = features.tocsc()
+                parts = (
+                    weights,
+                    readonly(columns.indptr, np.int64),
+                    readonly(columns.indices, np.int64),
+                    readonly(columns.data),
+                    residuals,
+                    first,
+                    second,
+                )
+                kernel_, costs = move_rows_range, np.diff(columns.indptr) + 4.0
+            else:
+                parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel()
+                kernel_, costs = move_range, np.ones(max(1, weights.size // 4096))
+            n_blocks, size = len(costs), len(parts[0])
+
+            def run(start, stop, kernel_=kernel_, parts=parts, numbers=numbers, n_blocks=n_blocks, size=size):
+                kernel_(*parts, *numbers, start * size // n_blocks, stop * size // n_blocks)
+
+            over_ranges(run, costs, n_jobs, cost_per_call=np.inf)
