@@ -479,7 +479,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             if self._loss == "logistic":
                 out[rows] = self._graph.gibbs(scores)[1]
                 continue
-            solution = self._graph.solve(scores, edge_scores, n_jobs=self.n_jobs)
+            if self._loss == "hinge":
+                # Its margin reaches from -1, where a label should be off, to 1.
+                solution = self._graph.solve(0.5 * (scores + 1.0), 0.5 * edge_scores, n_jobs=self.n_jobs)
+            else:
+                solution = self._graph.solve(scores, edge_scores, n_jobs=self.n_jobs)
             out[rows] = solution.marginals
             n_inexact += int((solution.gap > _INEXACT * (1.0 + np.abs(solution.objective))).sum())
             largest = max(largest, float(solution.gap.max()))
