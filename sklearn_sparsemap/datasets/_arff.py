@@ -1,0 +1,323 @@
+"""load_multilabel_arff: the format of the multilabel collections of Mulan and Meka."""
+
+import re
+from itertools import chain
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+
+from ._conll import read_text
+
+_ATTRIBUTE = re.compile(
+    r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
+    r"\s*(?P<type>\S.*)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMERIC = ("numeric", "real", "integer")
+_MISSING = "?"
+
+
+def load_multilabel_arff(path, n_labels, *, label_position="end", encoding="utf-8", return_names=False):
+    """Load a multilabel data set in the format ARFF, sparse or dense.
+
+    Every attribute must be a number, or nominal with numbers as its values, such as ``{0,1}``. The labels are
+    the last or the first attributes, each 0 or 1.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or compressed by gzip.
+    n_labels : int
+        How many of the attributes are labels.
+    label_position : {"end", "start"}, default="end"
+        Whether the labels are the last attributes, as in Mulan's files, or the first, as in many of Meka's.
+    encoding : str, default="utf-8"
+        The encoding of the text.
+    return_names : bool, default=False
+        Whether to return the names of the features and the labels, too.
+
+    Returns
+    -------
+    X : CSR array or ndarray of shape (n_samples, n_features)
+        float64; sparse if the rows of the file are. A missing value, ``?``, is NaN.
+    Y : int64 array of shape (n_samples, n_labels)
+        The indicator matrix.
+    feature_names, label_names : list of str
+        Only with ``return_names=True``.
+
+    Raises
+    ------
+    ValueError
+        If the file is not of this form (the message names the line), is not text in this encoding, or a
+        parameter has no meaning.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_sparsemap.datasets import load_multilabel_arff
+    >>> path = Path(tempfile.mkdtemp(), "train.arff")
+    >>> header = ["@relation texts", "@attribute goal {0,1}", "@attribute vote {0,1}", "@attribute sport {0,1}"]
+    >>> _ = path.write_text("\\n".join(header + ["@data", "{0 1,2 1}", "{1 1}"]))
+    >>> X, Y = load_multilabel_arff(path, 1)
+    >>> X.toarray()
+    array([[1., 0.],
+           [0., 1.]])
+    >>> Y
+    array([[1],
+           [0]])
+    >>> load_multilabel_arff(path, 1, return_names=True)[2:]
+    (['goal', 'vote'], ['sport'])
+    """
+    if not isinstance(n_labels, Integral) or isinstance(n_labels, bool) or n_labels < 1:
+        raise ValueError(f"n_labels must be a positive integer; got {n_labels!r}")
+    if label_position not in ("end", "start"):
+        raise ValueError(f"label_position must be 'end' or 'start'; got {label_position!r}")
+    lines = read_text(path, encoding).split("\n")
+    names, domains, first = _read_header(lines, path)
+    n_features = len(names) - int(n_labels)
+    if n_features < 1:
+        raise ValueError(
+            f"{path} has {len(names)} attributes, which leaves no feature besides n_labels={n_labels}; "
+            "n_labels is the number of labels alone"
+        )
+    table = _Rows(lines, first, path).table(names, domains)
+    at_end = label_position == "end"
+    features, labels = slice(0, n_features), slice(n_features, None)
+    if not at_end:
+        features, labels = slice(int(n_labels), None), slice(0, int(n_labels))
+    Y = table[:, labels]
+    Y = _check_labels(Y.toarray() if sparse.issparse(Y) else Y, names[labels], path)
+    X = table[:, features]
+    # A copy of the dense part, so that the labels' columns are not kept alive.
+    X = X if sparse.issparse(X) else np.ascontiguousarray(X)
+    return (X, Y, names[features], names[labels]) if return_names else (X, Y)
+
+
+def _read_header(lines, path):
+    """Return the attributes' names, their values (None: any number), and the index of the first line of data."""
+    names = []
+    domains = []
+    for i, line in enumerate(lines):
+        text = line.strip()
+        if not text or text.startswith("%"):
+            continue
+        keyword = text.split(None, 1)[0].lower()
+        if keyword == "@data":
+            if not names:
+                raise ValueError(f"{path}, line {i + 1}: no @attribute before @data; is it an ARFF file?")
+            return names, domains, i + 1
+        if keyword == "@attribute":
+            name, domain = _read_attribute(text, f"{path}, line {i + 1}")
+            names.append(name)
+            domains.append(domain)
+        elif keyword != "@relation":
+            raise ValueError(
+                f"{path}, line {i + 1}: expected @relation, @attribute or @data, found {text[:60]!r}; is it an "
+                "ARFF file?"
+            )
+    raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
+
+
+def _read_attribute(text, where):
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{where}: cannot read {text[:60]!r}; write @attribute name type")
+    quoted = match["double"] if match["single"] is None else match["single"]
+    name = match["plain"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+    kind = match["type"]
+    if kind.lower() in _NUMERIC:
+        return name, None
+    if not kind.startswith("{") or not kind.endswith("}"):
+        raise ValueError(
+            f"{where}: the attribute {name!r} has the type {kind!r}; only numeric, real, integer and nominal "
+            "attributes can be loaded, so remove it or turn it into numbers"
+        )
+    values = [_unquote(value) for value in kind[1:-1].split(",")]
+    odd = [value for value in values if not _NUMBER.fullmatch(value)]
+    if odd:
+        raise ValueError(
+            f"{where}: the attribute {name!r} has the value {odd[0]!r}, which is no number; turn it into "
+            "numbers, such as one attribute {0,1} for each value"
+        )
+    return name, tuple(map(float, values))
+
+
+class _Rows:
+    """The lines of data of a file, and what is in them.
+
+    Parameters
+    ----------
+    lines : list of str
+        All lines of the file.
+    first : int
+        The first line after ``@data``.
+    path : path-like
+        For messages.
+    """
+
+    def __init__(self, lines, first, path):
+        self.path = path
+        stripped = [line.strip() for line in lines[first:]]
+        kept = [i for i, row in enumerate(stripped) if row and row[0] != "%"]
+        self.rows = [stripped[i] for i in kept]
+        self.numbers = [first + i + 1 for i in kept]
+        if not self.rows:
+            raise ValueError(f"{path} has no rows after @data; is it a whole ARFF file?")
+
+    def table(self, names, domains):
+        """Return all columns: a CSR array if the rows are sparse, else an ndarray."""
+        is_sparse = [row[0] == "{" for row in self.rows]
+        if not any(is_sparse):
+            return self._dense(names, domains)
+        if not all(is_sparse):
+            i = is_sparse.index(not is_sparse[0])
+            raise self._error(
+                i,
+                "is sparse, but the rows before are not"
+                if is_sparse[i]
+                else "is dense, but the rows before are sparse",
+                "write all rows in one way",
+            )
+        return self._sparse(names, domains)
+
+    def _dense(self, names, domains):
+        n_columns = len(names)
+        rows = [row.split(",") for row in self.rows]
+        for i, row in enumerate(rows):
+            if len(row) != n_columns:
+                raise self._error(i, f"has {len(row)} values for {n_columns} attributes", "give one for each")
+        cells = list(chain.from_iterable(rows))
+        values = self._parse(cells, np.arange(n_columns, len(cells) + 1, n_columns))
+        self._check_domains(values, np.tile(np.arange(n_columns), len(rows)), names, domains, n_columns)
+        return values.reshape(-1, n_columns)
+
+    def _sparse(self, names, domains):
+        rows = []
+        for i, row in enumerate(self.rows):
+            if row[-1] != "}":
+                raise self._error(i, "has no '}' at its end", "write sparse rows as {index value,index value}")
+            inside = row[1:-1]
+            rows.append(inside.split(",") if inside and not inside.isspace() else [])
+        ends = np.cumsum([len(row) for row in rows])
+        pairs = list(chain.from_iterable(rows))
+        # Not kept as pairs: a list for each would keep the garbage collector busy.
+        if not set(map(len, map(str.split, pairs))) <= {2}:
+            odd = next(k for k, pair in enumerate(pairs) if len(pair.split()) != 2)
+            raise self._error(
+                self._row_of(odd, ends), f"has {pairs[odd]!r}, which is no pair", "write {index value,index value}"
+            )
+        cells = " ".join(pairs).split()
+        columns = self._parse_columns(cells[::2], ends, names)
+        values = self._parse(cells[1::2], ends)
+        self._check_first_values(names, domains)
+        self._check_domains(values, columns, names, domains, None, ends)
+        indptr = np.concatenate([[0], ends])
+        index_type = np.int32 if len(columns) < 2**31 else np.int64
+        parts = values, columns.astype(index_type), indptr.astype(index_type)
+        table = sparse.csr_array(parts, shape=(len(rows), len(names)))
+        table.sort_indices()
+        self._check_repeats(table, names)
+        table.eliminate_zeros()
+        return table
+
+    def _parse(self, cells, ends):
+        """Return the numbers that are written in cells, NaN where a value is missing."""
+        try:
+            values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
+            # What Python reads as a number, and a file does not mean as one.
+            if np.isfinite(values).all() and "_" not in "".join(cells):
+                return values
+        except ValueError:
+            pass
+        values = np.empty(len(cells))
+        for k, cell in enumerate(cells):
+            text = _unquote(cell)
+            if text != _MISSING and not _NUMBER.fullmatch(text):
+                raise self._error(
+                    self._row_of(k, ends), f"has the value {cell.strip()!r}, which is no number", "write a number or ?"
+                )
+            values[k] = np.nan if text == _MISSING else float(text)
+        return values
+
+    def _parse_columns(self, cells, ends, names):
+        odd = next((k for k, cell in enumerate(cells) if not cell.isdecimal()), None)
+        if odd is None:
+            columns = np.fromiter((min(int(cell), 2**62) for cell in cells), dtype=np.int64, count=len(cells))
+            is_outside = columns >= len(names)
+            odd = int(np.argmax(is_outside)) if is_outside.any() else None
+        if odd is not None:
+            raise self._error(
+                self._row_of(odd, ends),
+                f"has the index {cells[odd]} for {len(names)} attributes",
+                "indices count attributes from 0",
+            )
+        return columns
+
+    def _check_first_values(self, names, domains):
+        # What a sparse row leaves out has the first value of a nominal attribute, by the format's definition.
+        for name, domain in zip(names, domains):
+            if domain is not None and domain[0] != 0:
+                raise ValueError(
+                    f"{self.path}: the attribute {name!r} of sparse rows has {domain[0]:g} as its first value, which "
+                    "the format takes for what rows leave out; declare 0 first, or make it numeric"
+                )
+
+    def _check_domains(self, values, columns, names, domains, n_columns, ends=None):
+        """Refuse values that a nominal attribute does not declare."""
+        attributes = {}
+        for column, domain in enumerate(domains):
+            if domain is not None:
+                attributes.setdefault(domain, []).append(column)
+        for domain, members in attributes.items():
+            is_member = np.zeros(len(names), dtype=bool)
+            is_member[members] = True
+            is_wrong = is_member[columns] & ~np.isin(values, domain) & ~np.isnan(values)
+            if is_wrong.any():
+                k = int(np.argmax(is_wrong))
+                row = k // n_columns if ends is None else self._row_of(k, ends)
+                declared = ",".join(f"{value:g}" for value in domain)
+                raise self._error(
+                    row,
+                    f"has {values[k]:g} for the attribute {names[columns[k]]!r}, which declares {{{declared}}}",
+                    "correct one of them",
+                )
+
+    def _check_repeats(self, table, names):
+        is_repeat = np.diff(table.indices) == 0
+        # The last of one row and the first of the next may well be equal.
+        borders = table.indptr[1:-1]
+        borders = borders[(borders > 0) & (borders < len(table.indices))]
+        is_repeat[borders - 1] = False
+        if is_repeat.any():
+            k = int(np.argmax(is_repeat))
+            row = int(np.searchsorted(table.indptr, k, side="right")) - 1
+            name = names[table.indices[k]]
+            raise self._error(row, f"has two values for the attribute {name!r}", "keep one")
+
+    @staticmethod
+    def _row_of(k, ends):
+        return int(np.searchsorted(ends, k, side="right"))
+
+    def _error(self, i, fault, remedy):
+        return ValueError(f"{self.path}, line {self.numbers[i]}: the row {fault}; {remedy}")
+
+
+def _check_labels(Y, names, path):
+    is_wrong = (Y != 0) & (Y != 1)
+    if is_wrong.any():
+        row, column = np.argwhere(is_wrong)[0].tolist()
+        raise ValueError(
+            f"{path}: row {row} has {Y[row, column]:g} for the label {names[column]!r}; labels are 0 or 1, so "
+            "check n_labels and label_position"
+        )
+    return np.ascontiguousarray(Y, dtype=np.int64)
+
+
+def _unquote(cell):
+    text = cell.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text

@@ -1,0 +1,185 @@
+"""load_multilabel_arff."""
+
+import gzip
+
+import numpy as np
+import pytest
+from naive_datasets import naive_arff
+from scipy import sparse
+
+from sklearn_sparsemap.datasets import load_multilabel_arff
+
+HEADER = """% a comment
+@RELATION 'some texts: -C 1'
+
+@attribute goal {0,1}
+@attribute 'the vote' { 0, 1 }
+@Attribute "it\\'s" Numeric
+@attribute sport{0,1}
+@data
+"""
+NAMES = ["goal", "the vote", "it's", "sport"]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="file.arff", encoding="utf-8"):
+        path = tmp_path / name
+        data = text.encode(encoding)
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+
+    return write
+
+
+def random_arff(rng, is_sparse, missing, n_rows=30, n_numeric=5, n_binary=6):
+    """A file of numeric and binary attributes, the latter last, without quotes."""
+    lines = ["@relation random"]
+    lines += [f"@attribute n{i} {rng.choice(['real', 'numeric', 'integer'])}" for i in range(n_numeric)]
+    lines += [f"@attribute b{i} {{0,1}}" for i in range(n_binary)]
+    lines += ["", "% rows", "@data"]
+    for _ in range(n_rows):
+        numbers = [repr(x) for x in (rng.normal(size=n_numeric) * 10.0 ** rng.integers(-9, 9)).tolist()]
+        if missing:
+            numbers[rng.integers(n_numeric)] = "?"
+        row = numbers + [str(b) for b in rng.integers(0, 2, n_binary)]
+        if is_sparse:
+            kept = rng.permutation(len(row))[: rng.integers(0, len(row) + 1)]
+            row = "{" + ",".join(f"{j} {row[j]}" for j in kept.tolist()) + "}"
+        else:
+            row = ",".join(row)
+        lines += [row, *["", "% between"][: rng.integers(0, 3)]]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("name", ["file.arff", "file.arff.gz"])
+def test_as_the_twin(write, is_sparse, missing, name):
+    for seed in range(5):
+        text = random_arff(np.random.default_rng(seed), is_sparse, missing)
+        X, Y, feature_names, label_names = load_multilabel_arff(write(text, name), 4, return_names=True)
+        names, table = naive_arff(text)
+        assert (feature_names, label_names) == (names[:-4], names[-4:])
+        assert sparse.issparse(X) == is_sparse
+        if is_sparse:
+            assert X.format == "csr"
+            assert X.has_canonical_format
+            assert (X.data != 0).all()
+            X = X.toarray()
+        assert X.dtype == np.float64
+        assert np.issubdtype(Y.dtype, np.integer)
+        np.testing.assert_array_equal(X, table[:, :-4])
+        np.testing.assert_array_equal(Y, table[:, -4:])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "{0 1,3 1}\n{}\n{ 2  -1.5e1 }\n",
+        "{3 1,0 1}\r\n{ }\r\n{2\t-15.,1 0}",
+        "1,0,0,1\n\n0,0,0,0\n% rows\n0, 0, -15, 0\n",
+        "'1',\"0\",0,1\n0,0,0,0\n0,0,-15,'0'\n",
+    ],
+)
+def test_forms_of_files(write, rows):
+    X, Y, feature_names, label_names = load_multilabel_arff(write(HEADER + rows), 1, return_names=True)
+    assert feature_names + label_names == NAMES
+    X = X.toarray() if rows[0] == "{" else X
+    assert X.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, -15]]
+    assert Y.tolist() == [[1], [0], [0]]
+
+
+def test_labels_at_the_start(write):
+    for rows in ("{0 1,2 5}\n{3 1}\n", "1,0,5,0\n0,0,0,1\n"):
+        result = load_multilabel_arff(write(HEADER + rows), 2, label_position="start", return_names=True)
+        X, Y, feature_names, label_names = result
+        X = X.toarray() if rows[0] == "{" else X
+        assert X.tolist() == [[5, 0], [0, 1]]
+        assert Y.tolist() == [[1, 0], [0, 0]]
+        assert (feature_names, label_names) == (NAMES[2:], NAMES[:2])
+
+
+def test_encoding(write):
+    path = write(HEADER.replace("goal", "año") + "1,0,0,1\n", encoding="latin-1")
+    with pytest.raises(ValueError, match="is not text in utf-8"):
+        load_multilabel_arff(path, 1)
+    assert load_multilabel_arff(path, 1, encoding="latin-1", return_names=True)[2][0] == "año"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1,0,0,1\n1,0,1\n", r"file.arff, line 10: the row has 3 values for 4 attributes; give one for each"),
+        ("1,0,0,1\n\n1,0,x,1\n", r"line 11: the row has the value 'x', which is no number; write a number or \?"),
+        ("1,0,nan,1\n", "line 9: the row has the value 'nan'"),
+        ("1,0,1_0,1\n", "line 9: the row has the value '1_0'"),
+        ("1,0,inf,1\n", "line 9: the row has the value 'inf'"),
+        ("1,2,0,1\n", r"line 9: the row has 2 for the attribute 'the vote', which declares \{0,1\}; correct"),
+        ("{}\n{1 2}\n", r"line 10: the row has 2 for the attribute 'the vote', which declares \{0,1\}"),
+        ("{}\n0,0,0,0\n", "line 10: the row is dense, but the rows before are sparse; write all rows in one way"),
+        ("0,0,0,0\n{}\n", "line 10: the row is sparse, but the rows before are not"),
+        ("{}\n{0 1\n", "line 10: the row has no '}' at its end"),
+        ("{}\n{0 1,2}\n", r"line 10: the row has '2', which is no pair; write \{index value,index value\}"),
+        ("{0,1 5 1}\n", "line 9: the row has '0', which is no pair"),
+        ("{0 1,}\n", "line 9: the row has '', which is no pair"),
+        ("{0 1}\n{4 1}\n", "line 10: the row has the index 4 for 4 attributes; indices count attributes from 0"),
+        ("{0 1}\n{-1 1}\n", "line 10: the row has the index -1"),
+        ("{99999999999999999999 1}\n", "the row has the index 99999999999999999999"),
+        ("{3 1}\n{2 1,3 1,2 7}\n", "line 10: the row has two values for the attribute \"it's\"; keep one"),
+        ("{2 x}\n", "line 9: the row has the value 'x', which is no number"),
+        ("", "file.arff has no rows after @data"),
+        ("0,0,0,?\n", "row 0 has nan for the label 'sport'; labels are 0 or 1, so check n_labels and"),
+    ],
+)
+def test_wrong_rows(write, rows, message):
+    with pytest.raises(ValueError, match=message):
+        load_multilabel_arff(write(HEADER + rows), 1)
+
+
+def test_labels_are_no_other_numbers(write):
+    with pytest.raises(ValueError, match="row 1 has 5 for the label \"it's\"; labels are 0 or 1"):
+        load_multilabel_arff(write(HEADER + "{}\n{2 5}"), 2)
+
+
+def test_what_sparse_rows_leave_out_is_zero(write):
+    header = HEADER.replace("goal {0,1}", "goal {1,0}")
+    assert load_multilabel_arff(write(header + "1,0,0,1\n"), 1)[0].tolist() == [[1, 0, 0]]
+    with pytest.raises(ValueError, match=r"'goal' of sparse rows has 1 as its first value.* declare 0 first"):
+        load_multilabel_arff(write(header + "{}\n"), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no line @data; is it a whole ARFF file"),
+        ("@relation x\n@data\n1\n", "line 2: no @attribute before @data"),
+        ("a,b\n1,2\n", "line 1: expected @relation, @attribute or @data, found 'a,b'"),
+        ("@attribute a\n", "line 1: cannot read '@attribute a'; write @attribute name type"),
+        ("\n@attribute a string\n", "line 2: the attribute 'a' has the type 'string'; only numeric, real"),
+        ("@attribute a {red,green}\n", "line 1: the attribute 'a' has the value 'red', which is no number"),
+    ],
+)
+def test_wrong_headers(write, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_multilabel_arff(write(text), 1)
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "parameters", "message"),
+    [
+        (0, {}, "n_labels must be a positive integer; got 0"),
+        (1.0, {}, "n_labels must be a positive integer; got 1.0"),
+        (True, {}, "n_labels must be a positive integer"),
+        (4, {}, "has 4 attributes, which leaves no feature besides n_labels=4"),
+        (1, {"label_position": "first"}, "label_position must be 'end' or 'start'; got 'first'"),
+    ],
+)
+def test_wrong_parameters(write, n_labels, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        load_multilabel_arff(write(HEADER + "1,0,0,1\n"), n_labels, **parameters)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(OSError):
+        load_multilabel_arff(tmp_path / "none.arff", 1)
