@@ -90,3 +90,17 @@ def naive_f1(n_true, n_pred, n_right):
         return 0.0
     precision, recall = n_right / n_pred, n_right / n_true
     return 2 * precision * recall / (precision + recall)
+
+
+def naive_example_f1(y_true, y_pred, weights=None, empty=1.0):
+    """F1 of the sets of labels of each sample, from precision and recall; None for `empty` leaves such rows out."""
+    total = n = 0
+    for i, (true_row, pred_row) in enumerate(zip(y_true, y_pred)):
+        true = {j for j, value in enumerate(true_row) if value}
+        pred = {j for j, value in enumerate(pred_row) if value}
+        if not true and not pred and empty is None:
+            continue
+        weight = 1 if weights is None else weights[i]
+        n += weight
+        total += weight * (naive_f1(len(true), len(pred), len(true & pred)) if true or pred else empty)
+    return total / n

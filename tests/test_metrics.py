@@ -1,10 +1,14 @@
 import numpy as np
 import pytest
-from naive_metrics import naive_accuracy, naive_attachment, naive_f1, naive_span_counts
+from naive_metrics import naive_accuracy, naive_attachment, naive_example_f1, naive_f1, naive_span_counts
+from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.metrics import f1_score
 
 from sklearn_sparsemap import RaggedArray
 from sklearn_sparsemap.metrics import (
+    example_f1_score,
+    example_f1_scorer,
     flat_accuracy_score,
     flat_accuracy_scorer,
     sequence_accuracy_score,
@@ -236,6 +240,76 @@ def test_wrong_attachment_input(y_true, y_pred, options, message):
         unlabeled_attachment_score(y_true, y_pred, **options)
 
 
+def random_indicators(rng, n_samples=40, n_labels=6):
+    y_true = (rng.random((n_samples, n_labels)) < 0.2).astype(int)
+    y_pred = np.where(rng.random(y_true.shape) < 0.8, y_true, 1 - y_true)
+    # Every kind of row: both empty, either empty, equal, disjoint.
+    y_true[:5] = y_pred[:5] = 0
+    y_true[1, 0] = y_pred[2, 0] = y_true[3, 1] = y_pred[3, 1] = y_true[4, 2] = y_pred[4, 3] = 1
+    return y_true, y_pred
+
+
+def test_example_f1_is_that_of_the_twin():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        y_true, y_pred = random_indicators(rng)
+        weights = rng.integers(0, 4, len(y_true))
+        scores = [example_f1_score(y_true, y_pred), example_f1_score(y_true, y_pred, sample_weight=weights)]
+        expected = [naive_example_f1(y_true, y_pred), naive_example_f1(y_true, y_pred, weights)]
+        for empty in (0.0, 0.25, None):
+            zero_division = np.nan if empty is None else empty
+            scores.append(example_f1_score(y_true, y_pred, sample_weight=weights, zero_division=zero_division))
+            expected.append(naive_example_f1(y_true, y_pred, weights, empty))
+        assert scores == pytest.approx(expected)
+        assert len(set(scores)) == len(scores)
+
+
+def test_example_f1_is_that_of_scikit_learn():
+    y_true, y_pred = random_indicators(np.random.default_rng(1))
+    for zero_division in (0.0, 1.0, np.nan):
+        expected = f1_score(y_true, y_pred, average="samples", zero_division=zero_division)
+        assert example_f1_score(y_true, y_pred, zero_division=zero_division) == pytest.approx(expected)
+    kept = y_true.any(axis=1) | y_pred.any(axis=1)
+    expected = f1_score(y_true[kept], y_pred[kept], average="samples")
+    assert example_f1_score(y_true[kept], y_pred[kept]) == pytest.approx(expected)
+
+
+def test_example_f1_containers():
+    y_true, y_pred = random_indicators(np.random.default_rng(2))
+    expected = example_f1_score(y_true, y_pred)
+    assert isinstance(expected, float)
+    wraps = [np.ndarray.tolist, np.float32, np.bool_, sparse.csr_array, sparse.csc_matrix, sparse.coo_array]
+    for wrap in wraps:
+        assert example_f1_score(wrap(y_true), y_pred) == expected
+        assert example_f1_score(y_true, wrap(y_pred)) == expected
+        assert example_f1_score(wrap(y_true), wrap(y_pred)) == expected
+    with_zeros = sparse.csr_array(np.ones_like(y_pred))
+    with_zeros.data[:] = y_pred.ravel()
+    assert example_f1_score(y_true, with_zeros) == expected
+    assert with_zeros.nnz == y_pred.size
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "options", "message"),
+    [
+        ([[0, 1]], [[0, 1, 0]], {}, r"y_true has shape \(1, 2\), but y_pred has \(1, 3\)"),
+        ([0, 1], [0, 1], {}, r"y_true must be an indicator matrix .* got shape \(2,\); make it by"),
+        ([[0, 1]], [[0, 0.5]], {}, "y_pred must hold zeros and ones; a matrix of marginals must be cut"),
+        ([[0, 2]], [[0, 1]], {}, "y_true must hold zeros and ones"),
+        ([[0, 1]], sparse.csr_array([[0, 2]]), {}, "y_pred must hold zeros and ones"),
+        ([["a", "b"]], [[0, 1]], {}, "y_true must hold zeros and ones"),
+        (np.zeros((0, 2)), np.zeros((0, 2)), {}, "y_true has no samples"),
+        ([[0]], [[0]], {"zero_division": np.nan}, "no sample is left to count"),
+        ([[0]], [[0]], {"zero_division": "warn"}, "zero_division must be a number from 0 to 1, or nan"),
+        ([[0]], [[0]], {"zero_division": 2}, "zero_division must be"),
+        ([[0]], [[0]], {"sample_weight": [1, 2]}, "sample_weight must have shape"),
+    ],
+)
+def test_wrong_example_f1_input(y_true, y_pred, options, message):
+    with pytest.raises(ValueError, match=message):
+        example_f1_score(y_true, y_pred, **options)
+
+
 class Parrot(BaseEstimator):
     """Predicts what it is shown."""
 
@@ -255,3 +329,5 @@ def test_scorers():
     heads, predicted, _ = random_heads(np.random.default_rng(2))
     expected = unlabeled_attachment_score(heads, predicted)
     assert unlabeled_attachment_scorer(model, predicted, heads) == expected
+    indicators, predicted = random_indicators(np.random.default_rng(3))
+    assert example_f1_scorer(model, predicted, indicators) == example_f1_score(indicators, predicted)

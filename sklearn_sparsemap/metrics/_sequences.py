@@ -1,31 +1,12 @@
-"""Metrics of structured predictions that scikit-learn lacks, and their scorers.
-
-Conventions
------------
-`y_true` and `y_pred` are sequences with one sequence of labels for each sample (a sentence, say): lists,
-arrays, 1-D object arrays of them, or `RaggedArray`. Both must have the same samples of the same lengths.
-Every metric is a fraction in [0, 1], higher is better.
-"""
+"""Metrics of label sequences: accuracies, labelled spans, and heads of words."""
 
 from itertools import chain
 from operator import eq
 
 import numpy as np
-from sklearn.metrics import make_scorer
 
-from ._ragged import RaggedArray
-
-__all__ = [
-    "flat_accuracy_score",
-    "flat_accuracy_scorer",
-    "sequence_accuracy_score",
-    "sequence_accuracy_scorer",
-    "span_f1_score",
-    "span_f1_scorer",
-    "span_precision_recall_f1",
-    "unlabeled_attachment_score",
-    "unlabeled_attachment_scorer",
-]
+from .._ragged import RaggedArray
+from ._weights import check_sample_weight, weighted_mean
 
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
 _PREFIXES = {"B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE}
@@ -59,8 +40,8 @@ def flat_accuracy_score(y_true, y_pred, sample_weight=None):
     true, pred, lengths = _flatten_pair(y_true, y_pred)
     if not true:
         raise ValueError("y_true has no labels; the accuracy of nothing is undefined")
-    weights = np.repeat(_check_sample_weight(sample_weight, len(lengths)), lengths)
-    return _weighted_mean(_is_equal(true, pred), weights)
+    weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
+    return weighted_mean(_is_equal(true, pred), weights)
 
 
 def sequence_accuracy_score(y_true, y_pred, sample_weight=None):
@@ -93,7 +74,7 @@ def sequence_accuracy_score(y_true, y_pred, sample_weight=None):
         raise ValueError("y_true has no samples; the accuracy of nothing is undefined")
     sample = np.repeat(np.arange(len(lengths)), lengths)
     n_wrong = np.bincount(sample[~_is_equal(true, pred)], minlength=len(lengths))
-    return _weighted_mean(n_wrong == 0, _check_sample_weight(sample_weight, len(lengths)))
+    return weighted_mean(n_wrong == 0, check_sample_weight(sample_weight, len(lengths)))
 
 
 def span_f1_score(y_true, y_pred, *, average="micro", labels=None):
@@ -142,7 +123,7 @@ def span_f1_score(y_true, y_pred, *, average="micro", labels=None):
         return float(_precision_recall_f1(counts.sum(axis=0))[2])
     f1 = _precision_recall_f1(counts.T)[2]
     weights = counts[:, 0] if average == "weighted" else np.ones(len(f1))
-    return _weighted_mean(f1, weights) if weights.sum() else 0.0
+    return weighted_mean(f1, weights) if weights.sum() else 0.0
 
 
 def span_precision_recall_f1(y_true, y_pred, *, labels=None):
@@ -224,22 +205,12 @@ def unlabeled_attachment_score(y_true, y_pred, *, ignore=None, sample_weight=Non
     if not true:
         raise ValueError("y_true has no words; the attachment score of nothing is undefined")
     is_right = _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred")
-    weights = np.repeat(_check_sample_weight(sample_weight, len(lengths)), lengths)
+    weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
     if ignore is not None:
         weights[_check_ignore(ignore, lengths)] = 0
         if not weights.any():
             raise ValueError("no word is left to count; ignore fewer words or give some a positive sample_weight")
-    return _weighted_mean(is_right, weights)
-
-
-#: `flat_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
-flat_accuracy_scorer = make_scorer(flat_accuracy_score)
-#: `sequence_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
-sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
-#: `span_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
-span_f1_scorer = make_scorer(span_f1_score)
-#: `unlabeled_attachment_score` for the parameter ``scoring`` of scikit-learn's model selection.
-unlabeled_attachment_scorer = make_scorer(unlabeled_attachment_score)
+    return weighted_mean(is_right, weights)
 
 
 def _count_spans(y_true, y_pred, labels):
@@ -387,23 +358,3 @@ def _check_one_dimensional(array, name):
 
 def _is_equal(true, pred):
     return np.fromiter(map(eq, true, pred), dtype=bool, count=len(true))
-
-
-def _check_sample_weight(sample_weight, n_samples):
-    if sample_weight is None:
-        return np.ones(n_samples)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must have shape ({n_samples},), one weight a sample; got {weights.shape}"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and non-negative")
-    return weights
-
-
-def _weighted_mean(values, weights):
-    total = weights.sum()
-    if total == 0:
-        raise ValueError("sample_weight gives no weight to any label; make at least one positive")
-    return float(values @ weights / total)

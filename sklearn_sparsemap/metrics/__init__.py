@@ -1,0 +1,44 @@
+"""Metrics of structured predictions that scikit-learn lacks, and their scorers.
+
+Conventions
+-----------
+`y_true` and `y_pred` are sequences with one sequence of labels for each sample (a sentence, say): lists,
+arrays, 1-D object arrays of them, or `RaggedArray`. Both must have the same samples of the same lengths. For
+`example_f1_score` they are indicator matrices. Every metric is a fraction in [0, 1], higher is better.
+"""
+
+from sklearn.metrics import make_scorer
+
+from ._multilabel import example_f1_score
+from ._sequences import (
+    flat_accuracy_score,
+    sequence_accuracy_score,
+    span_f1_score,
+    span_precision_recall_f1,
+    unlabeled_attachment_score,
+)
+
+__all__ = [
+    "example_f1_score",
+    "example_f1_scorer",
+    "flat_accuracy_score",
+    "flat_accuracy_scorer",
+    "sequence_accuracy_score",
+    "sequence_accuracy_scorer",
+    "span_f1_score",
+    "span_f1_scorer",
+    "span_precision_recall_f1",
+    "unlabeled_attachment_score",
+    "unlabeled_attachment_scorer",
+]
+
+#: `example_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
+example_f1_scorer = make_scorer(example_f1_score)
+#: `flat_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
+flat_accuracy_scorer = make_scorer(flat_accuracy_score)
+#: `sequence_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
+sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
+#: `span_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
+span_f1_scorer = make_scorer(span_f1_score)
+#: `unlabeled_attachment_score` for the parameter ``scoring`` of scikit-learn's model selection.
+unlabeled_attachment_scorer = make_scorer(unlabeled_attachment_score)

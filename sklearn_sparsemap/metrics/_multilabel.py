@@ -1,0 +1,99 @@
+"""Metrics of sets of labels."""
+
+import numpy as np
+from scipy import sparse
+
+from ._weights import check_sample_weight, weighted_mean
+
+
+def example_f1_score(y_true, y_pred, *, sample_weight=None, zero_division=1.0):
+    """F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
+
+    A sample with the right labels A and the predicted labels B counts ``2 |A & B| / (|A| + |B|)``.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        Indicator matrices of the right and the predicted labels, of zeros and ones.
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weight of each sample.
+    zero_division : float in [0, 1] or nan, default=1.0
+        What a sample counts for which A and B are both empty: 1.0, since they agree. NaN leaves such samples
+        out.
+
+    Returns
+    -------
+    score : float
+        With ``zero_division=0.0`` this is ``sklearn.metrics.f1_score(y_true, y_pred, average="samples")``,
+        whose default counts 0 for an empty set that is rightly predicted to be empty.
+
+    Raises
+    ------
+    ValueError
+        If the matrices are no indicators or differ in shape, there is no sample to count, or a parameter has
+        no meaning.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import example_f1_score
+    >>> y_true = [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
+    >>> y_pred = [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    >>> round(example_f1_score(y_true, y_pred), 3)
+    0.778
+    >>> round(example_f1_score(y_true, y_pred, zero_division=0.0), 3)
+    0.444
+    """
+    if not _is_fraction_or_nan(zero_division):
+        raise ValueError(f"zero_division must be a number from 0 to 1, or nan; got {zero_division!r}")
+    true, pred = _check_indicator(y_true, "y_true"), _check_indicator(y_pred, "y_pred")
+    if true.shape != pred.shape:
+        raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
+    n_samples = true.shape[0]
+    if not n_samples:
+        raise ValueError("y_true has no samples; the F1 of nothing is undefined")
+    weights = check_sample_weight(sample_weight, n_samples)
+    n_labels = _row_sums(true) + _row_sums(pred)
+    # A dense and a sparse matrix have a sparse product.
+    both = (
+        pred.multiply(true) if sparse.issparse(pred) else true.multiply(pred) if sparse.issparse(true) else true & pred
+    )
+    is_empty = n_labels == 0
+    scores = 2 * _row_sums(both) / np.maximum(n_labels, 1)
+    if np.isnan(zero_division):
+        weights = np.where(is_empty, 0.0, weights)
+        if not weights.any():
+            raise ValueError("no sample is left to count; give zero_division a number")
+    else:
+        scores[is_empty] = zero_division
+    return weighted_mean(scores, weights)
+
+
+def _check_indicator(y, name):
+    """Return an indicator matrix as a boolean array, or a sparse one of ones, after checking it."""
+    if not sparse.issparse(y):
+        y = np.asarray(y)
+    if y.ndim != 2:
+        raise ValueError(
+            f"{name} must be an indicator matrix of shape (n_samples, n_labels); got shape {y.shape}; make it by "
+            "sklearn.preprocessing.MultiLabelBinarizer"
+        )
+    is_sparse = sparse.issparse(y)
+    if is_sparse:
+        # Repeated entries count once as their sum.
+        y = y.tocsr(copy=True)
+        y.sum_duplicates()
+    values = y.data if is_sparse else y
+    if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        raise ValueError(f"{name} must hold zeros and ones; a matrix of marginals must be cut at a threshold first")
+    if is_sparse:
+        return y.astype(np.int64)
+    return y.astype(bool)
+
+
+def _row_sums(indicator):
+    return np.asarray(indicator.sum(axis=1, dtype=np.int64)).ravel()
+
+
+def _is_fraction_or_nan(value):
+    is_number = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    return is_number and (np.isnan(value) or 0 <= value <= 1)
