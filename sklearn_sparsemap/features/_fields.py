@@ -7,53 +7,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from ._words import DERIVED_FIELDS
+
 # What a field may hold. The types that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
 _VALUE_TYPES = (str, int, np.integer, np.bool_)
-
-
-def word_shape(word):
-    """Return the shape of a word: the types of its characters, repeats collapsed.
-
-    Upper-case and title-case letters become ``A``, lower-case letters ``a``, letters without case ``x``,
-    digits ``0``; every other character stands for itself. A run of one symbol is written once; a run of two
-    or more digits is written ``0+``.
-
-    Parameters
-    ----------
-    word : str
-
-    Returns
-    -------
-    shape : str
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.features import word_shape
-    >>> word_shape("Confidence"), word_shape("2,664,098"), word_shape("McDonald's"), word_shape("--")
-    ('Aa', '0,0+,0+', "AaAa'a", '-')
-    """
-    shape = ""
-    previous = ""
-    for character in word:
-        if character.isdigit():
-            symbol = "0"
-        elif character.islower():
-            symbol = "a"
-        elif character.isupper() or character.istitle():
-            symbol = "A"
-        elif character.isalpha():
-            symbol = "x"
-        else:
-            symbol = character
-        if symbol != previous:
-            shape += symbol
-        elif symbol == "0" and shape[-1] == "0":
-            shape += "+"
-        previous = symbol
-    return shape
-
-
-DERIVED_FIELDS = {"shape": ("word", word_shape), "lower": ("word", str.lower)}
 
 
 def check_derived_fields(derived_fields):
