@@ -24,12 +24,14 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     Parameters
     ----------
     templates : list of Template or str, default=None
-        For example ``["word[0]", "word[-1]|pos[0]"]`` or ``chunking_templates()``. None means
+        For example ``["word[0]", "word[-1]|pos[0]"]``, ``chunking_templates()``, or a list of both kinds:
+        ``[*ner_templates(), "suffix4[0]", *ngrams("lower", 2, window=1)]``. None means
         ``ngrams("word", (1, 2), window=1)``.
     derived_fields : dict, default=None
         Fields computed from others, once for each distinct value: name to (source field, function). A token
-        that has the field itself keeps its own value. None means ``{"shape": ("word", word_shape), "lower":
-        ("word", str.lower)}``. To be pickled, the functions must be importable (no lambdas).
+        that has the field itself keeps its own value. None means `DERIVED_FIELDS`: ``shape``, ``lower``, ``case``,
+        ``digits``, ``punctuation``, ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5`` of ``word``. To be
+        pickled, the functions must be importable (no lambdas).
     min_count : int, default=1
         N-grams that occur less often in training are left out; only without `n_features`.
     n_features : int, default=None
@@ -71,6 +73,14 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     >>> vectorizer.transform([["a", "dog"]])[0].toarray()
     array([[0., 0., 0., 0., 0., 0., 0., 0.],
            [0., 1., 0., 0., 0., 0., 0., 0.]])
+
+    Own templates are one line each, and so are own fields:
+
+    >>> from sklearn_sparsemap.features import DERIVED_FIELDS
+    >>> templates = ["suffix2[0]", "length[-1]|case[0]"]
+    >>> vectorizer = TemplateVectorizer(templates, derived_fields={**DERIVED_FIELDS, "length": ("word", len)})
+    >>> vectorizer.fit(sentences).get_feature_names_out()[-2:].tolist()
+    ['length[-1]|case[0]=<begin-1>|lower', 'length[-1]|case[0]=3|lower']
     """
 
     def __init__(
