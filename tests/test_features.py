@@ -313,6 +313,15 @@ def test_form_of_the_rows(parameters):
     assert_equal(clone(vectorizer).fit(train).transform(train), X)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"min_count": 2}, {"n_features": 100}])
+def test_threads_change_nothing(parameters):
+    train, test = random_sentences(60), random_sentences(60, seed=1)
+    one, two = (TemplateVectorizer(MIXED, n_jobs=n_jobs, **parameters) for n_jobs in (1, 2))
+    assert_equal(one.fit_transform(train), two.fit_transform(train))
+    assert_equal(one.transform(test), two.transform(test))
+    assert_equal(two.transform(train), two.fit_transform(train))
+
+
 def test_many_ngrams():
     # More than one growth of the hash table, and integers as values.
     sentences = [[{"id": i} for i in range(3000)]]

@@ -116,6 +116,13 @@ def test_how_many_groups(number, n_kept):
     assert selector.scores_.shape == (6,)
 
 
+def test_a_number_without_features_is_not_selected():
+    # All gains are zero, and number 0 is nobody's.
+    selector = InformationGainSelector(2, groups=[1, 3, 3, 1]).fit(np.ones((6, 4)), [0, 1, 0, 1, 1, 0])
+    assert selector.scores_.tolist() == [0, 0, 0, 0]
+    assert selector.selected_groups_.tolist() == [1, 3]
+
+
 def test_equal_scores():
     X, y = np.tile([[0.0], [1.0]], (10, 4)), np.tile([0, 1], 10)
     assert InformationGainSelector(2).fit(X, y).selected_groups_.tolist() == [0, 1]

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from .._ragged import RaggedArray
-from ._base import BaseVectorizer
+from ._base import BaseVectorizer, ones
 from ._encoding import EncodedTokens, Plan
 from ._fields import check_derived_fields
 from ._templates import as_templates, ngrams
@@ -39,6 +39,8 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         may share a column, those of different templates never do.
     dtype : dtype, default=numpy.float64
         The type of the values.
+    n_jobs : int, default=None
+        Number of threads, as in joblib. The result does not depend on it.
 
     Attributes
     ----------
@@ -84,13 +86,14 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """
 
     def __init__(
-        self, templates=None, *, derived_fields=None, min_count=1, n_features=None, dtype=np.float64
+        self, templates=None, *, derived_fields=None, min_count=1, n_features=None, dtype=np.float64, n_jobs=None
     ):
         self.templates = templates
         self.derived_fields = derived_fields
         self.min_count = min_count
         self.n_features = n_features
         self.dtype = dtype
+        self.n_jobs = n_jobs
 
     def fit(self, X, y=None):
         """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
@@ -157,17 +160,17 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """
         model = self._model()
         encoded = EncodedTokens(model.plan, X)
-        return self._rows(encoded, model.columns(encoded))
+        return self._rows(encoded, model.columns(encoded, self.n_jobs))
 
     def _fit(self, X, keep_columns):
         if self.n_features is not None:
             self._vocabulary = None
             model = self._model()
             encoded = EncodedTokens(model.plan, X)
-            return encoded, model.columns(encoded) if keep_columns else None
+            return encoded, model.columns(encoded, self.n_jobs) if keep_columns else None
         plan = self._make_plan()
         encoded = EncodedTokens(plan, X)
-        self._vocabulary, columns = learn(plan, encoded, int(self.min_count), keep_columns)
+        self._vocabulary, columns = learn(plan, encoded, int(self.min_count), keep_columns, self.n_jobs)
         return encoded, columns
 
     def _make_plan(self):
@@ -188,7 +191,7 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             columns = columns[is_known]
         if row_ptr[-1] < 2**31:
             row_ptr = row_ptr.astype(np.int32)
-        values = np.ones(len(columns), dtype=self.dtype)
+        values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(n_tokens, int(model.column_ptr[-1])))
         # True by construction: templates ascend along a row, and each has one column.
         rows.has_canonical_format = True
