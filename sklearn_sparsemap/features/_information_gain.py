@@ -36,7 +36,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
     ----------
     scores_ : ndarray of shape (n_groups,)
         The gain of each group; 0 for numbers that no feature has.
-    groups_ : int64 array of shape (n_features_in_,)
+    groups_ : int64 array of shape (n_features,)
         The group of each feature.
     selected_groups_ : int64 array
         The numbers of the groups that are kept, ascending.
