@@ -1,5 +1,8 @@
 """Slow, obvious twins of the features: names of n-grams, built token by token."""
 
+import math
+import string
+
 
 def naive_shape(word):
     """The shape of an ASCII word, run by run."""
@@ -24,6 +27,24 @@ def _kind(character):
     return character
 
 
+def naive_case(word):
+    """How an ASCII word is capitalised, letter by letter."""
+    letters = "".join(_kind(character) for character in word if _kind(character) in "aA")
+    if not letters:
+        return "none"
+    if letters == "a" * len(letters):
+        return "lower"
+    if letters == "A" + "a" * (len(letters) - 1):
+        return "initial"
+    return "upper" if letters == "A" * len(letters) else "mixed"
+
+
+def naive_amount(word, characters):
+    """How many of the characters of a word are among these."""
+    n_found = len([character for character in word if character in characters])
+    return "none" if n_found == 0 else "all" if n_found == len(word) else "some"
+
+
 def naive_value(sentence, position, field):
     """The value of a field at a position, which may lie outside the sentence."""
     if position < 0:
@@ -35,7 +56,17 @@ def naive_value(sentence, position, field):
         token = {"word": token}
     if field in token:
         return str(token[field])
-    return {"shape": naive_shape, "lower": str.lower}[field](token["word"])
+    word = token["word"]
+    if field[:-1] in ("prefix", "suffix"):
+        n = min(int(field[-1]), len(word))
+        return word[:n] if field[0] == "p" else word[len(word) - n :]
+    return {
+        "shape": naive_shape,
+        "lower": str.lower,
+        "case": naive_case,
+        "digits": lambda word: naive_amount(word, "0123456789"),
+        "punctuation": lambda word: naive_amount(word, string.punctuation),
+    }[field](word)
 
 
 def naive_feature_names(sentence, templates):
@@ -49,3 +80,17 @@ def naive_feature_names(sentence, templates):
             row.append(f"{template}={'|'.join(values)}")
         rows.append(row)
     return rows
+
+
+def naive_information_gain(rows, labels, groups):
+    """The information gain of each group, from the definition: a dict of group to bits."""
+    n = len(rows)
+    gains = dict.fromkeys(groups, 0.0)
+    for f, group in enumerate(groups):
+        for a in set(labels):
+            joint = sum(row[f] != 0 and label == a for row, label in zip(rows, labels)) / n
+            if joint > 0:
+                of_feature = sum(row[f] != 0 for row in rows) / n
+                of_label = sum(label == a for label in labels) / n
+                gains[group] += joint * math.log2(joint / (of_feature * of_label))
+    return gains

@@ -4,11 +4,10 @@ import numpy as np
 from scipy import sparse
 
 from .._ragged import RaggedArray
-from .._threads import over_ranges
 from .._validation import check_choice
 from ._arc_columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
 from ._arc_templates import ArcTemplate, dependency_templates
-from ._base import BaseVectorizer
+from ._base import BaseVectorizer, ones
 from ._encoding import EncodedTokens
 from ._fields import check_derived_fields
 from ._templates import as_templates
@@ -211,23 +210,11 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """Make the ragged CSR rows of encoded sentences."""
         model = self._model()
         indices, row_ptr, indptr = fill(arcs_of(model.plan, encoded), model.as_columns(), self.n_jobs)
-        values = _ones(len(indices), self.dtype, self.n_jobs)
+        values = ones(len(indices), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         # True by construction: the kernel writes the columns of a row in ascending order, each once.
         rows.has_canonical_format = True
         return RaggedArray(rows, indptr, model.groups)
-
-
-def _ones(n, dtype, n_jobs):
-    """Make an array of ones in threads: to touch so much memory first takes as long as to compute the columns."""
-    ones = np.empty(n, dtype=dtype)
-    chunk = 2**20
-
-    def fill_range(start, stop):
-        ones[start * chunk : stop * chunk].fill(1)
-
-    over_ranges(fill_range, np.full(-(-n // chunk), chunk), n_jobs)
-    return ones
 
 
 def _check_heads(y, lengths):

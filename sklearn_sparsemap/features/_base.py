@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from .._threads import over_ranges
 from ._hashed import HashedColumns
 
 
@@ -106,3 +107,15 @@ def _check_dtype(dtype):
     # Half precision is beyond scipy.sparse.
     if dtype.kind not in "fiu" or dtype == np.float16:
         raise ValueError(f"dtype must be a floating-point (not float16) or integer type; got {dtype}")
+
+
+def ones(n, dtype, n_jobs):
+    """Make an array of ones in threads: to touch so much memory first takes as long as to compute the columns."""
+    values = np.empty(n, dtype=dtype)
+    chunk = 2**20
+
+    def fill_range(start, stop):
+        values[start * chunk : stop * chunk].fill(1)
+
+    over_ranges(fill_range, np.full(-(-n // chunk), chunk), n_jobs)
+    return values

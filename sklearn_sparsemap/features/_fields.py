@@ -7,53 +7,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from ._words import DERIVED_FIELDS
+
 # What a field may hold. The types that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
 _VALUE_TYPES = (str, int, np.integer, np.bool_)
-
-
-def word_shape(word):
-    """Return the shape of a word: the types of its characters, repeats collapsed.
-
-    Upper-case and title-case letters become ``A``, lower-case letters ``a``, letters without case ``x``,
-    digits ``0``; every other character stands for itself. A run of one symbol is written once; a run of two
-    or more digits is written ``0+``.
-
-    Parameters
-    ----------
-    word : str
-
-    Returns
-    -------
-    shape : str
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.features import word_shape
-    >>> word_shape("Confidence"), word_shape("2,664,098"), word_shape("McDonald's"), word_shape("--")
-    ('Aa', '0,0+,0+', "AaAa'a", '-')
-    """
-    shape = ""
-    previous = ""
-    for character in word:
-        if character.isdigit():
-            symbol = "0"
-        elif character.islower():
-            symbol = "a"
-        elif character.isupper() or character.istitle():
-            symbol = "A"
-        elif character.isalpha():
-            symbol = "x"
-        else:
-            symbol = character
-        if symbol != previous:
-            shape += symbol
-        elif symbol == "0" and shape[-1] == "0":
-            shape += "+"
-        previous = symbol
-    return shape
-
-
-DERIVED_FIELDS = {"shape": ("word", word_shape), "lower": ("word", str.lower)}
 
 
 def check_derived_fields(derived_fields):
@@ -106,6 +63,8 @@ class Tokens:
             )
         if any(issubclass(kind, str) for kind in kinds):
             self._tokens = [{"word": t} if isinstance(t, str) else t for t in self._tokens]
+        self._own_names = set(chain.from_iterable(self._tokens))
+        self._fields = {}
 
     def field(self, name, needed_by):
         """Return the distinct values of a field and which one each token has.
@@ -124,24 +83,43 @@ class Tokens:
         values : list of str or int
             Distinct values, in order of appearance.
         """
-        found = self._values(name, needed_by, None, ())
-        index = {value: i for i, value in enumerate(dict.fromkeys(found))}
-        codes = np.fromiter(map(index.__getitem__, found), dtype=np.int32, count=len(found))
-        return codes, [str(v) if isinstance(v, str) else int(v) for v in index]
+        return self._field(name, needed_by, ())
 
-    def _values(self, name, needed_by, where, path):
-        """The values of a field for the tokens numbered in `where` (None: for all), as a list."""
+    def _field(self, name, needed_by, path):
+        """As `field`, and each field is computed once, however many are derived from it."""
+        if name not in self._fields:
+            if name in self._derived and name not in self._own_names:
+                # A function of the source's distinct values, so that no token is looked at again.
+                path = self._extend(path, name)
+                codes, sources = self._field(self._derived[name][0], f"the derived field {name!r}", path)
+                values = list(self._derive(name, sources).values())
+                index = {value: i for i, value in enumerate(dict.fromkeys(values))}
+                codes = np.array([index[value] for value in values], dtype=np.int32)[codes]
+            else:
+                values = self._values(name, needed_by, None, path)
+                index = {value: i for i, value in enumerate(dict.fromkeys(values))}
+                codes = np.fromiter(map(index.__getitem__, values), dtype=np.int32, count=len(values))
+            self._fields[name] = codes, [str(v) if isinstance(v, str) else int(v) for v in index]
+        return self._fields[name]
+
+    @staticmethod
+    def _extend(path, name):
+        """Add a derived field to those that wait for it."""
         if name in path:
             raise ValueError(
                 f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source"
             )
+        return (*path, name)
+
+    def _values(self, name, needed_by, where, path):
+        """The values of a field for the tokens numbered in `where` (None: for all), as a list."""
         tokens = self._tokens if where is None else [self._tokens[i] for i in where]
         if name not in self._derived:
             return self._own_values(tokens, name, needed_by, where)
         is_own = np.fromiter((name in token for token in tokens), dtype=bool, count=len(tokens))
         if is_own.all():
             return self._own_values(tokens, name, needed_by, where)
-        path = (*path, name)
+        path = self._extend(path, name)
         if not is_own.any():
             return self._derived_values(name, where, path)
         numbers = np.arange(len(tokens)) if where is None else np.asarray(where)
@@ -171,10 +149,15 @@ class Tokens:
         return values
 
     def _derived_values(self, name, where, path):
+        values = self._values(self._derived[name][0], f"the derived field {name!r}", where, path)
+        derived = self._derive(name, dict.fromkeys(values))
+        return list(map(derived.__getitem__, values))
+
+    def _derive(self, name, values):
+        """Map distinct values of a derived field's source to what its function makes of them."""
         source, function = self._derived[name]
-        values = self._values(source, f"the derived field {name!r}", where, path)
         derived = {}
-        for value in dict.fromkeys(values):
+        for value in values:
             try:
                 result = function(value)
             except Exception as error:
@@ -187,7 +170,7 @@ class Tokens:
                     f"{result!r} for {source}={value!r}"
                 )
             derived[value] = result
-        return list(map(derived.__getitem__, values))
+        return derived
 
     def _place(self, i, where=None):
         """Name a token the way a user would index it."""

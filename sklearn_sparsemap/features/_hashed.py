@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from . import _kernels
-from ._vocabulary import MAX_COLUMNS, template_of_columns
+from ._vocabulary import MAX_COLUMNS, columns_of_ranges, template_of_columns
 
 
 class HashedColumns:
@@ -47,20 +47,15 @@ class HashedColumns:
         """The template of each column: int32 array of shape (n_columns,)."""
         return template_of_columns(self.column_ptr)
 
-    def columns(self, encoded):
+    def columns(self, encoded, n_jobs):
         """Return the column of each (token, template), row by row: int32 array (n_tokens * n_templates,)."""
         plan = self.plan
-        columns = np.empty(len(encoded.places) * len(plan.templates), dtype=np.int32)
-        _kernels.hash_columns(
-            encoded.hashes(plan),
-            encoded.places,
-            plan.atom_ptr,
-            plan.shifts(encoded.n_places),
-            plan.factors,
-            self.column_ptr,
-            columns,
-        )
-        return columns
+        hashes, shifts = encoded.hashes(plan), plan.shifts(encoded.n_places)
+
+        def hash_range(places, columns):
+            _kernels.hash_columns(hashes, places, plan.atom_ptr, shifts, plan.factors, self.column_ptr, columns)
+
+        return columns_of_ranges(hash_range, encoded.places, len(plan.templates), n_jobs)
 
     def names(self):
         """Return the names of all columns, such as ``word[0]#17``: object array of str."""

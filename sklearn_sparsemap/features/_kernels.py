@@ -72,15 +72,15 @@ def larger_table(slots, keys, n_found):
 @entry(
     types.int64(
         *(UINTS, INTS, INTS, UINTS),
-        *(types.int64, types.int64, types.int64),
+        *(types.int64, types.int64),
         *(PARTS_OUT, PARTS_OUT, UINTS_OUT, PARTS_OUT),
     )
 )
-def learn_template(hashes, places, shifts, factors, min_count, base, stride, columns, firsts, keys, counts):
+def learn_template(hashes, places, shifts, factors, min_count, stride, columns, firsts, keys, counts):
     """Number the n-grams of one template in order of appearance.
 
-    Writes column `base` + number of each token to ``columns[::stride]`` (-1 for n-grams seen fewer than
-    `min_count` times), and the place of each n-gram's first token to `firsts`. `keys` and `counts` are work
+    Writes the number of each token's n-gram to ``columns[::stride]`` (-1 for those seen fewer than `min_count`
+    times), and the place of each n-gram's first token to `firsts`. `keys` and `counts` are work
     space; the last three need one entry for each token.
 
     Returns
@@ -108,19 +108,19 @@ def learn_template(hashes, places, shifts, factors, min_count, base, stride, col
             if 2 * n_found > mask:
                 slots = larger_table(slots, keys, n_found)
                 mask = np.int64(len(slots) - 1)
-        columns[t * stride] = base + number
+        columns[t * stride] = number
     if min_count <= 1:
         return n_found
     n_kept = 0
     for i in range(n_found):
         if counts[i] >= min_count:
             firsts[n_kept] = firsts[i]
-            counts[i] = base + n_kept
+            counts[i] = n_kept
             n_kept += 1
         else:
             counts[i] = -1
     for t in range(n_tokens):
-        columns[t * stride] = counts[columns[t * stride] - base]
+        columns[t * stride] = counts[columns[t * stride]]
     return n_kept
 
 

@@ -206,6 +206,41 @@ def chunking_templates():
     return ngrams("pos", (1, 5), 5) + ngrams("word", (1, 3), 3) + ngrams("shape", (1, 2), 2)
 
 
+def ner_templates():
+    """Return 324 templates for named entities after Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5).
+
+    Those of `chunking_templates`, and beside them word shape up to 3-grams within 3 tokens (18 in all), prefixes and
+    suffixes of 1 to 3 characters as 1- to 3-grams within 3 tokens (108), and case, digits and punctuation as 1- to
+    5-grams within 5 tokens (135). The tokens need the fields ``word`` and ``pos``; the others are derived from
+    ``word``.
+
+    Returns
+    -------
+    templates : list of Template
+
+    See Also
+    --------
+    word_shape, word_case, word_digits, word_punctuation : What the derived fields hold.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import ner_templates, ngrams
+    >>> len(ner_templates())
+    324
+
+    Own templates are one line each:
+
+    >>> templates = ner_templates() + ngrams("suffix4", 1, 1) + ["word[0]|pos[1]", "lower[0]"]
+    """
+    affixes = [f"{kind}{length}" for kind in ("prefix", "suffix") for length in (1, 2, 3)]
+    templates = ngrams("pos", (1, 5), 5)
+    for field in ("word", "shape", *affixes):
+        templates += ngrams(field, (1, 3), 3)
+    for field in ("case", "digits", "punctuation"):
+        templates += ngrams(field, (1, 5), 5)
+    return templates
+
+
 def as_templates(templates, kind=Template):
     """Turn the templates that a user gives, objects of this kind or strings, into a tuple of distinct objects."""
     if isinstance(templates, str | kind):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from .._ragged import RaggedArray
-from ._base import BaseVectorizer
+from ._base import BaseVectorizer, ones
 from ._encoding import EncodedTokens, Plan
 from ._fields import check_derived_fields
 from ._templates import as_templates, ngrams
@@ -24,12 +24,14 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     Parameters
     ----------
     templates : list of Template or str, default=None
-        For example ``["word[0]", "word[-1]|pos[0]"]`` or ``chunking_templates()``. None means
+        For example ``["word[0]", "word[-1]|pos[0]"]``, ``chunking_templates()``, or a list of both kinds:
+        ``[*ner_templates(), "suffix4[0]", *ngrams("lower", 2, window=1)]``. None means
         ``ngrams("word", (1, 2), window=1)``.
     derived_fields : dict, default=None
         Fields computed from others, once for each distinct value: name to (source field, function). A token
-        that has the field itself keeps its own value. None means ``{"shape": ("word", word_shape), "lower":
-        ("word", str.lower)}``. To be pickled, the functions must be importable (no lambdas).
+        that has the field itself keeps its own value. None means `DERIVED_FIELDS`: ``shape``, ``lower``, ``case``,
+        ``digits``, ``punctuation``, ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5`` of ``word``. To be
+        pickled, the functions must be importable (no lambdas).
     min_count : int, default=1
         N-grams that occur less often in training are left out; only without `n_features`.
     n_features : int, default=None
@@ -37,6 +39,8 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         may share a column, those of different templates never do.
     dtype : dtype, default=numpy.float64
         The type of the values.
+    n_jobs : int, default=None
+        Number of threads, as in joblib. The result does not depend on it.
 
     Attributes
     ----------
@@ -71,16 +75,25 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     >>> vectorizer.transform([["a", "dog"]])[0].toarray()
     array([[0., 0., 0., 0., 0., 0., 0., 0.],
            [0., 1., 0., 0., 0., 0., 0., 0.]])
+
+    Own templates are one line each, and so are own fields:
+
+    >>> from sklearn_sparsemap.features import DERIVED_FIELDS
+    >>> templates = ["suffix2[0]", "length[-1]|case[0]"]
+    >>> vectorizer = TemplateVectorizer(templates, derived_fields={**DERIVED_FIELDS, "length": ("word", len)})
+    >>> vectorizer.fit(sentences).get_feature_names_out()[-2:].tolist()
+    ['length[-1]|case[0]=<begin-1>|lower', 'length[-1]|case[0]=3|lower']
     """
 
     def __init__(
-        self, templates=None, *, derived_fields=None, min_count=1, n_features=None, dtype=np.float64
+        self, templates=None, *, derived_fields=None, min_count=1, n_features=None, dtype=np.float64, n_jobs=None
     ):
         self.templates = templates
         self.derived_fields = derived_fields
         self.min_count = min_count
         self.n_features = n_features
         self.dtype = dtype
+        self.n_jobs = n_jobs
 
     def fit(self, X, y=None):
         """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
@@ -147,17 +160,17 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """
         model = self._model()
         encoded = EncodedTokens(model.plan, X)
-        return self._rows(encoded, model.columns(encoded))
+        return self._rows(encoded, model.columns(encoded, self.n_jobs))
 
     def _fit(self, X, keep_columns):
         if self.n_features is not None:
             self._vocabulary = None
             model = self._model()
             encoded = EncodedTokens(model.plan, X)
-            return encoded, model.columns(encoded) if keep_columns else None
+            return encoded, model.columns(encoded, self.n_jobs) if keep_columns else None
         plan = self._make_plan()
         encoded = EncodedTokens(plan, X)
-        self._vocabulary, columns = learn(plan, encoded, int(self.min_count), keep_columns)
+        self._vocabulary, columns = learn(plan, encoded, int(self.min_count), keep_columns, self.n_jobs)
         return encoded, columns
 
     def _make_plan(self):
@@ -178,7 +191,7 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             columns = columns[is_known]
         if row_ptr[-1] < 2**31:
             row_ptr = row_ptr.astype(np.int32)
-        values = np.ones(len(columns), dtype=self.dtype)
+        values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(n_tokens, int(model.column_ptr[-1])))
         # True by construction: templates ascend along a row, and each has one column.
         rows.has_canonical_format = True

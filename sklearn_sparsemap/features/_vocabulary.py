@@ -2,11 +2,14 @@
 
 import numpy as np
 
+from .._threads import over_ranges
 from . import _kernels
 from ._encoding import hash_codes
 
 # Columns are numbered in int32.
 MAX_COLUMNS = 2**31 - 1
+# After about so many a single thread comes back to Python: some tenths of a second.
+_COLUMNS_PER_CALL = 10_000_000
 
 
 class Vocabulary:
@@ -59,31 +62,28 @@ class Vocabulary:
             self._tables = slot_ptr, keys, slots
         return self._tables
 
-    def columns(self, encoded):
+    def columns(self, encoded, n_jobs):
         """Return the column of each (token, template).
 
         Parameters
         ----------
         encoded : EncodedTokens
+        n_jobs : int or None
 
         Returns
         -------
         columns : int32 array of shape (n_tokens * n_templates,)
             Row by row; -1 for n-grams that have no column.
         """
-        plan = self.plan
-        columns = np.empty(len(encoded.places) * len(plan.templates), dtype=np.int32)
-        _kernels.find_columns(
-            encoded.hashes(plan),
-            encoded.places,
-            plan.atom_ptr,
-            plan.shifts(encoded.n_places),
-            plan.factors,
-            self.column_ptr,
-            *self.tables,
-            columns,
-        )
-        return columns
+        plan, tables = self.plan, self.tables
+        hashes, shifts = encoded.hashes(plan), plan.shifts(encoded.n_places)
+
+        def find_range(places, columns):
+            _kernels.find_columns(
+                hashes, places, plan.atom_ptr, shifts, plan.factors, self.column_ptr, *tables, columns
+            )
+
+        return columns_of_ranges(find_range, encoded.places, len(plan.templates), n_jobs)
 
     def names(self):
         """Return the names of all columns, such as ``word[-1]|word[0]=the|dog``: object array of str."""
@@ -116,7 +116,7 @@ class Vocabulary:
         return [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in self.plan.atoms(j)]
 
 
-def learn(plan, encoded, min_count, keep_columns):
+def learn(plan, encoded, min_count, keep_columns, n_jobs):
     """Number the n-grams of the training tokens, by template and then in order of appearance.
 
     Parameters
@@ -128,6 +128,7 @@ def learn(plan, encoded, min_count, keep_columns):
         N-grams that occur less often get no column.
     keep_columns : bool
         Whether the columns of the training tokens are wanted.
+    n_jobs : int or None
 
     Returns
     -------
@@ -143,35 +144,69 @@ def learn(plan, encoded, min_count, keep_columns):
     n_tokens, n_templates = len(encoded.places), len(plan.templates)
     hashes = encoded.hashes(plan)
     shifts = plan.shifts(encoded.n_places)
-    stride = n_templates if keep_columns else 1
-    columns = np.empty(n_tokens * stride, dtype=np.int32)
-    firsts, counts = np.empty((2, n_tokens), dtype=np.int32)
-    keys = np.empty(n_tokens, dtype=np.uint64)
-    firsts_of_templates = []
-    column_ptr = [0]
-    for j in range(n_templates):
-        atoms = slice(plan.atom_ptr[j], plan.atom_ptr[j + 1])
-        own_columns = columns[j:] if keep_columns else columns
-        n_columns = _kernels.learn_template(
-            hashes,
-            encoded.places,
-            shifts[atoms],
-            plan.factors[atoms],
-            min_count,
-            column_ptr[-1],
-            stride,
-            own_columns,
-            firsts,
-            keys,
-            counts,
-        )
-        firsts_of_templates.append(firsts[:n_columns].copy())
-        column_ptr.append(column_ptr[-1] + n_columns)
-        if column_ptr[-1] > MAX_COLUMNS:
-            raise too_many_columns()
-    firsts = np.concatenate(firsts_of_templates)
-    vocabulary = Vocabulary(plan, encoded.codes, encoded.values, firsts, np.array(column_ptr, dtype=np.int64))
-    return vocabulary, columns if keep_columns else None
+    columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)
+
+    def learn_range(start, stop):
+        firsts, counts = np.empty((2, n_tokens), dtype=np.int32)
+        keys = np.empty(n_tokens, dtype=np.uint64)
+        unkept = np.empty(0 if keep_columns else n_tokens, dtype=np.int32)
+        found = []
+        for j in range(start, stop):
+            atoms = slice(plan.atom_ptr[j], plan.atom_ptr[j + 1])
+            n_columns = _kernels.learn_template(
+                hashes,
+                encoded.places,
+                shifts[atoms],
+                plan.factors[atoms],
+                min_count,
+                n_templates if keep_columns else 1,
+                columns[j:] if keep_columns else unkept,
+                firsts,
+                keys,
+                counts,
+            )
+            found.append(firsts[:n_columns].copy())
+        return found
+
+    # A single thread takes all templates at once: it is back in Python after each anyhow.
+    costs = np.ones(n_templates)
+    firsts = [found for results in over_ranges(learn_range, costs, n_jobs, n_templates + 1) for found in results]
+    column_ptr = np.concatenate([[0], np.cumsum([len(found) for found in firsts])]).astype(np.int64)
+    if column_ptr[-1] > MAX_COLUMNS:
+        raise too_many_columns()
+    vocabulary = Vocabulary(plan, encoded.codes, encoded.values, np.concatenate(firsts), column_ptr)
+    if not keep_columns:
+        return vocabulary, None
+    # Where a template's columns begin is known only now.
+    by_token = columns.reshape(n_tokens, n_templates)
+    is_kept = True if min_count <= 1 else by_token >= 0
+    np.add(by_token, column_ptr[:-1].astype(np.int32), out=by_token, where=is_kept)
+    return vocabulary, columns
+
+
+def columns_of_ranges(find, places, n_templates, n_jobs):
+    """Find the column of each (token, template) by threads that take tokens in turn.
+
+    Parameters
+    ----------
+    find : callable
+        Called with some tokens' places and their part of the columns, which it fills row by row.
+    places : int64 array of shape (n_tokens,)
+    n_templates : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    columns : int32 array of shape (n_tokens * n_templates,)
+    """
+    columns = np.empty(len(places) * n_templates, dtype=np.int32)
+
+    def find_range(start, stop):
+        find(places[start:stop], columns[start * n_templates : stop * n_templates])
+
+    # Many tokens at a time, since each template's table is read anew for each range.
+    over_ranges(find_range, np.full(len(places), n_templates), n_jobs, _COLUMNS_PER_CALL)
+    return columns
 
 
 def too_many_columns():
