@@ -23,7 +23,7 @@ from ._labels import check_classes, encode_labels
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
 _DECISIONS = ("threshold", "map")
-_BATCH_SIZE = 200
+_BATCH_SIZE = 64
 # Without hidden layers weights start at zero and have farther to go.
 _RATES = {"linear": 0.01, "network": 0.001}
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
@@ -70,7 +70,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
     dropout : float, default=0.0
         Share of the hidden units that are left out at each step of training.
     batch_size : int, default=None
-        Samples in a mini-batch; None is 200 (or all, if there are fewer).
+        Samples in a mini-batch; None is 64 (or all, if there are fewer).
     max_iter : int, default=200
         Most epochs.
     tol : float, default=1e-4
@@ -411,10 +411,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         scores = self._model.scores(X)
         return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
 
-    def predict_proba(self, X):
-        """Compute the marginal probability of each label.
+    def predict_marginals(self, X):
+        """Compute the marginal of each label.
 
-        Those of LP-SparseMAP, most of which are zero; for loss="logistic" those of the logistic model, without
+        Those of LP-SparseMAP, most of which are exactly zero; for loss="logistic" those of the logistic model, without
         constraints.
 
         Parameters
@@ -423,7 +423,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
 
         Returns
         -------
-        probabilities : ndarray of shape (n_samples, n_labels)
+        marginals : ndarray of shape (n_samples, n_labels)
         """
         X = self._check_predict(X)
         marginals, n_inexact, gap = self._marginals(self._model, X)
@@ -433,6 +433,24 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
                 "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
             )
         return marginals
+
+    def predict_proba(self, X):
+        """Compute the probability of each label: its marginal.
+
+        scikit-learn wants probabilities of labels strictly between 0 and 1: where a marginal is 0 or 1, this returns
+        the nearest number inside. `predict_marginals` returns what was computed.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_labels)
+            For a 1-D y they sum to 1, and may be 0.
+        """
+        marginals = self.predict_marginals(X)
+        return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
 
     def predict(self, X):
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.

@@ -1,0 +1,573 @@
+"""MultilabelLPSparseMAP: the estimator, its inference and its gradients, against slow twins."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
+from sklearn_sparsemap.estimators._label_data import mutual_information_tree, read_constraints
+from sklearn_sparsemap.estimators._label_decision import GRID, RunningThreshold, best_threshold, threshold_f1
+from sklearn_sparsemap.factors import (
+    AtLeast,
+    AtMost,
+    Budget,
+    Exactly,
+    Exclusive,
+    FactorGraph,
+    Implies,
+    Imply,
+    Pair,
+)
+from sklearn_sparsemap.inference._label_graph import LabelGraph, OneLabel
+from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
+from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.training._adam import Adam
+from sklearn_sparsemap.training._labels import LabelTask
+from sklearn_sparsemap.training._network import LabelModel
+
+
+@parametrize_with_checks([MultilabelLPSparseMAP()])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def all_edges(n):
+    return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
+
+
+def random_edges(n, rng):
+    edges = all_edges(n)
+    return edges[np.sort(rng.choice(len(edges), rng.integers(1, len(edges) + 1), replace=False))]
+
+
+def random_constraints(n, rng):
+    """Draw constraints that some set of labels satisfies."""
+    while True:
+        found = []
+        for _ in range(rng.integers(1, 4)):
+            labels = rng.permutation(n)[: rng.integers(2, n + 1)].tolist()
+            k = int(rng.integers(0, len(labels) + 1))
+            kind = rng.integers(5)
+            found.append(
+                [AtMost(k, labels), AtLeast(k, labels), Exactly(k, labels), Exclusive(labels), Implies(*labels[:2])][kind]
+            )
+        resolved = read_constraints(found, np.arange(n))
+        if any(satisfies(y, resolved) for y in product((0, 1), repeat=n)):
+            return resolved
+
+
+def satisfies(y, resolved):
+    """Tell whether labels satisfy constraints, by what these say."""
+    for constraint, _ in resolved:
+        names = range(len(y)) if constraint.labels is None else constraint.labels
+        count = sum(y[i] for i in names)
+        if isinstance(constraint, Implies):
+            right = y[constraint.a] <= y[constraint.b]
+        elif isinstance(constraint, Exclusive):
+            right = count <= 1
+        elif isinstance(constraint, AtMost):
+            right = count <= constraint.k
+        elif isinstance(constraint, AtLeast):
+            right = count >= constraint.k
+        else:
+            right = count == constraint.k
+        if not right:
+            return False
+    return True
+
+
+def best_labels(scores, edges, edge_scores, resolved):
+    """Return the highest score of all label sets that satisfy the constraints."""
+    best = -np.inf
+    for y in product((0, 1), repeat=len(scores)):
+        if satisfies(y, resolved):
+            y = np.array(y)
+            best = max(best, scores @ y + edge_scores @ (y[edges[:, 0]] * y[edges[:, 1]]))
+    return best
+
+
+def value_of(labels, scores, edges, edge_scores):
+    return scores @ labels + edge_scores @ (labels[edges[:, 0]] * labels[edges[:, 1]])
+
+
+# -- Inference -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_label_graphs_solve_lp_sparsemap(n, scale):
+    rng = np.random.default_rng(n)
+    edges = random_edges(n, rng)
+    scores, edge_scores = rng.normal(size=(20, n)), scale * rng.normal(size=len(edges))
+    found = LabelGraph(n, edges).solve(scores, edge_scores, tol=1e-11)
+    graph = FactorGraph()
+    u = graph.variables(n)
+    graph.add(Pair(u[edges[:, 0]], u[edges[:, 1]], name="edges"))
+    wanted = lp_sparsemap(graph, list(scores), additional={"edges": edge_scores}, tol=1e-10)
+    assert_allclose(found.marginals, [r.marginals for r in wanted], atol=2e-6)
+    assert_allclose(found.objective, [r.objective for r in wanted], atol=1e-9)
+    assert (found.gap >= -1e-12).all() and (found.gap <= 1e-11).all()
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 2.0])
+def test_the_relaxation_of_map_is_solved(scale):
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 8):
+        edges = random_edges(n, rng)
+        scores, edge_scores = rng.normal(size=(10, n)), scale * rng.normal(size=len(edges))
+        label_graph = LabelGraph(n, edges)
+        found = label_graph.relax(scores, edge_scores)
+        graph = FactorGraph()
+        u = graph.variables(n)
+        graph.add(Pair(u[edges[:, 0]], u[edges[:, 1]], name="edges"))
+        wanted = map_inference(graph, list(scores), additional={"edges": edge_scores})
+        assert (found.gap <= 1e-8).all()
+        for row, result in enumerate(wanted):
+            assert found.objective[row] >= result.value - 1e-8
+            if result.integral:
+                assert_allclose(found.objective[row], result.value, atol=1e-8)
+        chosen = label_graph.assign(scores, edge_scores)
+        for row in range(len(scores)):
+            best = best_labels(scores[row], edges, edge_scores, [])
+            assert_allclose(value_of(chosen[row], scores[row], edges, edge_scores), best, atol=1e-8)
+
+
+def test_bounds_settle_labels_rightly():
+    # Strong pairs among labels that are far from the decision, so that all rounds of the bounds matter.
+    rng = np.random.default_rng(3)
+    edges = all_edges(30)
+    edge_scores = rng.normal(size=len(edges)) * (rng.random(len(edges)) < 0.1)
+    scores = rng.normal(size=(30, 30)) - 1.0
+    graph = LabelGraph(30, edges)
+    found = graph.solve(scores, edge_scores, tol=1e-11)
+    a = FactorGraph()
+    u = a.variables(30)
+    a.add(Pair(u[edges[:, 0]], u[edges[:, 1]], name="edges"))
+    wanted = lp_sparsemap(a, list(scores), additional={"edges": edge_scores}, tol=1e-10)
+    assert_allclose(found.marginals, [r.marginals for r in wanted], atol=2e-6)
+    # Most labels are settled: off or on exactly.
+    assert np.isin(found.marginals, (0.0, 1.0)).mean() > 0.5
+
+
+def test_constraints_mean_what_factors_mean():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(10, 5))
+    edges, edge_scores = all_edges(5), rng.normal(size=10)
+    resolved = read_constraints([AtMost(2), Implies(0, 1)], np.arange(5))
+    found = LabelGraph(5, edges, resolved).solve(scores, edge_scores)
+    graph = FactorGraph()
+    u = graph.variables(5)
+    graph.add(Budget(u, 2), Imply([u[0], u[1]]), Pair(u[edges[:, 0]], u[edges[:, 1]], name="edges"))
+    wanted = lp_sparsemap(graph, list(scores), additional={"edges": edge_scores}, tol=1e-9)
+    assert_allclose(found.marginals, [r.marginals for r in wanted], atol=1e-6)
+
+
+def test_assignments_under_random_constraints_are_the_best():
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        n = int(rng.integers(2, 6))
+        edges = random_edges(n, rng)
+        edge_scores, scores = rng.normal(size=len(edges)), 2.0 * rng.normal(size=(4, n))
+        resolved = random_constraints(n, rng)
+        graph = LabelGraph(n, edges, resolved)
+        graph.check_feasible()
+        chosen = graph.assign(scores, edge_scores)
+        assert not graph.violated(chosen).any()
+        for row in range(4):
+            assert satisfies(chosen[row], resolved)
+            best = best_labels(scores[row], edges, edge_scores, resolved)
+            assert_allclose(value_of(chosen[row], scores[row], edges, edge_scores), best, atol=1e-6)
+
+
+def test_one_label_is_the_simplex():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(20, 4))
+    found = OneLabel(4).solve(scores)
+    graph = LabelGraph(4, np.zeros((0, 2), np.int64), read_constraints([Exactly(1)], np.arange(4)))
+    assert_allclose(found.marginals, graph.solve(scores, np.zeros(0)).marginals, atol=1e-7)
+    assert_allclose(found.objective, graph.solve(scores, np.zeros(0)).objective, atol=1e-7)
+
+
+# -- Losses and training -------------------------------------------------------------------------------------------
+
+
+def make_task(n_labels, kind, rng, X=None):
+    gold = (rng.random((8, n_labels)) < 0.4).astype(float)
+    if kind == "one label":
+        gold = np.eye(n_labels)[rng.integers(n_labels, size=8)]
+        graph = OneLabel(n_labels)
+    elif kind == "constraints":
+        resolved = read_constraints([AtMost(n_labels - 1), Implies(0, 1)], np.arange(n_labels))
+        graph = LabelGraph(n_labels, all_edges(n_labels), resolved)
+        gold[:, 1] = np.maximum(gold[:, 0], gold[:, 1])
+        gold[gold.sum(axis=1) == n_labels, -1] = 0.0
+    else:
+        graph = LabelGraph(n_labels, all_edges(n_labels))
+    X = rng.normal(size=(8, 5)) if X is None else X
+    return LabelTask(graph, X, gold, rng.uniform(0.5, 2.0, size=8))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "constraints", "one label"])
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 4)])
+@pytest.mark.parametrize("loss", LABEL_LOSSES)
+def test_gradients_of_the_whole_model_are_differences(loss, hidden, kind):
+    rng = np.random.default_rng(len(hidden))
+    task = make_task(4, kind, rng)
+    model = LabelModel.initial([5, *hidden, 4], len(task.graph.edges), rng)
+    for array in model.arrays:
+        array[...] = 0.7 * rng.normal(size=array.shape)
+    chosen = np.arange(8)
+    _, gradients, inexact = task.loss_gradients(loss, 0.8, model, chosen)
+    assert inexact == 0
+
+    def mean_loss():
+        return task.loss_gradients(loss, 0.8, model, chosen)[0] / task.weights.sum()
+
+    step = 1e-4
+    for array, gradient in zip(model.arrays, gradients):
+        for place in rng.permutation(array.size)[:12]:
+            index = np.unravel_index(place, array.shape)
+            kept = array[index]
+            array[index] = kept + step
+            above = mean_loss()
+            array[index] = kept - step
+            below = mean_loss()
+            array[index] = kept
+            difference = (above - below) / (2 * step)
+            if loss == "logistic" and array is model.edge_scores:
+                assert gradient[index] == 0.0
+            else:
+                # Losses of sparse inference are once differentiable, the hinge almost everywhere.
+                assert_allclose(gradient[index], difference, atol=2e-3 if loss == "hinge" else 5e-4)
+
+
+@pytest.mark.parametrize("loss", LABEL_LOSSES)
+def test_losses_are_not_negative_and_zero_at_certain_gold(loss):
+    rng = np.random.default_rng(0)
+    graph, gold = LabelGraph(4, all_edges(4)), (rng.random((30, 4)) < 0.5).astype(float)
+    edge_scores = 0.3 * rng.normal(size=6)
+    losses, *_ = label_losses(loss, 1.0, graph, rng.normal(size=(30, 4)), edge_scores, gold, np.ones(30))
+    assert (losses >= 0).all() and losses.max() > 0.1
+    sure = np.where(gold > 0, 50.0, -50.0)
+    losses, residuals, joint, _ = label_losses(loss, 1.0, graph, sure, edge_scores, gold, np.ones(30))
+    assert_allclose(losses, 0.0, atol=1e-6)
+    assert_allclose(residuals, 0.0, atol=1e-9)
+    assert_allclose(joint, 0.0, atol=1e-9)
+
+
+def test_adam_is_the_plain_algorithm():
+    rng = np.random.default_rng(0)
+    features = sparse.random_array((9, 7), density=0.3, random_state=0, format="csr")
+    weights, other = rng.normal(size=(7, 3)), rng.normal(size=4)
+    plain = [weights.copy(), other.copy()]
+    adam = Adam([weights, other])
+    first, second = [np.zeros((7, 3)), np.zeros(4)], [np.zeros((7, 3)), np.zeros(4)]
+    for step in range(1, 8):
+        residuals, own = rng.normal(size=(9, 3)), rng.normal(size=4)
+        adam.step([weights, other], [(features, residuals), own], [0.1, 0.01], [0.3, 0.0], n_jobs=2)
+        for k, (g, rate, alpha) in enumerate([(features.T @ residuals, 0.1, 0.3), (own, 0.01, 0.0)]):
+            g = g + alpha * plain[k]
+            first[k] = 0.9 * first[k] + 0.1 * g
+            second[k] = 0.999 * second[k] + 0.001 * g * g
+            plain[k] = plain[k] - rate * first[k] / (1 - 0.9**step) / (np.sqrt(second[k] / (1 - 0.999**step)) + 1e-8)
+        assert_allclose(weights, plain[0], rtol=1e-12)
+        assert_allclose(other, plain[1], rtol=1e-12)
+
+
+def test_thresholds_are_tuned_for_example_f1():
+    rng = np.random.default_rng(0)
+    marginals = np.maximum(rng.random((40, 6)) - 0.4, 0.0)
+    marginals[0] = 0.0
+    marginals[1, 0] = GRID[30]
+    gold = (rng.random((40, 6)) < 0.3).astype(float)
+    gold[0] = 0.0
+    scores = threshold_f1(marginals, gold)
+    for k in (0, 10, 30, 99):
+        predicted = (marginals > GRID[k]).astype(int)
+        assert_allclose(scores[:, k].mean(), example_f1_score(gold.astype(int), predicted))
+    assert scores.mean(axis=0)[int(round(100 * best_threshold(scores.mean(axis=0))))] == scores.mean(axis=0).max()
+    running = RunningThreshold()
+    assert running.threshold == 0.5
+    running.update(marginals, gold, np.ones(40))
+    assert running.threshold == best_threshold(scores.mean(axis=0))
+
+
+def test_the_tree_has_the_most_mutual_information():
+    rng = np.random.default_rng(0)
+    Y = (rng.random((200, 4)) < 0.4).astype(float)
+    Y[:, 2] = np.where(rng.random(200) < 0.9, Y[:, 0], Y[:, 2])
+    Y[:, 3] = np.where(rng.random(200) < 0.8, 1.0 - Y[:, 2], Y[:, 3])
+    weights = rng.uniform(0.5, 1.5, size=200)
+
+    def information(i, j):
+        total = 0.0
+        for a, b in product((0, 1), repeat=2):
+            joint = weights[(Y[:, i] == a) & (Y[:, j] == b)].sum() / weights.sum()
+            p, q = weights[Y[:, i] == a].sum() / weights.sum(), weights[Y[:, j] == b].sum() / weights.sum()
+            total += joint * np.log(joint / (p * q))
+        return total
+
+    edges = mutual_information_tree(sparse.csr_array(Y), weights)
+    found = sum(information(i, j) for i, j in edges)
+    pairs = all_edges(4)
+    best = 0.0
+    for chosen in product((0, 1), repeat=len(pairs)):
+        own = pairs[np.array(chosen, bool)]
+        joined = sparse.coo_array((np.ones(len(own)), own.T), shape=(4, 4))
+        if len(own) == 3 and sparse.csgraph.connected_components(joined, directed=False)[0] == 1:
+            best = max(best, sum(information(i, j) for i, j in own))
+    assert len(edges) == 3
+    assert_allclose(found, best)
+
+
+# -- The estimator -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = make_multilabel_classification(300, 20, n_classes=6, n_labels=2, random_state=0)
+    return X / 10.0, Y
+
+
+def quick(**params):
+    return MultilabelLPSparseMAP(**{"max_iter": 30, "tol": 1e-2, "random_state": 0, **params})
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:Adam was still improving")
+
+
+@pytest.mark.parametrize("loss", LABEL_LOSSES)
+@pytest.mark.parametrize("label_graph", ["full", "tree", None, [(0, 1), (3, 2)]])
+def test_all_kinds_learn(data, loss, label_graph):
+    X, Y = data
+    model = quick(loss=loss, label_graph=label_graph, learning_rate_init=0.05).fit(X[:200], Y[:200])
+    assert example_f1_score(Y[200:], model.predict(X[200:])) > 0.5
+    n_edges = 0 if loss == "logistic" or label_graph is None else {"full": 15, "tree": 5}.get(str(label_graph), 2)
+    assert model.edges_.shape == (n_edges, 2) and model.edge_scores_.shape == (n_edges,)
+    assert (model.edges_[:, 0] < model.edges_[:, 1]).all()
+    proba = model.predict_proba(X)
+    assert proba.shape == Y.shape and (proba > 0).all() and (proba < 1).all()
+    assert_allclose(proba, model.predict_marginals(X), atol=1e-15)
+    assert model.decision_function(X).shape == Y.shape
+
+
+def test_network_sparse_input_and_threads_give_the_same(data):
+    X, Y = data
+    X = X * (X > 0.4)
+    params = dict(hidden_layer_sizes=(16,), dropout=0.2, early_stopping=True)
+    one = quick(**params).fit(X, Y)
+    two = quick(**params, n_jobs=2).fit(X, Y)
+    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert_array_equal(one.edge_scores_, two.edge_scores_)
+    other = quick(**params).fit(sparse.csr_matrix(X), sparse.csr_matrix(Y))
+    assert_allclose(other.predict_proba(sparse.csr_array(X)), one.predict_proba(X), atol=1e-6)
+    again = pickle.loads(pickle.dumps(one))
+    assert_array_equal(again.predict(X), one.predict(X))
+    again.partial_fit(X[:50], Y[:50])
+    assert len(one.validation_scores_) == len(one.loss_curve_) == one.n_iter_
+
+
+def test_labels_that_go_together_are_learned():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    Y = np.zeros((600, 3), int)
+    Y[:, 0] = X[:, 0] + 0.5 * rng.normal(size=600) > 0
+    Y[:, 1] = Y[:, 0]
+    Y[:, 2] = (X[:, 1] > 0) & (Y[:, 0] == 0)
+    model = MultilabelLPSparseMAP(
+        label_names=["cat", "pet", "dog"], edge_learning_rate_init=0.02, max_iter=50, random_state=0
+    ).fit(X, Y)
+    strongest = model.strongest_edges(3)
+    assert [edge[:2] for edge in model.strongest_edges(1, "attraction")] == [("cat", "pet")]
+    assert all(score < 0 for _, _, score in model.strongest_edges(3, "repulsion"))
+    assert [abs(s) for *_, s in strongest] == sorted((abs(s) for *_, s in strongest), reverse=True)
+    plain = clone(model).set_params(label_graph=None).fit(X, Y)
+    assert model.score(X, Y) > plain.score(X, Y)
+
+
+@pytest.mark.parametrize("decision", ["threshold", "map"])
+def test_constraints_hold_in_every_prediction(data, decision):
+    X, Y = data
+    rng = np.random.default_rng(5)
+    for loss in LABEL_LOSSES:
+        for _ in range(4):
+            resolved = random_constraints(6, rng)
+            right = np.array([satisfies(y, resolved) for y in Y])
+            if right.sum() < 40:
+                continue
+            model = quick(constraints=[c for c, _ in resolved], loss=loss, decision=decision, max_iter=4)
+            if right.all():
+                model.fit(X, Y)
+            else:
+                with pytest.warns(UserWarning, match=f"the labels of {(~right).sum()} of 300 samples violate"):
+                    model.fit(X, Y)
+            assert model.n_violations_ == (~right).sum()
+            for row in model.predict(np.concatenate([X, 20 * rng.normal(size=(30, 20))])):
+                assert satisfies(row, resolved)
+
+
+def test_labels_by_name():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    Y = (X > 0).astype(int)
+    Y[:, 1] |= Y[:, 0]
+    names = ["rock", "music", "live"]
+    model = quick(label_names=names, constraints=[Implies("rock", "music"), AtMost(2, ["rock", "live"])])
+    model.set_params(label_graph=[("live", "rock")]).fit(X, Y)
+    assert model.classes_.tolist() == names
+    assert model.edges_.tolist() == [[0, 2]]
+    with pytest.raises(ValueError, match="names the label 'jazz', which does not exist; the labels are 'rock'"):
+        clone(model).set_params(constraints=[Implies("jazz", "music")]).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"constraints": [AtLeast(4), AtMost(2), Implies(0, 1)]}, r"contradict each other: AtLeast\(4\), AtMost\(2\)$"),
+        ({"constraints": [AtLeast(9)]}, r"AtLeast\(9\) asks for 9 of 6 labels"),
+        ({"constraints": [Exclusive([0, 0])]}, "names 0 twice"),
+        ({"constraints": [Exclusive([0, 7])]}, "names label 7, but there are 6 labels"),
+        ({"constraints": "AtMost"}, r"constraints must be a list such as \[AtMost\(3\)\]"),
+        ({"constraints": [3]}, "3 is no constraint on labels"),
+        ({"label_graph": "star"}, "label_graph='star' is not one of"),
+        ({"label_graph": [(0, 0)]}, "joins the label 0 with itself"),
+        ({"label_graph": [(0, 1), (1, 0)]}, r"has the pair \[0, 1\] more than once"),
+        ({"label_graph": [(0, 1, 2)]}, "an edge is a pair of labels"),
+        ({"label_graph": 3}, "label_graph must be"),
+        ({"loss": "crf"}, "loss='crf' is not one of 'sparsemap', 'hinge', 'logistic'"),
+        ({"alpha": -1}, "alpha must be a non-negative number"),
+        ({"dropout": 1.0}, "dropout must be below 1"),
+        ({"threshold": 1.5}, "threshold must be 'auto', or from 0 to below 1"),
+        ({"threshold": "best"}, "threshold must be"),
+        ({"decision": "round"}, "decision='round' is not one of"),
+        ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be a tuple such as \(100,\)"),
+        ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
+        ({"batch_size": 2.5}, "batch_size must be a positive int"),
+        ({"label_names": ["a", "b"]}, "there are 6 labels, but names of shape"),
+        ({"label_names": list("aabcde")}, "two labels have the same name"),
+    ],
+)
+def test_wrong_parameters_are_refused(data, params, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**params).fit(*data)
+
+
+def test_wrong_data_is_refused(data):
+    X, Y = data
+    wrong = Y.copy()
+    wrong[17, 2] = 5
+    with pytest.raises(ValueError, match=r"Y\[17, 2\] is 5; an indicator matrix holds 0 and 1 only"):
+        quick().fit(X, wrong)
+    with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+        quick().fit(X, Y.astype(str))
+    with pytest.raises(ValueError, match="constraints are for indicator matrices"):
+        quick(constraints=[AtMost(1)]).fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match="the labels of every sample violate"):
+        quick(constraints=[Exactly(6)]).fit(X[Y.sum(axis=1) < 6], Y[Y.sum(axis=1) < 6])
+    model = quick().fit(X, Y)
+    with pytest.raises(ValueError, match="y was an indicator matrix in the first call"):
+        model.partial_fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match="y has 5 labels, but the model was fitted with 6"):
+        model.partial_fit(X, Y[:, :5])
+    with pytest.raises(ValueError, match="X is a RaggedArray"):
+        from sklearn_sparsemap import RaggedArray
+
+        model.predict(RaggedArray(X, np.arange(len(X) + 1)))
+    with pytest.raises(ValueError, match="hidden_layer_sizes differ"):
+        clone(model).partial_fit(X, Y).set_params(hidden_layer_sizes=(3,)).partial_fit(X, Y)
+
+
+def test_non_convergence_is_a_warning(data):
+    X, Y = data
+    with pytest.warns(ConvergenceWarning, match="Adam was still improving after max_iter=2"):
+        MultilabelLPSparseMAP(max_iter=2).fit(X, Y)
+
+
+def test_a_stream_is_learned(data):
+    X, Y = data
+    model = MultilabelLPSparseMAP(learning_rate_init=0.02, random_state=0)
+    for start in range(0, 2000, 50):
+        rows = np.arange(start, start + 50) % 250
+        model.partial_fit(sparse.csr_matrix(X[rows]), sparse.csr_matrix(Y[rows]), classes=list("abcdef"))
+    assert model.classes_.tolist() == list("abcdef")
+    assert model.n_iter_ == len(model.loss_curve_) == 40
+    assert 0 < model.threshold_ < 1
+    assert example_f1_score(Y[250:], model.predict(X[250:])) > 0.5
+    with pytest.raises(ValueError, match="classes differ from those of the first call"):
+        model.partial_fit(X[:5], Y[:5], classes=list("abcdex"))
+
+
+def test_a_stream_with_constraints(data):
+    X, Y = data
+    model = quick(constraints=[AtMost(1, [0, 1])])
+    wrong = Y[:, :2].sum(axis=1) == 2
+    with pytest.warns(UserWarning, match="violate the constraints"):
+        model.partial_fit(X, Y)
+    assert model.n_violations_ == wrong.sum() > 0
+    # A mini-batch with nothing to learn from.
+    with pytest.warns(UserWarning, match="violate the constraints"):
+        model.partial_fit(X[wrong][:1], Y[wrong][:1])
+    assert model.n_iter_ == 1
+
+
+def test_one_label_a_sample():
+    X, y = load_digits(return_X_y=True)
+    X = X[:600] / 16.0
+    for loss in LABEL_LOSSES:
+        model = quick(loss=loss, max_iter=60).fit(X[:400], y[:400])
+        assert model.score(X[400:], y[400:600]) > 0.8
+        assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    stream = quick(learning_rate_init=0.01)
+    for start in range(0, 400, 100):
+        stream.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.arange(10))
+    assert stream.score(X[400:], y[400:600]) > 0.6
+    with pytest.raises(ValueError, match="classes must be given at the first call"):
+        quick().partial_fit(X, y[:600])
+
+
+def test_zero_weights_leave_samples_out(data):
+    X, Y = data
+    weights = np.ones(300)
+    weights[200:] = 0.0
+    params = dict(threshold=0.5, max_iter=10, batch_size=300)
+    model = quick(**params).fit(X, Y, sample_weight=weights)
+    other = quick(**params).fit(X[:200], Y[:200])
+    assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_in_grid_search_and_pipelines(data):
+    X, Y = data
+    counts = sparse.csr_matrix(np.round(10 * X))
+    pipeline = make_pipeline(TfidfTransformer(), quick(max_iter=8))
+    grid = GridSearchCV(
+        pipeline,
+        {"multilabellpsparsemap__alpha": [1e-4, 10.0], "multilabellpsparsemap__label_graph": ["full", "tree", None]},
+        scoring="f1_samples",
+        cv=3,
+        error_score="raise",
+    ).fit(counts, Y)
+    assert grid.best_params_["multilabellpsparsemap__alpha"] == 1e-4
+    assert grid.best_estimator_.predict(counts).shape == Y.shape
+    found = cross_val_predict(quick(max_iter=8), X, Y, cv=3, method="predict_proba")
+    assert found.shape == Y.shape
+
+
+def test_constraints_are_values():
+    assert AtMost(2, ["a"]) == AtMost(2, ["a"]) != AtMost(3, ["a"])
+    assert hash(Implies(0, 1)) == hash(Implies(0, 1))
+    assert repr(Exactly(1, labels=[0, 2])) == "Exactly(1, labels=[0, 2])"
+    for make in (lambda: AtMost(-1), lambda: AtLeast(1.5), lambda: Exactly(True), lambda: Exclusive("ab")):
+        with pytest.raises(ValueError):
+            make()
