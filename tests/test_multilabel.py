@@ -60,9 +60,8 @@ def random_constraints(n, rng):
             labels = rng.permutation(n)[: rng.integers(2, n + 1)].tolist()
             k = int(rng.integers(0, len(labels) + 1))
             kind = rng.integers(5)
-            found.append(
-                [AtMost(k, labels), AtLeast(k, labels), Exactly(k, labels), Exclusive(labels), Implies(*labels[:2])][kind]
-            )
+            kinds = AtMost(k, labels), AtLeast(k, labels), Exactly(k, labels), Exclusive(labels), Implies(*labels[:2])
+            found.append(kinds[kind])
         resolved = read_constraints(found, np.arange(n))
         if any(satisfies(y, resolved) for y in product((0, 1), repeat=n)):
             return resolved
@@ -297,7 +296,7 @@ def test_thresholds_are_tuned_for_example_f1():
     for k in (0, 10, 30, 99):
         predicted = (marginals > GRID[k]).astype(int)
         assert_allclose(scores[:, k].mean(), example_f1_score(gold.astype(int), predicted))
-    assert scores.mean(axis=0)[int(round(100 * best_threshold(scores.mean(axis=0))))] == scores.mean(axis=0).max()
+    assert scores.mean(axis=0)[round(100 * best_threshold(scores.mean(axis=0)))] == scores.mean(axis=0).max()
     running = RunningThreshold()
     assert running.threshold == 0.5
     running.update(marginals, gold, np.ones(40))

@@ -73,7 +73,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         Samples in a mini-batch; None is 64 (or all, if there are fewer).
     max_iter : int, default=200
         Most epochs.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Training stops when the mean loss (with early stopping: the validation score) has not improved by `tol` for
         `n_iter_no_change` epochs.
     n_iter_no_change : int, default=10
@@ -164,7 +164,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         dropout=0.0,
         batch_size=None,
         max_iter=200,
-        tol=1e-4,
+        tol=1e-3,
         n_iter_no_change=10,
         early_stopping=False,
         validation_fraction=0.1,
