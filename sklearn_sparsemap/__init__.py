@@ -22,6 +22,7 @@ _SUBMODULES = {
     "inference",
     "losses",
     "metrics",
+    "penalties",
     "plotting",
     "solvers",
     "structures",
