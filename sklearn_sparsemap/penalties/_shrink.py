@@ -21,6 +21,9 @@ from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
 
+# Lengths that differ by less, relatively, are equal but for rounding.
+_ROUNDING = 1e-12
+
 
 def power_of_two(value):
     """Return the power of two that is nearest below a positive number: dividing by it changes no digit. 1 for 0."""
@@ -78,13 +81,14 @@ def shrink_atoms(rho, strength, weights, order, group_indptr, group_atoms, facto
 
 
 @kernel
-def _gap(x, duals, strength, weights, group_indptr, group_atoms):
+def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
     """Return the duality gap as a sum of terms that are not negative, so that it is right far below rounding of 1.
 
     For each group it is ``strength d |x_g| - x_g . z_g``, rewritten by the distance of z_g from where it would be
-    optimal.
+    optimal; and half the squared distance of x from ``norms - sum_g z_g``, which is `moved`. Dual vectors that rounding
+    keeps from the surface of their ball are taken to be there: that adds to this distance.
     """
-    gap = 0.0
+    gap, rounding = 0.0, 0.0
     for g in range(weights.shape[0]):
         radius = strength * weights[g]
         norm, length = 0.0, 0.0
@@ -97,26 +101,33 @@ def _gap(x, duals, strength, weights, group_indptr, group_atoms):
         away = 0.0
         for i in range(group_indptr[g], group_indptr[g + 1]):
             away += (duals[i] - radius * x[group_atoms[i]] / norm) ** 2
-        gap += 0.5 * norm / radius * (away + max(radius - length, 0.0) * (radius + length))
-    return gap
+        if abs(radius - length) <= _ROUNDING * radius:
+            rounding += abs(radius - length)
+        else:
+            away += (radius - length) * (radius + length)
+        gap += 0.5 * norm / radius * away
+    return gap + 0.5 * (moved + rounding) ** 2
 
 
 @kernel
-def _clear_dead(x, duals, strength, weights, group_indptr, group_atoms, cleared):
-    """Set groups to exactly 0 whose dual vector is inside its ball; return half the squared distance moved."""
+def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, cleared):
+    """Set groups to exactly 0 whose dual vector is inside its ball, or that are but rounding; return the distance."""
     for a in range(x.shape[0]):
         cleared[a] = x[a]
     for g in range(weights.shape[0]):
-        length = 0.0
+        radius, length, left, before = strength * weights[g], 0.0, 0.0, 0.0
         for i in range(group_indptr[g], group_indptr[g + 1]):
             length += duals[i] ** 2
-        if np.sqrt(length) < strength * weights[g] * (1.0 - 1e-12):
+            left += x[group_atoms[i]] ** 2
+            before += norms[group_atoms[i]] ** 2
+        inside = np.sqrt(length) < radius * (1.0 - _ROUNDING)
+        if inside or (radius > 0.0 and np.sqrt(left) < _ROUNDING * np.sqrt(before)):
             for i in range(group_indptr[g], group_indptr[g + 1]):
                 cleared[group_atoms[i]] = 0.0
     moved = 0.0
     for a in range(x.shape[0]):
-        moved += 0.5 * (x[a] - cleared[a]) ** 2
-    return moved
+        moved += (x[a] - cleared[a]) ** 2
+    return np.sqrt(moved)
 
 
 @entry(types.Tuple((types.float64, types.int64))(
@@ -174,8 +185,8 @@ def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms
             x[a] = norms[a]
         for i in range(group_atoms.shape[0]):
             x[group_atoms[i]] -= duals[i]
-        moved = _clear_dead(x, duals, strength, weights, group_indptr, group_atoms, solution)
-        gap = _gap(solution, duals, strength, weights, group_indptr, group_atoms) + moved
+        moved = _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, solution)
+        gap = _gap(solution, moved, duals, strength, weights, group_indptr, group_atoms)
         if gap <= target:
             return gap, sweep + 1
     return gap, max_iter
