@@ -186,7 +186,7 @@ def budget_strength(norms, budget, group_weights="uniform", groups=None):
     1.5
     """
     check_positive("budget", budget, integer=True, zero=True)
-    norms = np.ascontiguousarray(norms, dtype=np.float64)
+    norms = np.asarray(norms, dtype=np.float64)
     if norms.ndim != 1 or len(norms) == 0:
         raise ValueError(f"norms must be a 1-D array with a norm for each group; got shape {norms.shape}")
     bad = ~np.isfinite(norms) | (norms < 0)
