@@ -39,7 +39,7 @@ class Groups:
         self.n_groups, self.n_atoms = len(names), n_atoms
         self.group_indptr, self.group_atoms = group_indptr, group_atoms
         self.family = color_families(group_indptr, group_atoms, n_atoms)
-        self.order = np.argsort(self.family, kind="stable")
+        self.order = np.argsort(self.family, kind="stable").astype(np.int64, copy=False)
         self._nested = None
         self._set_features(atom_of)
 
@@ -48,7 +48,8 @@ class Groups:
         """Make groups that do not overlap from the group of each feature, as checked by `as_groups`."""
         n_groups = len(names) if names is not None else int(group_of.max(initial=-1)) + 1
         names = range(n_groups) if names is None else names
-        return cls(names, np.arange(n_groups + 1), np.arange(n_groups), n_groups, group_of)
+        indptr = np.arange(n_groups + 1, dtype=np.int64)
+        return cls(names, indptr, indptr[:-1], n_groups, group_of)
 
     def _set_features(self, atom_of):
         self.atom_of = np.ascontiguousarray(atom_of, dtype=np.int64)
