@@ -5,8 +5,10 @@ import numpy as np
 
 def prox_groups(weights, groups, radii):
     """Prox of ``sum_g radii[g] |w_g|`` by coordinate ascent on one dual vector a group; returns it and its gap."""
-    weights = np.asarray(weights, float)
-    duals = np.zeros((len(groups), *weights.shape))
+    # The error of the solution is the root of that of the values: 1e-8 in double precision.
+    weights = np.asarray(weights, np.longdouble)
+    least = 10 * max(np.finfo(np.longdouble).eps, 1e-19) * max(1.0, (weights**2).sum())
+    duals = np.zeros((len(groups), *weights.shape), np.longdouble)
     for sweep in range(200000):
         # Large groups first, unlike the package.
         for g in sorted(range(len(groups)), key=lambda g: -len(groups[g])):
@@ -21,8 +23,8 @@ def prox_groups(weights, groups, radii):
                     solution[columns] = 0.0
             value = 0.5 * ((solution - weights) ** 2).sum() + penalty_value(solution, groups, radii)
             gap = value - 0.5 * (weights**2).sum() + 0.5 * ((weights - duals.sum(axis=0)) ** 2).sum()
-            if gap < 1e-15 * max(1.0, (weights**2).sum()):
-                return solution, gap
+            if gap < least:
+                return solution.astype(float), float(gap)
     raise AssertionError(f"no solution: {gap}")
 
 

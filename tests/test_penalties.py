@@ -330,9 +330,9 @@ def test_prox_of_groups(kind, seed):
         solution = sparse.prox(weights, 0.9)
         check_is_prox(sparse, weights, 0.9, solution, rng)
         singles = [[f] if weights.ndim == 1 else (f, o) for f, o in np.ndindex(len(weights), weights[0].size)]
-        everything = [*columns, *singles]
+        everything = [*columns, *singles]  # a pair is one entry of a matrix
         radii = 0.9 * alpha * np.concatenate([0.7 * group_weights, np.full(len(singles), 0.3)])
-        expected, expected_gap = naive.prox_groups(weights, everything, radii) if weights.ndim == 1 else (solution, 0)
+        expected, expected_gap = naive.prox_groups(weights, everything, radii)
         np.testing.assert_allclose(solution, expected, atol=1e-9 + np.sqrt(2 * max(expected_gap, 0.0)))
 
 
