@@ -336,7 +336,10 @@ def test_prox_of_groups(kind, seed):
         np.testing.assert_allclose(solution, expected, atol=1e-9 + np.sqrt(2 * max(expected_gap, 0.0)))
 
 
-@pytest.mark.parametrize("penalty", [L1(0.4), ElasticNet(0.4, 0.2), ElasticNet(0.4, 1), ElasticNet(3, 0)], ids=str)
+OF_FEATURES = [L1(0.4), ElasticNet(0.4, 0.2), ElasticNet(0.4, 1), ElasticNet(3, 0)]
+
+
+@pytest.mark.parametrize("penalty", OF_FEATURES, ids=lambda p: type(p).__name__)
 def test_prox_of_features(penalty):
     rng = np.random.default_rng(0)
     for weights in (rng.normal(size=6), rng.normal(size=(4, 2))):
