@@ -23,6 +23,7 @@ _SUBMODULES = {
     "inference",
     "losses",
     "metrics",
+    "penalties",
     "plotting",
     "solvers",
     "structures",

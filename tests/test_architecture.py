@@ -14,13 +14,16 @@ LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
     "structures": FOUNDATION,
+    # Penalties know nothing of structure.
+    "penalties": FOUNDATION - {"_version"},
     "factors": FOUNDATION | {"structures"},
     # The kernels of the factors' closed forms, and their layout; never a structure.
     "solvers": FOUNDATION | {"factors"},
     "inference": FOUNDATION | {"structures", "factors", "solvers"},
     "losses": FOUNDATION | {"structures", "factors", "solvers", "inference"},
-    "training": FOUNDATION | {"structures", "factors", "solvers", "inference", "losses"},
-    "estimators": FOUNDATION | {"structures", "factors", "solvers", "inference", "losses", "training"},
+    "training": FOUNDATION | {"structures", "penalties", "factors", "solvers", "inference", "losses"},
+    "estimators": FOUNDATION
+    | {"structures", "penalties", "factors", "solvers", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
     "plotting": {"_validation", "inference", "factors", "solvers"},
@@ -79,6 +82,7 @@ from sklearn_sparsemap import (
 from sklearn_sparsemap.factors import FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap._jit import compile_statistics
 from sklearn_sparsemap.features import ArcVectorizer, TemplateVectorizer
+from sklearn_sparsemap.penalties import GroupLasso, budget_strength
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 print(sum(compile_statistics().values()))
@@ -103,6 +107,9 @@ for options in ({}, {"solver": "block"}, {"solver": "admm"}):
     lp_sparsemap(graph, np.eye(2), additional={"pairs": 0.5}, **options).vjp(np.eye(2))
 map_inference(graph, np.eye(2), additional={"pairs": 0.5})
 TemplateVectorizer().fit_transform([["a", "b"]])
+for groups in (None, [[0, 1], [1, 2]]):
+    GroupLasso(groups).prox(np.arange(3.0))
+budget_strength([1.0, 2.0], 1)
 ArcVectorizer(["distance", "head.word[0]|mod.word[0]"]).fit_transform([[{"word": "a"}, {"word": "b"}]])
 statistics = compile_statistics()
 print(statistics["loaded"] > 20, statistics["compiled"])

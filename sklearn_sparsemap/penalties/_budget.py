@@ -1,0 +1,216 @@
+"""The budget rule: the strength at which as many groups survive as are wanted."""
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
+from .._validation import check_positive
+from ._groups import Groups
+from ._shrink import group_ratio, power_of_two, shrink
+from ._weights import as_group_weights
+
+# Halving an interval of floating-point numbers ends after at most this many steps.
+_MAX_HALVINGS = 2200
+
+
+@kernel
+def _select(values, n, k):
+    """Put the k-th largest of the first n values (k counted from 0) at place k, and none that is smaller before it."""
+    left, right = 0, n - 1
+    while left < right:
+        # The median of three: sorted input, which is common, must not take quadratic time.
+        a, b, c = values[left], values[(left + right) // 2], values[right]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = left, right
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            right = j
+        elif k >= i:
+            left = i
+        else:
+            return
+
+
+@kernel
+def _between(above, below):
+    """Return a strength from `below` on and under `above`: their mean, where there is a number between them."""
+    mean = below + 0.5 * (above - below)
+    return mean if mean < above else below
+
+
+@kernel
+def _partition_strength(ratios, n_alive, budget):
+    """Return the mean of the `budget`-th and the next largest of the ratios of the groups that are alive."""
+    _select(ratios, n_alive, budget)
+    below = ratios[budget]
+    if below == np.inf:
+        # More groups of weight 0 than the budget: they stay, all others go.
+        below = 0.0
+        for i in range(budget, n_alive):
+            if ratios[i] < np.inf:
+                below = max(below, ratios[i])
+        return below
+    above = np.inf
+    for i in range(budget):
+        above = min(above, ratios[i])
+    return _between(above, below)
+
+
+@kernel
+def _count_survivors(rho, strength, weights, order, group_indptr, group_atoms, factors, left):
+    """Return how many groups still have a nonzero atom after a shrinkage; `factors` and `left` are work."""
+    copy_into(left, rho)
+    shrink(left, strength, weights, order, group_indptr, group_atoms, factors)
+    count = 0
+    for g in range(weights.shape[0]):
+        for i in range(group_indptr[g], group_indptr[g + 1]):
+            if left[group_atoms[i]] > 0.0:
+                count += 1
+                break
+    return count
+
+
+@kernel
+def _least_strength(rho, most, high, weights, order, group_indptr, group_atoms, factors, left):
+    """Return the least strength up to `high` at which at most `most` groups survive; `high` if there is none."""
+    low = 0.0
+    for _ in range(_MAX_HALVINGS):
+        middle = low + 0.5 * (high - low)
+        if not low < middle < high:
+            break
+        count = _count_survivors(rho, middle, weights, order, group_indptr, group_atoms, factors, left)
+        low, high = (low, middle) if count <= most else (middle, high)
+    return high
+
+
+@kernel
+def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
+    """Return the strength sigma with which `shrink` leaves at most `budget` groups, 0 if no more are alive.
+
+    Groups that do not overlap die in the order of norm over weight. With the B-th and the next largest of these, sigma
+    is their mean (G section 3.2, which sorts by norms only: the same for equal weights, and wrong for others).
+    So exactly `budget` groups survive unless some are tied at the edge; tied groups die together.
+
+    Overlapping groups: whatever `order` is, each factor of `shrink`, and so the number of groups that are alive,
+    never grows with sigma. So halving finds the least sigma that leaves at most `budget` groups, and the least that
+    leaves fewer; the result is their mean. Where the death of one group takes others with it (their atoms were all
+    in it), the number can jump over the budget, and fewer survive.
+
+    Groups of weight 0 survive whatever the budget; if there are more of them, all others die.
+
+    Parameters
+    ----------
+    rho, weights, order, group_indptr, group_atoms : arrays
+        See `_shrink`; `rho` is not changed.
+    budget : int
+        Not negative.
+    ratios : float64 array of shape (n_groups,)
+        Work.
+    factors, left : float64 arrays of shape (n_atoms,)
+        Work.
+    """
+    n_alive, high = 0, 0.0
+    for g in range(weights.shape[0]):
+        ratio = group_ratio(rho, weights[g], g, group_indptr, group_atoms)
+        if ratio > 0.0:
+            ratios[n_alive] = ratio
+            n_alive += 1
+            high = max(high, ratio) if ratio < np.inf else high
+    if n_alive <= budget or high == 0.0:
+        return 0.0
+    if group_atoms.shape[0] == rho.shape[0]:
+        return _partition_strength(ratios, n_alive, budget)
+    below = _least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, factors, left)
+    count = _count_survivors(rho, below, weights, order, group_indptr, group_atoms, factors, left)
+    if count == 0 or count > budget:
+        return below
+    above = _least_strength(rho, count - 1, high, weights, order, group_indptr, group_atoms, factors, left)
+    sigma = _between(above, below)
+    # Rounding could make a count grow with sigma, in a narrow place; at `below` it is known.
+    at_sigma = _count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, factors, left)
+    return sigma if at_sigma == count else below
+
+
+@entry(types.float64(FLOATS, FLOATS, INTS, INTS, INTS, types.int64, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
+def _budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
+    return budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left)
+
+
+def budget_strength(norms, budget, group_weights="uniform", groups=None):
+    """Find the strength of a group lasso at which `budget` groups survive (G section 3.2).
+
+    If at most `budget` groups are nonzero, the strength is 0. Else exactly `budget` groups survive a shrinkage with it,
+    except that groups tied at the edge die together. With group weights d, groups die in the order of norm / d, and
+    the strength is the mean of the B-th and the next largest of these. A group of weight 0 survives whatever the
+    budget; where there are more of them than the budget, all others die.
+
+    Groups may overlap; this holds for the shrinkage group after group (``GroupLasso(method="families")``), which for
+    nested groups is the exact one. Where some die together, as a group does with the last one inside it, fewer than
+    `budget` may survive.
+
+    Parameters
+    ----------
+    norms : array-like of shape (n_groups,), or (n_atoms,) if groups overlap
+        Norm of the weights of each group; `Groups.atom_norms` gives them.
+    budget : int
+        How many groups may survive; with 0, all die that have a positive weight.
+    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
+        By name only if `groups` is given, as the names refer to sizes.
+    groups : Groups, default=None
+        None means groups that do not overlap.
+
+    Returns
+    -------
+    strength : float
+        What is called sigma; the prox of ``GroupLasso(groups, alpha=strength)`` leaves `budget` groups.
+
+    Raises
+    ------
+    ValueError
+        If norms or weights are negative, not finite or of the wrong length, or the budget is no count.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import budget_strength
+    >>> budget_strength([3.0, 1.0, 2.0, 0.0], budget=1)
+    2.5
+    >>> budget_strength([3.0, 1.0, 2.0, 0.0], budget=1, group_weights=[4.0, 1.0, 1.0, 1.0])
+    1.5
+    """
+    check_positive("budget", budget, integer=True, zero=True)
+    norms = np.asarray(norms, dtype=np.float64)
+    if norms.ndim != 1 or len(norms) == 0:
+        raise ValueError(f"norms must be a 1-D array with a norm for each group; got shape {norms.shape}")
+    bad = ~np.isfinite(norms) | (norms < 0)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(f"norms[{i}] is {norms[i]}; norms must be finite and not negative")
+    if groups is None:
+        if isinstance(group_weights, str) and group_weights != "uniform":
+            raise ValueError(f"group_weights={group_weights!r} needs the sizes of the groups; pass groups, too")
+        groups = Groups.partition(np.arange(len(norms)))
+    if len(norms) != groups.n_atoms:
+        raise ValueError(f"norms has {len(norms)} entries for {groups.n_atoms} atoms; use groups.atom_norms(weights)")
+    weights = as_group_weights(group_weights, groups.sizes)
+    # Squares must neither overflow nor vanish.
+    unit = power_of_two(norms.max())
+    work = np.empty((2, groups.n_atoms))
+    sigma = _budget_rule(
+        (norms / unit) ** 2,
+        weights,
+        groups.order,
+        groups.group_indptr,
+        groups.group_atoms,
+        int(budget),
+        np.empty(groups.n_groups),
+        *work,
+    )
+    return float(sigma * unit)

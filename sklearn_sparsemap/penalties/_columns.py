@@ -1,0 +1,95 @@
+"""The columns that a user gives for each group, checked."""
+
+import numpy as np
+
+
+def check_names(names, n_groups=None):
+    """Return the groups' names as a tuple; they must be distinct."""
+    names = tuple(names)
+    if n_groups is not None and len(names) != n_groups:
+        raise ValueError(f"names has {len(names)} entries for {n_groups} groups; give one for each")
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"there are two groups of the name {twice!r}; rename one")
+    return names
+
+
+def check_columns(columns, names, n_features=None, allow_empty=False):
+    """Check lists of columns.
+
+    Parameters
+    ----------
+    columns : sequence of array-like of int
+        The columns of each group.
+    names : sequence
+        Names of the groups, for messages.
+    n_features : int, default=None
+        None leaves it open.
+    allow_empty : bool, default=False
+
+    Returns
+    -------
+    indptr, indices : int64 arrays
+        The columns of group g are ``indices[indptr[g]:indptr[g + 1]]``, sorted.
+
+    Raises
+    ------
+    ValueError
+        If columns are no integers, negative, out of range or given twice in a group, or a group is empty.
+    """
+    checked = []
+    for name, group in zip(names, columns):
+        if isinstance(group, str | bytes | dict):
+            raise ValueError(f"group {name!r} must be a list of columns; got {group!r}")
+        array = np.asarray(group if hasattr(group, "__len__") else [group])
+        if array.ndim != 1:
+            raise ValueError(f"group {name!r} must be a flat list of columns; got shape {array.shape}")
+        if array.size == 0:
+            if not allow_empty:
+                raise ValueError(f"group {name!r} is empty; give it a column, or leave it out")
+            checked.append(np.empty(0, np.int64))
+            continue
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"group {name!r} must hold integers, the places of columns; got {array[0]!r}")
+        array = np.sort(array.astype(np.int64))
+        if array[0] < 0:
+            raise ValueError(f"group {name!r} has column {array[0]}; columns are counted from 0")
+        if n_features is not None and array[-1] >= n_features:
+            raise ValueError(f"group {name!r} has column {array[-1]}, but there are {n_features} features")
+        twice = np.flatnonzero(array[1:] == array[:-1])
+        if len(twice):
+            raise ValueError(f"group {name!r} has column {array[twice[0]]} more than once; give it once")
+        checked.append(array)
+    indptr = np.zeros(len(checked) + 1, dtype=np.int64)
+    np.cumsum([len(array) for array in checked], out=indptr[1:])
+    return indptr, np.concatenate([*checked, np.empty(0, np.int64)])
+
+
+def check_covered(counts):
+    """Raise ValueError if a feature is in no group; `counts` says in how many each is."""
+    missing = np.flatnonzero(counts == 0)
+    if len(missing):
+        first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise ValueError(
+            f"{len(missing)} of {len(counts)} features are in no group: {first}; add them to a group, or give each a "
+            "group of its own"
+        )
+
+
+def check_ids(ids, n_features=None, n_groups=None, what="groups"):
+    """Check an array with the group of each feature; return it as int64."""
+    ids = np.asarray(ids)
+    if ids.ndim != 1:
+        raise ValueError(f"{what} must be a 1-D array with the group of each feature; got shape {ids.shape}")
+    if n_features is not None and len(ids) != n_features:
+        raise ValueError(f"{what} has {len(ids)} entries for {n_features} features; give one for each")
+    if ids.size and ids.dtype.kind not in "iu":
+        raise ValueError(f"{what} must hold integers, the group of each feature; got {ids.dtype} values")
+    ids = np.ascontiguousarray(ids, dtype=np.int64)
+    if ids.size and ids.min() < 0:
+        i = int(ids.argmin())
+        raise ValueError(f"{what}[{i}] is {ids[i]}; groups are counted from 0, and each feature needs one")
+    if n_groups is not None and ids.size and ids.max() >= n_groups:
+        i = int(ids.argmax())
+        raise ValueError(f"{what}[{i}] is {ids[i]}, but there are {n_groups} groups")
+    return ids

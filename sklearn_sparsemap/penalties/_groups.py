@@ -1,0 +1,334 @@
+"""Groups of features in one normal form, from whatever a user passes."""
+
+import numpy as np
+
+from .._validation import check_positive
+from ._columns import check_columns, check_covered, check_ids, check_names
+from ._families import all_nested, color_families, membership
+from ._order import GroupOrder
+
+
+class Groups:
+    """Groups of features, by way of atoms: sets of features that belong to exactly the same groups.
+
+    Made by `as_groups`. What the groups are made of is fixed; features may be added, see `with_features`.
+
+    Attributes
+    ----------
+    names : sequence
+    n_groups, n_atoms, n_features : int
+    atom_of : int64 ndarray of shape (n_features,)
+        The atom of each feature. For groups that do not overlap, this is its group.
+    sizes : int64 ndarray of shape (n_groups,)
+        Number of features of each group.
+    group_indptr, group_atoms : int64 ndarrays
+        The atoms of group g are ``group_atoms[group_indptr[g]:group_indptr[g + 1]]``.
+    family : int64 ndarray of shape (n_groups,)
+        Groups of one family do not overlap. A group is in a later family than all groups inside it: from the leaves
+        to the root of a tree, from fine to coarse in an order.
+    order : int64 ndarray of shape (n_groups,)
+        The groups family by family, as they are to be shrunk one after another.
+    is_partition : bool
+        Whether no groups overlap.
+    is_nested : bool
+        Whether any two groups are disjoint or one is inside the other; shrinking in `order` is then exact.
+    """
+
+    def __init__(self, names, group_indptr, group_atoms, n_atoms, atom_of):
+        self.names = names
+        self.n_groups, self.n_atoms = len(names), n_atoms
+        self.group_indptr, self.group_atoms = group_indptr, group_atoms
+        self.family = color_families(group_indptr, group_atoms, n_atoms)
+        self.order = np.argsort(self.family, kind="stable").astype(np.int64, copy=False)
+        self._nested = None
+        self._set_features(atom_of)
+
+    @classmethod
+    def partition(cls, group_of, names=None):
+        """Make groups that do not overlap from the group of each feature, as checked by `as_groups`."""
+        n_groups = len(names) if names is not None else int(group_of.max(initial=-1)) + 1
+        names = range(n_groups) if names is None else names
+        indptr = np.arange(n_groups + 1, dtype=np.int64)
+        return cls(names, indptr, indptr[:-1], n_groups, group_of)
+
+    def _set_features(self, atom_of):
+        self.atom_of = np.ascontiguousarray(atom_of, dtype=np.int64)
+        self.n_features = len(self.atom_of)
+        self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=self.n_atoms))
+
+    @property
+    def is_partition(self):
+        return len(self.group_atoms) == self.n_atoms
+
+    @property
+    def is_nested(self):
+        if self._nested is None:
+            self._nested = all_nested(self.group_indptr, self.group_atoms, self.n_atoms)
+        return self._nested
+
+    def with_features(self, atom_of):
+        """Return the same groups over other features, as when a stream brings new ones.
+
+        Parameters
+        ----------
+        atom_of : int array-like of shape (n_features,)
+            The atom of each feature; of groups by templates, its template.
+
+        Returns
+        -------
+        groups : Groups
+
+        Raises
+        ------
+        ValueError
+            If an entry is no atom.
+        """
+        atom_of = check_ids(atom_of, n_groups=self.n_atoms, what="atom_of")
+        other = object.__new__(Groups)
+        other.__dict__.update(self.__dict__)
+        other._set_features(atom_of)
+        return other
+
+    def group_sums(self, of_atoms):
+        """Sum values of atoms over each group: squared norms of atoms become those of groups, counts become sizes.
+
+        Parameters
+        ----------
+        of_atoms : ndarray of shape (n_atoms,)
+
+        Returns
+        -------
+        of_groups : ndarray of shape (n_groups,)
+        """
+        if self.is_partition and self.n_groups == self.n_atoms:
+            return of_atoms[self.group_atoms]
+        # Groups may have no atoms in their own right: differences of running sums would lose small values.
+        group = np.repeat(np.arange(self.n_groups), np.diff(self.group_indptr))
+        sums = np.zeros(self.n_groups, dtype=of_atoms.dtype)
+        np.add.at(sums, group, of_atoms[self.group_atoms])
+        return sums
+
+    def atom_norms(self, weights):
+        """Return the Euclidean norm of the weights of each atom.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_features,) or (n_features, n_outputs)
+
+        Returns
+        -------
+        norms : ndarray of shape (n_atoms,)
+        """
+        squares = weights**2 if weights.ndim == 1 else (weights**2).sum(axis=1)
+        return np.sqrt(np.bincount(self.atom_of, squares, minlength=self.n_atoms))
+
+    def norms(self, weights):
+        """Return the Euclidean norm of the weights of each group.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_features,) or (n_features, n_outputs)
+
+        Returns
+        -------
+        norms : ndarray of shape (n_groups,)
+        """
+        return np.sqrt(self.group_sums(self.atom_norms(weights) ** 2))
+
+    def ancestors(self, group):
+        """Return the groups that properly contain a group, from the smallest to the largest.
+
+        Parameters
+        ----------
+        group : int
+
+        Returns
+        -------
+        ancestors : int ndarray
+        """
+        own = self.group_atoms[self.group_indptr[group] : self.group_indptr[group + 1]]
+        if self.is_partition:
+            return np.empty(0, np.int64)
+        matrix = membership(self.group_indptr, self.group_atoms, self.n_atoms)
+        n_atoms = np.diff(self.group_indptr)
+        common = np.asarray(matrix[:, own].sum(axis=1)).ravel()
+        around = np.flatnonzero((common == len(own)) & (n_atoms > len(own)))
+        return around[np.argsort(n_atoms[around], kind="stable")]
+
+    def __repr__(self):
+        kind = "" if self.is_partition else ", nested" if self.is_nested else ", overlapping"
+        return f"Groups({self.n_groups} groups of {self.n_features} features{kind})"
+
+
+def as_groups(groups, n_features=None, *, feature_groups=None, names=None, allow_overlap=True):
+    """Turn groups of features in any form into `Groups`.
+
+    Parameters
+    ----------
+    groups : None, array-like, dict, list, str, GroupTree, GroupOrder or Groups
+        None is a group for each feature. An int array-like of shape (n_features,) holds the group of each feature,
+        counted from 0. A dict from names to columns, or a list of lists of columns; groups may overlap.
+        ``"templates"`` stands for `feature_groups`.
+    n_features : int, default=None
+        None if it follows from the other parameters.
+    feature_groups : int array-like of shape (n_features,), default=None
+        The base group of each feature, such as the template (``X.groups`` of `TemplateVectorizer`): what
+        ``"templates"`` means, and the features of a GroupTree or GroupOrder that has no columns itself.
+        May be empty: features can follow, see `Groups.with_features`.
+    names : sequence, default=None
+        Names of the groups, for an array of groups, a list or ``"templates"``. Together with an array or
+        ``"templates"`` it also fixes how many groups there are: some may have no features yet.
+    allow_overlap : bool, default=True
+        False where only a partition has a meaning.
+
+    Returns
+    -------
+    groups : Groups
+
+    Raises
+    ------
+    ValueError
+        If a group is empty, a column is out of range, given twice in a group or in no group, the array has the wrong
+        length or negative entries, or groups overlap where they must not.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import as_groups
+    >>> as_groups([0, 0, 1, 1, 1], n_features=5).sizes
+    array([2, 3])
+    >>> groups = as_groups({"left": [0, 1, 2], "right": [2, 3]}, n_features=4)
+    >>> groups.is_partition, groups.atom_of.tolist(), groups.family.tolist()
+    (False, [0, 0, 1, 2], [0, 1])
+    """
+    if n_features is not None:
+        check_positive("n_features", n_features, integer=True, zero=True)
+    if feature_groups is not None:
+        feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
+    if groups is None:
+        if n_features is None:
+            n_features = len(feature_groups) if feature_groups is not None else _needs("n_features")
+        built = Groups.partition(np.arange(n_features))
+    elif isinstance(groups, Groups):
+        built = groups
+        if n_features is not None and built.n_features != n_features:
+            raise ValueError(f"the groups are of {built.n_features} features, but there are {n_features}")
+    elif isinstance(groups, GroupOrder):
+        built = _from_order(groups, n_features, feature_groups)
+    elif isinstance(groups, str):
+        if groups != "templates":
+            raise ValueError(f"groups={groups!r} has no meaning; the only name is 'templates'")
+        if feature_groups is None:
+            raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
+        built = _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
+    elif isinstance(groups, dict):
+        built = _from_columns(list(groups.values()), check_names(groups), n_features)
+    elif isinstance(groups, np.ndarray | list | tuple) or hasattr(groups, "__array__"):
+        if len(groups) == 0:
+            raise ValueError("there are no groups; use groups=None for one for each feature")
+        if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
+            names = range(len(groups)) if names is None else check_names(names, len(groups))
+            built = _from_columns(groups, names, n_features)
+        else:
+            built = _from_ids(groups, names, "groups", n_features)
+    else:
+        raise ValueError(
+            "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
+            f"got {groups!r}"
+        )
+    if not (allow_overlap or built.is_partition):
+        raise ValueError(f"{_describe_overlap(built)}; here each feature must be in one group only")
+    return built
+
+
+def _needs(name):
+    raise ValueError(f"{name} is needed to make groups; pass it")
+
+
+def _from_ids(ids, names, what, n_features):
+    if names is not None:
+        names = check_names(names)
+    ids = check_ids(ids, n_features, None if names is None else len(names), what)
+    if names is None and what == "groups":
+        empty = np.flatnonzero(np.bincount(ids) == 0)
+        if len(empty):
+            raise ValueError(
+                f"group {empty[0]} is empty, though there are groups up to {ids.max()}; leave no gaps: "
+                "np.unique(groups, return_inverse=True)[1]"
+            )
+    return Groups.partition(ids, names)
+
+
+def _from_columns(columns, names, n_features):
+    if not len(columns):
+        raise ValueError("there are no groups; use groups=None for one for each feature")
+    indptr, indices = check_columns(columns, names, n_features)
+    if n_features is None:
+        n_features = int(indices.max()) + 1
+    counts = np.bincount(indices, minlength=n_features)
+    check_covered(counts)
+    n_groups = len(names)
+    group = np.repeat(np.arange(n_groups), np.diff(indptr))
+    if counts.max(initial=1) == 1:
+        group_of = np.empty(n_features, dtype=np.int64)
+        group_of[indices] = group
+        return Groups.partition(group_of, names)
+    # The groups of each feature, in order; features with the same ones make up an atom.
+    by_feature = group[np.argsort(indices, kind="stable")]
+    bounds = np.concatenate([[0], np.cumsum(counts)]).tolist()
+    atoms = {}
+    atom_of = np.empty(n_features, dtype=np.int64)
+    for f in range(n_features):
+        atom_of[f] = atoms.setdefault(by_feature[bounds[f] : bounds[f + 1]].tobytes(), len(atoms))
+    members = [[] for _ in range(n_groups)]
+    for atom, key in enumerate(atoms):
+        for g in np.frombuffer(key, dtype=group.dtype):
+            members[g].append(atom)
+    return _from_members(members, names, len(atoms), atom_of)
+
+
+def _from_members(members, names, n_atoms, atom_of):
+    group_indptr = np.concatenate([[0], np.cumsum([len(group) for group in members])]).astype(np.int64)
+    group_atoms = np.concatenate([np.asarray(group, np.int64) for group in members])
+    return Groups(names, group_indptr, group_atoms, n_atoms, atom_of)
+
+
+def _from_order(order, n_features, feature_groups):
+    # The atoms are the base groups: no two of them are in the same groups.
+    if order.columns is None:
+        if feature_groups is None:
+            raise ValueError(
+                f"the {type(order).__name__} has no columns; give it some, or pass the base group of each feature "
+                "(X.groups of TemplateVectorizer)"
+            )
+        atom_of = check_ids(feature_groups, n_features, order.n_groups, "feature_groups")
+    else:
+        indptr, indices = order.columns
+        base = np.repeat(np.arange(order.n_groups), np.diff(indptr))
+        n_features = int(indices.max(initial=-1)) + 1 if n_features is None else n_features
+        check_columns(np.split(indices, indptr[1:-1]), order.names, n_features, allow_empty=True)
+        counts = np.bincount(indices, minlength=n_features)
+        check_covered(counts)
+        if counts.max(initial=1) > 1:
+            feature = int(counts.argmax())
+            first, second = (order.names[g] for g in base[indices == feature][:2])
+            raise ValueError(
+                f"feature {feature} is in both {first!r} and {second!r}; a feature has one place in a "
+                f"{type(order).__name__}"
+            )
+        atom_of = np.empty(n_features, dtype=np.int64)
+        atom_of[indices] = base
+    built = _from_members([np.flatnonzero(row) for row in order.precedes], order.names, order.n_groups, atom_of)
+    if order.columns is not None and (built.sizes == 0).any():
+        name = order.names[int((built.sizes == 0).argmax())]
+        raise ValueError(f"group {name!r} is empty: neither it nor a finer one has columns; leave it out")
+    return built
+
+
+def _describe_overlap(groups):
+    n_groups_of_atom = np.bincount(groups.group_atoms, minlength=groups.n_atoms)
+    atom = int((n_groups_of_atom > 1).argmax())
+    owners = np.repeat(np.arange(groups.n_groups), np.diff(groups.group_indptr))[groups.group_atoms == atom]
+    first, second = (groups.names[g] for g in owners[:2])
+    features = np.flatnonzero(groups.atom_of == atom)
+    where = f" in feature {features[0]}" if len(features) else ""
+    return f"groups {first!r} and {second!r} overlap{where}"

@@ -1,0 +1,242 @@
+"""Coarse to fine: groups from a partial order (G section 4)."""
+
+import re
+from numbers import Integral
+
+import numpy as np
+
+from ._columns import check_columns, check_names
+
+_ATOM = re.compile(r"\s*(?:(?P<side>\w+)\s*\.\s*)?(?P<field>[^\s\[\]|]+?)\s*(?:\[\s*(?P<offset>[+-]?\d+)\s*\])?\s*")
+
+
+class GroupOrder:
+    """Overlapping groups from a partial order of base groups: who discards a coarse one discards all finer ones.
+
+    The group G_a of a base group `a` holds the features of every b with a <= b. As soon as G_a is zero, so is G_b for
+    each finer b: what survives is closed towards the coarse side (G section 4).
+
+    Parameters
+    ----------
+    pairs : sequence of (coarse, fine)
+        The order, by names or numbers; what follows by transitivity need not be given.
+    names : sequence, default=None
+        The names of all base groups. By default the keys of `columns`; else, what occurs in `pairs`.
+    columns : dict of name -> columns, or list, default=None
+        The features of each base group. None if they come with the data, as with templates: base group number k then
+        has the features for which ``feature_groups`` of `as_groups` is k.
+
+    Attributes
+    ----------
+    names : tuple
+    n_groups : int
+    precedes : bool ndarray of shape (n_groups, n_groups)
+        Whether group i <= group j; reflexive and transitive.
+    covers : int ndarray of shape (n_covers, 2)
+        The edges (coarse, fine) of the Hasse diagram: what remains when all that follows from others is left out.
+    levels : int ndarray of shape (n_groups,)
+        How many covers the longest way from a coarsest group takes.
+
+    Raises
+    ------
+    ValueError
+        If there is a cycle, a name is unknown or given twice, or columns are wrong.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import GroupOrder, as_groups
+    >>> order = GroupOrder([("pos", "word"), ("word", "word+pos"), ("pos", "word+pos")],
+    ...                    columns={"pos": [0, 1], "word": [2, 3], "word+pos": [4]})
+    >>> order.covers.tolist(), order.levels.tolist()
+    ([[0, 1], [1, 2]], [0, 1, 2])
+    >>> as_groups(order, n_features=5).sizes
+    array([5, 3, 1])
+    """
+
+    def __init__(self, pairs, *, names=None, columns=None):
+        pairs = [self._check_pair(pair) for pair in pairs]
+        if isinstance(columns, dict):
+            given, columns = tuple(columns), list(columns.values())
+            if names is not None:
+                unknown = set(given) ^ set(names)
+                if unknown:
+                    raise ValueError(f"names and columns must have the same groups; they differ in {min(unknown)!r}")
+                columns = [columns[given.index(name)] for name in names]
+            names = given if names is None else names
+        elif names is None:
+            names = self._names_of(pairs, columns)
+        self.names = check_names(names)
+        self.n_groups = len(self.names)
+        if not self.n_groups:
+            raise ValueError("there are no groups; name at least one")
+        self.columns = None
+        if columns is not None:
+            if len(columns) != self.n_groups:
+                raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
+            self.columns = check_columns(columns, self.names, allow_empty=True)
+        place = {name: i for i, name in enumerate(self.names)}
+        for pair in pairs:
+            for name in pair:
+                if name not in place:
+                    raise ValueError(f"{pair!r} orders {name!r}, which is no group; the groups are {_some(self.names)}")
+        self.precedes = close_order([(place[a], place[b]) for a, b in pairs], self.names)
+
+    @staticmethod
+    def _check_pair(pair):
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(f"an order consists of (coarse, fine) pairs; got {pair!r}")
+        return tuple(int(name) if isinstance(name, Integral) else name for name in pair)
+
+    @staticmethod
+    def _names_of(pairs, columns):
+        if columns is not None:
+            return range(len(columns))
+        names = list(dict.fromkeys(name for pair in pairs for name in pair))
+        if names and all(isinstance(name, Integral) for name in names):
+            if min(names) < 0:
+                raise ValueError(f"groups are counted from 0; got {min(names)}")
+            return range(max(names) + 1)
+        return names
+
+    @classmethod
+    def from_templates(cls, templates, coarser=(("pos", "word"), ("shape", "word"))):
+        """Derive the order from what templates look at, position by position.
+
+        ``a <= b`` if each atom of a is matched by one of b at the same position with the same field or a finer one;
+        nothing at all is coarser than any field. For example ``pos[0] <= word[0]`` and
+        ``pos[0] <= pos[-1]|pos[0] <= pos[-1]|word[0]``.
+
+        Parameters
+        ----------
+        templates : sequence of str, Template or ArcTemplate
+            In the order of their numbers; for example `TemplateVectorizer.templates_`.
+        coarser : sequence of (coarse field, fine field), default=(("pos", "word"), ("shape", "word"))
+            Fields of which the first says less than the second.
+
+        Returns
+        -------
+        order : GroupOrder
+            Its names are the templates as strings.
+
+        Raises
+        ------
+        ValueError
+            If a template cannot be read, or the order of the fields has a cycle.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.penalties import GroupOrder
+        >>> order = GroupOrder.from_templates(["pos[0]", "word[0]", "pos[-1]|pos[0]", "pos[-1]|word[0]"])
+        >>> [(order.names[a], order.names[b]) for a, b in order.covers]
+        [('pos[0]', 'word[0]'), ('pos[0]', 'pos[-1]|pos[0]'), ('word[0]', 'pos[-1]|word[0]'),
+         ('pos[-1]|pos[0]', 'pos[-1]|word[0]')]
+        """
+        if isinstance(templates, str):
+            raise ValueError(f"templates must be a list of templates; write [{templates!r}]")
+        names = tuple(map(str, templates))
+        coarser_fields = _coarser_fields(coarser)
+        bits = {}
+        own, below = [], []
+        for name in names:
+            atoms = _read_template(name)
+            down = {(place, field) for place, fine in atoms for field in coarser_fields.get(fine, {fine})}
+            # As the bits of ints: there are many pairs of templates.
+            own.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in set(atoms)))
+            below.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in down))
+        pairs = []
+        for i in range(len(names)):
+            for j in range(len(names)):
+                if own[i] & ~below[j]:
+                    continue
+                # Both ways if each has an atom that the other implies (word, and word with pos): fewer atoms first.
+                if own[j] & ~below[i] or (own[i] != own[j] and not own[i] & ~own[j]):
+                    pairs.append((names[i], names[j]))
+        return cls(pairs, names=names)
+
+    @property
+    def _strict(self):
+        return self.precedes & ~np.eye(self.n_groups, dtype=bool)
+
+    @property
+    def covers(self):
+        strict = self._strict.astype(np.float32)
+        return np.argwhere((strict > 0) & (strict @ strict == 0))
+
+    @property
+    def levels(self):
+        levels = np.zeros(self.n_groups, dtype=np.int64)
+        strict = self._strict
+        # Coarse ones first: they precede more.
+        for i in np.argsort(strict.sum(axis=0), kind="stable"):
+            if strict[:, i].any():
+                levels[i] = levels[strict[:, i]].max() + 1
+        return levels
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.n_groups} groups: {_some(self.names)})"
+
+
+def close_order(edges, names):
+    """Return the reflexive and transitive closure of an order as a bool matrix, or raise ValueError for a cycle."""
+    n = len(names)
+    finer = [set() for _ in range(n)]
+    for a, b in edges:
+        if a != b:
+            finer[a].add(b)
+    n_coarser = np.bincount([b for successors in finer for b in successors], minlength=n)
+    ready = [i for i in range(n) if not n_coarser[i]]
+    topological = []
+    while ready:
+        a = ready.pop()
+        topological.append(a)
+        for b in finer[a]:
+            n_coarser[b] -= 1
+            if not n_coarser[b]:
+                ready.append(b)
+    if len(topological) < n:
+        cycle = _describe_cycle(finer, n_coarser, names)
+        raise ValueError(f"the order has a cycle, {cycle}; remove one of these pairs")
+    closure = np.eye(n, dtype=bool)
+    for a in reversed(topological):
+        for b in finer[a]:
+            closure[a] |= closure[b]
+    return closure
+
+
+def _describe_cycle(finer, n_coarser, names):
+    # Each group left over has one left over before it; going back must come round.
+    coarser = {b: a for a, successors in enumerate(finer) for b in successors if n_coarser[a] and n_coarser[b]}
+    node = next(iter(coarser))
+    seen = []
+    while node not in seen:
+        seen.append(node)
+        node = coarser[node]
+    cycle = [node, *reversed(seen[seen.index(node) :])]
+    return " <= ".join(repr(names[i]) for i in cycle)
+
+
+def _coarser_fields(pairs):
+    """Return for each field all fields that are at most as fine."""
+    fields = list(dict.fromkeys(field for pair in pairs for field in GroupOrder._check_pair(pair)))
+    place = {field: i for i, field in enumerate(fields)}
+    closure = close_order([(place[a], place[b]) for a, b in pairs], fields)
+    return {fine: {fields[i] for i in np.flatnonzero(closure[:, place[fine]])} for fine in fields}
+
+
+def _read_template(text):
+    """Return a list of (position, field)."""
+    atoms = []
+    for part in text.split("|"):
+        match = _ATOM.fullmatch(part)
+        if match is None:
+            raise ValueError(
+                f"cannot read {part!r} in the template {text!r}; write it as field[offset], joined by '|': for example "
+                "'word[-1]|pos[0]'"
+            )
+        offset = match["offset"]
+        atoms.append(((match["side"], None if offset is None else int(offset)), match["field"]))
+    return atoms
+
+
+def _some(names):
+    return ", ".join(repr(name) for name in names[:4]) + (", ..." if len(names) > 4 else "")

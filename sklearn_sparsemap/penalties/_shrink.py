@@ -1,0 +1,192 @@
+"""Shrinking groups, on the squared norms of atoms.
+
+An atom is a set of features that belong to exactly the same groups. By symmetry the proximal operator of any group
+lasso multiplies each atom by one factor from 0 to 1, so all that a kernel needs to see is the squared norm of each.
+
+Conventions
+-----------
+rho : float64 array of shape (n_atoms,)
+    Squared norms. What rounding made negative counts as 0.
+weights : float64 array of shape (n_groups,)
+    The weights d_m of the groups: finite and not negative; a group of weight 0 is never shrunk.
+order, group_indptr, group_atoms : int64 arrays
+    The atoms of group g are ``group_atoms[group_indptr[g]:group_indptr[g + 1]]``; groups are shrunk one after another
+    in the order of `order`. See `Groups`.
+factors : float64 array of shape (n_atoms,)
+    Written: what the weights of each atom are to be multiplied with.
+"""
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
+
+# Lengths that differ by less, relatively, are equal but for rounding.
+_ROUNDING = 1e-12
+
+
+def power_of_two(value):
+    """Return the power of two that is nearest below a positive number: dividing by it changes no digit. 1 for 0."""
+    return float(np.ldexp(1.0, int(np.frexp(value)[1]) - 1)) if value > 0 else 1.0
+
+
+@kernel
+def group_ratio(rho, weight, group, group_indptr, group_atoms):
+    """Return norm over weight of a group: the strength at which it dies; 0 if it is dead, infinite if it cannot die."""
+    total = 0.0
+    for i in range(group_indptr[group], group_indptr[group + 1]):
+        total += max(rho[group_atoms[i]], 0.0)
+    if total <= 0.0:
+        return 0.0
+    return np.sqrt(total) / weight if weight > 0.0 else np.inf
+
+
+@kernel
+def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
+    """Shrink each group by `strength` times its weight, one after another (G section 3, eq. 15).
+
+    The proximal operator of the group lasso where the groups do not overlap; also where any two are either disjoint or
+    nested and the inner ones come first, as in `Groups.order`. `rho` is updated.
+
+    A group survives exactly if its `group_ratio` is above `strength`, so that who compares ratios knows who survives,
+    to the last bit.
+
+    Parameters
+    ----------
+    strength : float
+        sigma (times the step size); not negative.
+    rho, weights, order, group_indptr, group_atoms, factors : arrays
+        See above.
+    """
+    for a in range(factors.shape[0]):
+        factors[a] = 1.0
+    if strength <= 0.0:
+        return
+    for place in range(order.shape[0]):
+        group = order[place]
+        ratio = group_ratio(rho, weights[group], group, group_indptr, group_atoms)
+        if ratio == 0.0 or ratio == np.inf:
+            continue
+        # The difference is exact where the two are close: never 0 for a group that survives.
+        factor = (ratio - strength) / ratio if ratio > strength else 0.0
+        for i in range(group_indptr[group], group_indptr[group + 1]):
+            factors[group_atoms[i]] *= factor
+            rho[group_atoms[i]] *= factor * factor
+
+
+@entry(types.void(FLOATS_OUT, types.float64, FLOATS, INTS, INTS, INTS, FLOATS_OUT))
+def shrink_atoms(rho, strength, weights, order, group_indptr, group_atoms, factors):
+    """`shrink`, for Python."""
+    shrink(rho, strength, weights, order, group_indptr, group_atoms, factors)
+
+
+@kernel
+def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
+    """Return the duality gap as a sum of terms that are not negative, so that it is right far below rounding of 1.
+
+    For each group it is ``strength d |x_g| - x_g . z_g``, rewritten by the distance of z_g from where it would be
+    optimal; and half the squared distance of x from ``norms - sum_g z_g``, which is `moved`. Dual vectors that rounding
+    keeps from the surface of their ball are taken to be there: that adds to this distance.
+    """
+    gap, rounding = 0.0, 0.0
+    for g in range(weights.shape[0]):
+        radius = strength * weights[g]
+        norm, length = 0.0, 0.0
+        for i in range(group_indptr[g], group_indptr[g + 1]):
+            norm += x[group_atoms[i]] ** 2
+            length += duals[i] ** 2
+        if norm <= 0.0 or radius <= 0.0:
+            continue
+        norm, length = np.sqrt(norm), np.sqrt(length)
+        away = 0.0
+        for i in range(group_indptr[g], group_indptr[g + 1]):
+            away += (duals[i] - radius * x[group_atoms[i]] / norm) ** 2
+        if abs(radius - length) <= _ROUNDING * radius:
+            rounding += abs(radius - length)
+        else:
+            away += (radius - length) * (radius + length)
+        gap += 0.5 * norm / radius * away
+    return gap + 0.5 * (moved + rounding) ** 2
+
+
+@kernel
+def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, cleared):
+    """Set groups to exactly 0 whose dual vector is inside its ball, or that are but rounding; return the distance."""
+    for a in range(x.shape[0]):
+        cleared[a] = x[a]
+    for g in range(weights.shape[0]):
+        radius, length, left, before = strength * weights[g], 0.0, 0.0, 0.0
+        for i in range(group_indptr[g], group_indptr[g + 1]):
+            length += duals[i] ** 2
+            left += x[group_atoms[i]] ** 2
+            before += norms[group_atoms[i]] ** 2
+        inside = np.sqrt(length) < radius * (1.0 - _ROUNDING)
+        if inside or (radius > 0.0 and np.sqrt(left) < _ROUNDING * np.sqrt(before)):
+            for i in range(group_indptr[g], group_indptr[g + 1]):
+                cleared[group_atoms[i]] = 0.0
+    moved = 0.0
+    for a in range(x.shape[0]):
+        moved += (x[a] - cleared[a]) ** 2
+    return np.sqrt(moved)
+
+
+@entry(types.Tuple((types.float64, types.int64))(
+    FLOATS, types.float64, FLOATS, INTS, INTS, INTS, types.float64, types.int64, FLOATS_OUT
+))
+def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms, tol, max_iter, solution):
+    """Solve ``min_x 1/2 |x - norms|^2 + strength sum_g weights[g] |x_g|`` by coordinate ascent on the groups' duals.
+
+    The solution is ``norms - sum_g z_g`` with each z_g in a ball of radius ``strength * weights[g]``; in turn each is
+    set to its best value. The first sweep is `shrink`, and the only one that is needed for nested groups.
+
+    Parameters
+    ----------
+    norms : float64 array of shape (n_atoms,)
+    tol : float
+        Stop when ``solution`` is known to be within ``tol * |norms|`` of the solution.
+    max_iter : int
+        Number of sweeps.
+    solution : float64 array of shape (n_atoms,)
+        Written.
+
+    Returns
+    -------
+    gap : float
+        Duality gap; half the squared distance to the solution is not above it.
+    n_iter : int
+    """
+    n_atoms = norms.shape[0]
+    duals = np.zeros(group_atoms.shape[0])
+    x = norms.copy()
+    target = 0.0
+    for a in range(n_atoms):
+        target += norms[a] ** 2
+    target *= 0.5 * tol * tol
+    gap = np.inf
+    for sweep in range(max_iter):
+        for place in range(order.shape[0]):
+            g = order[place]
+            radius = strength * weights[g]
+            if radius <= 0.0:
+                continue
+            length = 0.0
+            for i in range(group_indptr[g], group_indptr[g + 1]):
+                length += (x[group_atoms[i]] + duals[i]) ** 2
+            length = np.sqrt(length)
+            share = min(radius / length, 1.0) if length > 0.0 else 1.0
+            for i in range(group_indptr[g], group_indptr[g + 1]):
+                free = x[group_atoms[i]] + duals[i]
+                duals[i] = share * free
+                x[group_atoms[i]] = free - duals[i] if share < 1.0 else 0.0
+        if sweep > 2 and sweep % 8 and sweep + 1 < max_iter:
+            continue
+        # From the dual vectors anew: what is certified is what they add up to, without the rounding of the sweeps.
+        for a in range(n_atoms):
+            x[a] = norms[a]
+        for i in range(group_atoms.shape[0]):
+            x[group_atoms[i]] -= duals[i]
+        moved = _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, solution)
+        gap = _gap(solution, moved, duals, strength, weights, group_indptr, group_atoms)
+        if gap <= target:
+            return gap, sweep + 1
+    return gap, max_iter

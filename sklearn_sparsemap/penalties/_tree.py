@@ -1,0 +1,112 @@
+"""Nested groups."""
+
+import numpy as np
+
+from ._order import GroupOrder
+
+
+class GroupTree(GroupOrder):
+    """Nested groups: the group of a node holds its own features and those of all nodes below.
+
+    As soon as a node's group is zero, so is everything below. The prox shrinks from the leaves to the root, which is
+    exact.
+
+    Parameters
+    ----------
+    parents : dict of name -> name of the parent, or int array-like of shape (n_nodes,)
+        None, in an array -1, for a root; there may be several roots.
+    columns : dict of name -> columns, or list, default=None
+        The features at each node itself; nodes that are left out have none of their own. None if they come with
+        the data, see `GroupOrder`.
+
+    Attributes
+    ----------
+    parents : int ndarray of shape (n_nodes,)
+        -1 for roots.
+    names, n_groups, precedes, covers, levels
+        See `GroupOrder`; levels are depths.
+
+    Raises
+    ------
+    ValueError
+        If there is a cycle, a name is unknown, or columns are wrong.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import GroupTree, as_groups
+    >>> tree = GroupTree({"all": None, "lexical": "all", "syntax": "all"},
+    ...                  {"lexical": [0, 1, 2], "syntax": [3, 4]})
+    >>> groups = as_groups(tree, n_features=5)
+    >>> groups.sizes
+    array([5, 3, 2])
+    >>> [groups.names[g] for g in groups.order]
+    ['lexical', 'syntax', 'all']
+    """
+
+    def __init__(self, parents, columns=None):
+        if isinstance(parents, dict):
+            names = tuple(parents)
+            pairs = [(parent, name) for name, parent in parents.items() if parent is not None]
+        else:
+            array = np.asarray(parents)
+            if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+                raise ValueError(f"parents must be a dict, or a 1-D array of integers; got {parents!r}")
+            wrong = np.flatnonzero((array < -1) | (array >= len(array)))
+            if len(wrong):
+                i = int(wrong[0])
+                raise ValueError(f"parents[{i}] is {array[i]}; use -1 for a root, else a node of the tree")
+            names = tuple(range(len(array)))
+            pairs = [(int(parent), name) for name, parent in enumerate(array) if parent >= 0]
+        loop = next((name for parent, name in pairs if parent == name), None)
+        if loop is not None:
+            raise ValueError(f"node {loop!r} is its own parent; use None (in an array -1) for a root")
+        for parent, name in pairs:
+            if parent not in names:
+                raise ValueError(f"the parent of {name!r} is {parent!r}, which is no node; add it with parent None")
+        if isinstance(columns, dict):
+            unknown = [name for name in columns if name not in names]
+            if unknown:
+                raise ValueError(f"columns has {unknown[0]!r}, which is no node of the tree")
+            columns = {name: columns.get(name, ()) for name in names}
+        super().__init__(pairs, names=names, columns=columns)
+        place = {name: i for i, name in enumerate(names)}
+        self.parents = np.full(len(names), -1, dtype=np.int64)
+        for parent, name in pairs:
+            self.parents[place[name]] = place[parent]
+
+    @classmethod
+    def from_nested(cls, nested):
+        """Make a tree from a dict of dicts whose innermost values are columns.
+
+        Parameters
+        ----------
+        nested : dict
+            Name -> columns of a leaf, or dict of what is below. Names must be distinct.
+
+        Returns
+        -------
+        tree : GroupTree
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.penalties import GroupTree
+        >>> tree = GroupTree.from_nested({"body": {"arm": [0, 1], "leg": {"knee": [2], "foot": [3, 4]}}})
+        >>> tree.names, tree.levels.tolist()
+        (('body', 'arm', 'leg', 'knee', 'foot'), [0, 1, 1, 2, 2])
+        """
+        parents, columns = {}, {}
+
+        def add(branch, parent):
+            for name, below in branch.items():
+                if name in parents:
+                    raise ValueError(f"there are two groups of the name {name!r}; rename one")
+                parents[name] = parent
+                if isinstance(below, dict):
+                    add(below, name)
+                else:
+                    columns[name] = below
+
+        if not isinstance(nested, dict):
+            raise ValueError(f"nested must be a dict; got {type(nested).__name__}")
+        add(nested, None)
+        return cls(parents, columns)

@@ -1,0 +1,59 @@
+"""How much each group is penalised, relative to the others."""
+
+import numpy as np
+
+from .._validation import check_choice
+
+_NAMES = "uniform", "log2", "sqrt"
+
+
+def as_group_weights(group_weights, sizes):
+    """Return the weight d_m of each group (G section 5).
+
+    Parameters
+    ----------
+    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,)
+        ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in the paper: large groups
+        must earn their place, and a group of one feature is never shrunk. ``"sqrt"`` is the square root of the
+        size, common in statistics: a group of noise then costs the same for any size.
+    sizes : array-like of shape (n_groups,)
+        Number of features of each group. An empty group counts as one of one feature.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_groups,)
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or an array has the wrong length or negative, infinite or NaN entries.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import as_group_weights
+    >>> as_group_weights("log2", [1, 2, 8])
+    array([0., 1., 3.])
+    """
+    sizes = np.asarray(sizes)
+    if isinstance(group_weights, str):
+        check_choice("group_weights", group_weights, _NAMES)
+        if group_weights == "uniform":
+            return np.ones(len(sizes))
+        # Features may appear later.
+        sizes = np.maximum(sizes, 1).astype(np.float64)
+        return np.log2(sizes) if group_weights == "log2" else np.sqrt(sizes)
+    try:
+        weights = np.array(group_weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"group_weights must be one of {', '.join(map(repr, _NAMES))}, or an array of numbers: {error}"
+        ) from error
+    if weights.shape != (len(sizes),):
+        raise ValueError(
+            f"group_weights has shape {weights.shape} for {len(sizes)} groups; give one weight for each group"
+        )
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(f"group_weights[{i}] is {weights[i]}; weights must be finite and not negative")
+    return weights
