@@ -31,7 +31,7 @@ from sklearn_sparsemap.factors import (
 )
 from sklearn_sparsemap.inference._label_graph import LabelGraph, OneLabel
 from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
-from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
 from sklearn_sparsemap.training._adam import Adam
 from sklearn_sparsemap.training._labels import LabelTask
 from sklearn_sparsemap.training._network import LabelModel
@@ -553,7 +553,7 @@ def test_in_grid_search_and_pipelines(data):
     grid = GridSearchCV(
         pipeline,
         {"multilabellpsparsemap__alpha": [1e-4, 10.0], "multilabellpsparsemap__label_graph": ["full", "tree", None]},
-        scoring="f1_samples",
+        scoring=example_f1_scorer,
         cv=3,
         error_score="raise",
     ).fit(counts, Y)
