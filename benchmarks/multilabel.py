@@ -1,0 +1,133 @@
+"""Multilabel classification: LP-SparseMAP, structured hinge and logistic loss of one network, beside scikit-learn.
+
+    python benchmarks/multilabel.py --data DIR
+
+DIR holds multilabel/*.arff.gz. All three losses have the same network and the same grid of learning rate and dropout;
+its point, the epoch and the threshold are chosen by the example F1 of a tenth of the training data that is held out.
+The chosen point is then run with several seeds. scikit-learn's models get the same threshold tuning on the same share
+of held-out data. Figures are percent of example F1 on the test data.
+"""
+
+import argparse
+import warnings
+from itertools import product
+from pathlib import Path
+from statistics import mean, median
+from time import perf_counter
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import Normalizer, StandardScaler
+
+from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap.datasets import load_multilabel_arff
+from sklearn_sparsemap.metrics import example_f1_score
+
+ROOT = Path(__file__).resolve().parents[1]
+N_LABELS = {"bibtex": 159, "tmc2007-500": 22, "yeast": 14, "emotions": 6}
+# Rows of word counts are scaled to unit length.
+SCALERS = {"bibtex": Normalizer, "tmc2007-500": Normalizer, "yeast": StandardScaler, "emotions": StandardScaler}
+PAPER = {"logistic": 42.28, "hinge": 37.70, "sparsemap": 43.43}
+ROWS = {"logistic": "unstructured (logistic)", "hinge": "structured hinge", "sparsemap": "LP-SparseMAP"}
+THRESHOLDS = np.linspace(0.0, 0.99, 100)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with multilabel/")
+    parser.add_argument("--sets", nargs="+", choices=N_LABELS, default=list(N_LABELS))
+    parser.add_argument("--losses", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--rates", nargs="+", type=float, default=[5e-4, 1e-3])
+    parser.add_argument("--dropouts", nargs="+", type=float, default=[0.5, 0.7])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--hidden", type=int, default=500)
+    parser.add_argument("--max-iter", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--skip-peers", action="store_true")
+    return parser.parse_args()
+
+
+def load(args, name):
+    folder, n = args.data / "multilabel", N_LABELS[name]
+    X, Y = load_multilabel_arff(folder / f"{name}-train.arff.gz", n)
+    X_test, Y_test = load_multilabel_arff(folder / f"{name}-test.arff.gz", n)
+    scaler = SCALERS[name]().fit(X)
+    return scaler.transform(X), Y, scaler.transform(X_test), Y_test
+
+
+def new_model(args, loss, rate, dropout, seed):
+    return MultilabelLPSparseMAP(
+        loss=loss,
+        hidden_layer_sizes=(args.hidden,),
+        learning_rate_init=rate,
+        dropout=dropout,
+        early_stopping=True,
+        n_iter_no_change=6,
+        max_iter=args.max_iter,
+        random_state=seed,
+        n_jobs=args.jobs,
+    )
+
+
+def run_losses(args, name, data):
+    X, Y, X_test, Y_test = data
+    for loss in args.losses:
+        tried = []
+        for rate, dropout in product(args.rates, args.dropouts):
+            model = new_model(args, loss, rate, dropout, 0)
+            start = perf_counter()
+            model.fit(X, Y)
+            seconds = (perf_counter() - start) / model.n_iter_
+            tried.append((max(model.validation_scores_), rate, dropout, model, seconds))
+            print(f"  {loss}, rate {rate:g}, dropout {dropout:g}: held-out {100 * tried[-1][0]:.2f}", flush=True)
+        _, rate, dropout, first, _ = max(tried, key=lambda t: t[0])
+        models = [first] + [new_model(args, loss, rate, dropout, s).fit(X, Y) for s in range(1, args.seeds)]
+        scores = [100 * example_f1_score(Y_test, model.predict(X_test)) for model in models]
+        paper = f"{PAPER[loss]:6.2f}" if name == "bibtex" else "      "
+        print(
+            f"{name:12} {ROWS[loss]:32} {mean(scores):6.2f} {min(scores):6.2f} to {max(scores):5.2f}  paper {paper}  "
+            f"{median(t[-1] for t in tried):6.2f} s/epoch  {mean(m.n_iter_ for m in models):4.0f} epochs  "
+            f"rate {rate:g}, dropout {dropout:g}, threshold {mean(m.threshold_ for m in models):.2f}",
+            flush=True,
+        )
+
+
+def run_peers(args, name, data):
+    X, Y, X_test, Y_test = data
+    one = LogisticRegression(C=10.0, max_iter=1000)
+    peers = {
+        "OneVsRestClassifier (logistic)": OneVsRestClassifier(one, n_jobs=args.jobs),
+        "ClassifierChain (logistic)": ClassifierChain(one, order="random", random_state=0),
+        "MLPClassifier": MLPClassifier((args.hidden,), max_iter=args.max_iter, random_state=0),
+    }
+    train, held = train_test_split(np.arange(len(Y)), test_size=0.1, random_state=0)
+    for peer, model in peers.items():
+        start = perf_counter()
+        model.fit(X[train], Y[train])
+        seconds = perf_counter() - start
+        marginals = model.predict_proba(X[held])
+        tuned = max(THRESHOLDS, key=lambda t: example_f1_score(Y[held], (marginals > t).astype(int)))
+        score = 100 * example_f1_score(Y_test, (model.predict_proba(X_test) > tuned).astype(int))
+        print(f"{name:12} {peer:32} {score:6.2f}  fit {seconds:.1f} s, threshold {tuned:.2f}", flush=True)
+
+
+def main():
+    args = parse_arguments()
+    # The number of epochs is bounded on purpose.
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    # Some labels of bibtex occur in all or no samples of a part.
+    warnings.filterwarnings("ignore", message="Label .* is present in all training examples")
+    for name in args.sets:
+        data = load(args, name)
+        run_losses(args, name, data)
+        if not args.skip_peers:
+            run_peers(args, name, data)
+
+
+if __name__ == "__main__":
+    main()
