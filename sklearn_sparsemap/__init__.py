@@ -7,6 +7,7 @@ from ._version import __version__
 # Public names are resolved at their first use (PEP 562), so that importing the package imports neither Numba nor
 # any of its modules.
 _PUBLIC = {
+    "GroupLassoPerceptron": ".estimators",
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
@@ -31,6 +32,7 @@ _SUBMODULES = {
 }
 
 __all__ = [
+    "GroupLassoPerceptron",
     "MultilabelLPSparseMAP",
     "RaggedArray",
     "StructuredSparseMAPClassifier",

@@ -1,0 +1,539 @@
+"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
+
+import numbers
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from .._validation import check_choice, check_positive
+from ..losses import LOSSES
+from ..losses._fenchel_young import inference_of, loss_form
+from ..losses._kernel import new_memory
+from ..penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ..training._data import make_rows, make_targets
+from ..training._proximal import UNCONVERGED, PairOptimizer, SparseLinearModel
+from ._base import LinearStructuredClassifier, resolve_structure
+from ._fitting import Monitor, check_finite_loss, warn_of_inference
+from ._graphs import GraphsOf
+from ._labels import check_classes
+from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+# What `debias` may be besides the names of losses.
+_MIRA = "mira"
+
+
+class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
+    """Linear structured classifier that selects groups of features while it learns (G; the "sparseptron").
+
+    Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
+    group lasso, with a fixed strength `alpha`, or with the strength that leaves just `budget` groups. Groups that reach
+    zero take no memory. Then the weights of the selected groups are learned anew without a penalty (`debias`).
+
+    Weights exist only for pairs of a feature and a label that were updated, so that millions of features are no
+    obstacle.
+
+    Parameters
+    ----------
+    structure : str or Structure, default="auto"
+        As in `StructuredSparseMAPClassifier`, without factor graphs.
+    loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, default="perceptron"
+        The loss of the first phase. With the perceptron and a budget, predictions do not depend on `eta0`.
+    groups : None, array-like, dict, list, "templates", GroupTree, GroupOrder or Groups, default=None
+        Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
+        a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
+        as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
+    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
+        How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
+        the square root of its number of features.
+    budget : int, default=None
+        Most groups to keep. None takes `alpha`.
+    alpha : float, default=0.0
+        Without a budget, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
+        the groups' norms times their weights.
+    shrink_every : int, default=1000
+        Samples between two shrinkages. (The last one is after the last epoch.)
+    freeze_after : int, default=None
+        After so many epochs the strength that the budget has implied is kept. None determines it anew at each
+        shrinkage. It then bounds no longer how many groups there are, but for the last shrinkage.
+    max_iter : int, default=5
+        Epochs of the first phase.
+    eta0 : float, default=1.0
+        Step size in the first epoch; in epoch t it is ``eta0 / sqrt(t)``.
+    debias : {"mira", None} or a loss, default="mira"
+        How the weights of the selected groups are learned anew in `fit`: by 1-best MIRA on the hinge loss, or by online
+        gradient steps on a loss. None keeps those of the first phase. Without budget and alpha there is nothing to do.
+    debias_max_iter : int, default=10
+        Epochs of the second phase.
+    C : float, default=inf
+        MIRA's longest step.
+    temperature : float, default=1.0
+        Scores are divided by it in the losses, and in `predict_marginals`.
+    fit_intercept : bool, default=True
+        Whether each output has an intercept. It is in no group, like transitions and other additional scores.
+    class_weight : dict, "balanced" or None, default=None
+        As in `StructuredSparseMAPClassifier`.
+    average : bool, default=True
+        Whether weights are averaged over all steps of a phase.
+    shuffle : bool, default=True
+        Whether samples are visited in a new random order in each epoch.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Number of threads for prediction.
+    verbose : int, default=0
+        1 reports the first epochs and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, where structures are made of labels.
+    coef_ : CSR of shape (n_outputs, n_features)
+        Sparse: only nonzero weights are held.
+    intercept_ : ndarray of shape (n_outputs,)
+    transitions_, start_, end_, additional_scores_
+        As in `StructuredSparseMAPClassifier`.
+    groups_ : Groups
+        The groups; ``groups_.names`` are their names.
+    group_weights_ : ndarray of shape (n_groups,)
+    selected_groups_ : int ndarray
+        Numbers of the groups that survived.
+    group_norms_ : ndarray of shape (n_groups,)
+        Norm of each group's weights at the end of the first phase.
+    sigma_ : float
+        Strength of the last shrinkage, in the unit of `alpha`.
+    n_nonzero_coefs_ : int
+        Nonzero entries of `coef_`.
+    memory_curve_ : int ndarray of shape (n_records,)
+        How many weights existed, before and after each shrinkage (G Fig. 2).
+    memory_steps_ : int ndarray of shape (n_records,)
+        The number of samples visited until then; debiasing counts on.
+    loss_curve_ : list of float
+        Mean loss during each epoch, of both phases. (`partial_fit`: of each mini-batch.)
+    n_iter_ : int
+        Epochs of the first phase (`partial_fit`: mini-batches).
+    n_features_in_ : int
+
+    Notes
+    -----
+    There are no sample weights: for an online learner a sample of weight 2 is not the same as two samples.
+
+    The number of epochs is fixed, as in the paper, so that none of them ends with a ConvergenceWarning.
+
+    See Also
+    --------
+    StructuredSparseMAPClassifier : All features, with a squared penalty.
+    sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
+
+    Examples
+    --------
+    Of three groups of sensors only one says something about the label:
+
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 9))
+    >>> y = np.where(X[:, 3] + X[:, 4] - X[:, 5] > 0, "up", "down")
+    >>> model = GroupLassoPerceptron(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], budget=1, shrink_every=50, random_state=0)
+    >>> model.fit(X, y).selected_groups_
+    array([1])
+    >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
+    array(['up'], dtype='<U4')
+    """
+
+    def __init__(
+        self,
+        structure="auto",
+        loss="perceptron",
+        groups=None,
+        group_weights="uniform",
+        budget=None,
+        alpha=0.0,
+        shrink_every=1000,
+        freeze_after=None,
+        max_iter=5,
+        eta0=1.0,
+        debias="mira",
+        debias_max_iter=10,
+        C=np.inf,
+        temperature=1.0,
+        fit_intercept=True,
+        class_weight=None,
+        average=True,
+        shuffle=True,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.structure = structure
+        self.loss = loss
+        self.groups = groups
+        self.group_weights = group_weights
+        self.budget = budget
+        self.alpha = alpha
+        self.shrink_every = shrink_every
+        self.freeze_after = freeze_after
+        self.max_iter = max_iter
+        self.eta0 = eta0
+        self.debias = debias
+        self.debias_max_iter = debias_max_iter
+        self.C = C
+        self.temperature = temperature
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.average = average
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Select groups and learn their weights.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
+            The second for structured problems.
+        y : array-like of shape (n_samples,), or a sequence of structures
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the groups do not fit the features, or the data are not as described; the
+            message names the sample.
+        """
+        structure = self._check_params()
+        data = X, y
+        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        weights = self._sample_weights(X, codes, classes, None)
+        groups, group_weights = self._make_groups(X)
+        n_outputs = 1 if classes is None else len(classes)
+        weights = weights / weights.max()
+        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        rng = check_random_state(self.random_state)
+        selects = self.budget is not None or self.alpha > 0.0
+        debiases = selects and self.debias is not None
+        optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+        self._configure(optimizer, len(X), None)
+        self._begin(structure, classes, groups, group_weights, optimizer)
+        monitor = PairMonitor(self, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
+        try:
+            self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
+            if selects:
+                optimizer.shrink()
+            if debiases and not monitor.stopped:
+                kept = np.flatnonzero(optimizer.alive()[groups.atom_of])
+                optimizer = self._learn_anew(structure, X, kept, targets, n_outputs, rng, monitor)
+        finally:
+            # Also when training is interrupted: what was learned so far is kept.
+            self._finish(monitor)
+        warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+        monitor.progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    def _run_epochs(self, optimizer, loss, structure, features, targets, n_epochs, rng, monitor):
+        """Visit all samples some times."""
+        inference, form, memory = self._inference(structure, loss, targets, optimizer.n_outputs)
+        rows, order = make_rows(features), np.arange(len(targets.weights))
+        monitor.follow(optimizer)
+        for epoch in range(n_epochs):
+            if self.shuffle:
+                rng.shuffle(order)
+            total = optimizer.epoch(inference, form, rows, targets, order, memory)
+            if epoch + 1 == self.freeze_after and not optimizer.mira and optimizer is self._optimizer:
+                self._configure(optimizer, len(order), float(optimizer.sigma[0]))
+            if monitor.iteration(total / targets.weights.sum()):
+                break
+        # The last shrinkage keeps to the budget.
+        if optimizer is self._optimizer:
+            self._configure(optimizer, len(order), None)
+
+    def _learn_anew(self, structure, X, kept, targets, n_outputs, rng, monitor):
+        """Learn the weights of some features without a penalty."""
+        features = X.values[:, kept]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        mira = self.debias == _MIRA
+        optimizer = PairOptimizer(
+            Groups.partition(np.zeros(len(kept), np.int64), names=["selected"]),
+            np.zeros(1),
+            n_outputs,
+            self._n_additional(structure, n_outputs),
+            average=self.average,
+            mira=mira,
+            columns=kept,
+        )
+        optimizer.configure(
+            eta0=self.eta0, period=len(X), C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
+            frozen=None, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+        loss = "hinge" if mira else self.debias
+        self._run_epochs(optimizer, loss, structure, features, targets, self.debias_max_iter, rng, monitor)
+        return optimizer
+
+    def partial_fit(self, X, y, classes=None):
+        """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
+
+        The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
+        weights that are kept after each shrinkage; between two of these other groups may come up, and compete.
+        `selected_groups_` are those that are alive.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed at the first call, where structures are made of labels.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also at the first call without `classes`, and for a label that is not among them.
+        """
+        structure = self._check_params()
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        first = not hasattr(self, "_structure")
+        if not first and structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
+        given = self._given_classes(structure, classes, first)
+        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
+        weights = self._sample_weights(X, codes, given, None)
+        n_outputs = 1 if given is None else len(given)
+        targets = make_targets(structure, X, n_outputs, codes, weights)
+        if first:
+            groups, group_weights = self._make_groups(X)
+            optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+            self._begin(structure, given, groups, group_weights, optimizer)
+            self.n_iter_, self.loss_curve_ = 0, []
+        elif self._optimizer is None:
+            raise ValueError("partial_fit cannot go on after fit, which let the unselected features go; use a clone")
+        optimizer = self._optimizer
+        self._configure(optimizer, self.shrink_every, None)
+        inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)
+        # The optimiser has the weights, also when it is interrupted.
+        self._model = None
+        before = int(optimizer.counters[UNCONVERGED])
+        total = optimizer.epoch(inference, form, make_rows(X.values), targets, np.arange(len(X)), memory)
+        check_finite_loss(total)
+        warn_of_inference(int(optimizer.counters[UNCONVERGED]) - before)
+        self.n_iter_ += 1
+        self.loss_curve_.append(float(total / max(weights.sum(), np.finfo(float).tiny)))
+        return self
+
+    def _given_classes(self, structure, classes, first):
+        """Return the labels of a stream; None where structures are not made of labels."""
+        if not structure.labelled:
+            if classes is not None:
+                raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+            return None
+        if classes is None:
+            if first:
+                raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+            return self.classes_
+        given = check_classes(classes)
+        if not first and given.tolist() != self.classes_.tolist():
+            raise ValueError(
+                f"classes={given.tolist()} differ from those of the first call, {self.classes_.tolist()}; fit a clone"
+            )
+        return given
+
+    # -- Parts of both ---------------------------------------------------------------------------------------------
+
+    def _make_groups(self, X):
+        n_features = X.values.shape[1]
+        feature_groups = X.groups
+        if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
+            raise ValueError(
+                "groups='templates' needs features that know their templates: a RaggedArray with groups, as "
+                "TemplateVectorizer makes it"
+            )
+        if not isinstance(self.groups, str | GroupOrder):
+            feature_groups = None
+        groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
+        if self.budget is not None and self.budget > groups.n_groups:
+            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
+        return groups, as_group_weights(self.group_weights, groups.sizes)
+
+    @staticmethod
+    def _n_additional(structure, n_outputs):
+        return sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+
+    def _new_optimizer(self, structure, groups, group_weights, n_outputs):
+        return PairOptimizer(
+            groups, group_weights, n_outputs, self._n_additional(structure, n_outputs), average=self.average, mira=False
+        )
+
+    def _configure(self, optimizer, period, frozen):
+        optimizer.configure(
+            eta0=self.eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every, budget=self.budget,
+            alpha=self.alpha, frozen=frozen, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+
+    def _inference(self, structure, loss, targets, n_outputs):
+        """Return what an epoch needs to know of the loss."""
+        form = loss_form(structure, loss, self.temperature, None, n_outputs)
+        return inference_of(structure, loss), form, new_memory(targets.sizes, 0)
+
+    def _begin(self, structure, classes, groups, group_weights, optimizer):
+        """Note what the model is of."""
+        self._structure, self._loss = structure, self.loss
+        self._model, self._optimizer = None, optimizer
+        self._final = None
+        self.groups_, self.group_weights_ = groups, group_weights
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+
+    def _finish(self, monitor):
+        """Take the model out of the optimisers, which go."""
+        self._model = monitor.latest()
+        first = self._optimizer
+        self._final = final_state(first, monitor.optimizer)
+        self.loss_curve_ = monitor.losses
+        self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
+        self._optimizer = None
+
+    @property
+    def coef_(self):
+        return sparse.csr_array(self._current.coef.T)
+
+    @property
+    def n_nonzero_coefs_(self):
+        return int(self._current.coef.nnz)
+
+    @property
+    def selected_groups_(self):
+        return np.flatnonzero(self._state("alive", PairOptimizer.alive_groups))
+
+    @property
+    def group_norms_(self):
+        return self._state("norms", PairOptimizer.group_norms)
+
+    @property
+    def sigma_(self):
+        return self._state("sigma", lambda optimizer: float(optimizer.sigma[0]))
+
+    @property
+    def memory_curve_(self):
+        return self._state("curve", PairOptimizer.joined_curve)[:, 1]
+
+    @property
+    def memory_steps_(self):
+        return self._state("curve", PairOptimizer.joined_curve)[:, 0]
+
+    def _state(self, name, of_optimizer):
+        """Return what the training has left, or what its state is in a stream."""
+        if getattr(self, "_structure", None) is None:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
+
+    def _linear_scores(self, X, model):
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X.values @ model.coef
+            scores = scores.toarray() if sparse.issparse(scores) else scores
+            scores += model.intercept
+        return scores
+
+    def _check_params(self):
+        """Check the parameters; return the structure."""
+        structure = resolve_structure(self.structure)
+        if isinstance(structure, GraphsOf):
+            raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
+        check_choice("loss", self.loss, LOSSES)
+        inference_of(structure, self.loss)
+        if self.debias is not None:
+            check_choice("debias", self.debias, (_MIRA, *LOSSES))
+            if self.debias != _MIRA:
+                inference_of(structure, self.debias)
+        for name in ("eta0", "temperature"):
+            check_positive(name, getattr(self, name))
+        check_positive("alpha", self.alpha, zero=True)
+        for name in ("shrink_every", "max_iter", "debias_max_iter"):
+            check_positive(name, getattr(self, name), integer=True)
+        for name in ("budget", "freeze_after"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1):
+                raise ValueError(f"{name} must be a positive int or None; got {value!r}")
+        if self.budget is not None and self.alpha:
+            raise ValueError("budget and alpha are two ways to set the strength; leave one at its default")
+        if np.inf != self.C:
+            check_positive("C", self.C)
+        return structure
+
+
+class PairMonitor(Monitor):
+    """Watches the epochs of both phases."""
+
+    def __init__(self, estimator, progress):
+        super().__init__(estimator, None, None, progress, watch_loss=False)
+        self.stopped = False
+        self.optimizer = None
+
+    def follow(self, optimizer):
+        """Watch another optimiser."""
+        self.optimizer = optimizer
+        self.latest = lambda: wide_model(optimizer, self.estimator.n_features_in_)
+
+    def iteration(self, loss):
+        self.stopped = bool(super().iteration(loss))
+        return self.stopped
+
+    def attributes(self, model):
+        estimator, first = self.estimator, self.estimator._optimizer
+        names = ("classes_", "groups_", "group_weights_")
+        return {
+            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
+            "_structure": estimator._structure,
+            "_loss": estimator._loss,
+            "n_features_in_": estimator.n_features_in_,
+            "n_iter_": max(1, len(self.losses)),
+            "_model": model.copy(),
+            "_optimizer": None,
+            "_final": estimator._final or final_state(first, self.optimizer),
+        }
+
+
+def final_state(first, last):
+    """Return what is left of the optimiser that selected, and of the one that learned last."""
+    curve = first.joined_curve()
+    if last is not first:
+        curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
+    return {
+        "alive": first.alive_groups(),
+        "norms": first.group_norms(),
+        "sigma": float(first.sigma[0]),
+        "curve": curve,
+    }
+
+
+def wide_model(optimizer, n_features):
+    """Return an optimiser's model over all features, also if it learns only some of them."""
+    model = optimizer.model()
+    columns = optimizer.columns
+    if columns is None:
+        return model
+    lengths = np.zeros(n_features, np.int64)
+    lengths[columns] = np.diff(model.coef.indptr)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    coef = sparse.csr_array(
+        (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
+    )
+    return SparseLinearModel(coef, model.intercept, model.additional)
+
+
+def _finite(C):
+    """Return MIRA's longest step as a number that may be multiplied by a weight of zero."""
+    return min(float(C), np.finfo(np.float64).max / 1e10)
+

@@ -1,0 +1,442 @@
+"""Online learning with groups that are shrunk, and MIRA, over weights that exist only where they were updated (G 3).
+
+One kernel call is one pass over samples. After each sample the weights move against the gradient of its loss: by a
+step size that falls from epoch to epoch, or as far as MIRA goes. Every so many samples all groups are shrunk: with a
+fixed strength, or with the one that leaves as many groups as the budget allows.
+"""
+
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import types
+from scipy import sparse
+
+from .._jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, copy_into, entry, kernel, readonly
+from ..losses._kernel import LOSS_FORM, MEMORY
+from ..penalties._budget import budget_rule
+from ..penalties._shrink import shrink
+from ..solvers._protocol import SOLVER
+from ._data import ROWS, TARGETS, loss_of_target
+from ._pair_store import (
+    GROUP_ARRAYS,
+    HELD,
+    N_COUNTERS,
+    N_RECORDS,
+    SINCE_SHRINK,
+    STEP,
+    STOP,
+    STORE,
+    TOP,
+    UNCONVERGED,
+    GroupArrays,
+    Store,
+    add_pair,
+    find_pair,
+    grow,
+    largest_block,
+    measure_cancelled,
+    move_pair,
+    new_store,
+    scale_atoms,
+    scale_until,
+)
+
+# Residuals below this are the rounding of marginals that are right.
+_NEGLIGIBLE = 1e-12
+_FIRST_CAPACITY = 4096
+_TOL = 1e-8
+# The step size is eta0 / sqrt(ceil(step / period)). MIRA's longest step, the budget and the frozen strength are -1
+# where there are none.
+Settings = namedtuple(
+    "Settings", ["eta0", "period", "mira", "shrink_every", "budget", "alpha", "frozen", "fit_intercept", "n_outputs"]
+)
+SETTINGS = types.NamedTuple(
+    [types.float64] * 3 + [types.int64] * 2 + [types.float64] * 2 + [types.boolean, types.int64], Settings
+)
+
+
+@kernel
+def step_size(settings, step):
+    """Return the step size of a step, counted from 1."""
+    return settings.eta0 / np.sqrt(np.ceil(step / settings.period))
+
+
+
+@kernel
+def score_pairs(store, rows, first_row, n_rows, n_outputs, scores):
+    """Compute the scores of consecutive rows."""
+    for r in range(n_rows):
+        here = scores[r * n_outputs : (r + 1) * n_outputs]
+        copy_into(here, store.dense[:n_outputs])
+        for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+            f = rows.indices[at]
+            start = store.heads[f]
+            if start >= 0:
+                value = rows.data[at] * store.scale[store.atom_of[f]]
+                for place in range(start, start + store.counts[f]):
+                    here[store.labels[place]] += value * store.values[place]
+
+
+@kernel
+def _move_dense(store, j, delta, step):
+    store.dense[j] += delta
+    store.dense_sums[j] += (step - 1.0) * delta
+
+
+@kernel
+def _take_step(store, counters, settings, rows, first_row, n_rows, residual, additional_residual, weight):
+    """Move all weights against the gradient of one sample."""
+    n_outputs, step = settings.n_outputs, counters[STEP]
+    eta = step_size(settings, step)
+    for r in range(n_rows):
+        for j in range(n_outputs):
+            wrong = residual[r * n_outputs + j]
+            if abs(wrong) <= _NEGLIGIBLE:
+                continue
+            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+                f = rows.indices[at]
+                place = find_pair(store, f, j)
+                if place < 0:
+                    place = add_pair(store, counters, f, j)
+                move_pair(store, place, store.atom_of[f], -eta * weight * wrong * rows.data[at], step)
+            if settings.fit_intercept:
+                _move_dense(store, j, -eta * weight * wrong, step)
+    for j in range(additional_residual.shape[0]):
+        if abs(additional_residual[j]) > _NEGLIGIBLE:
+            # Weighted already.
+            _move_dense(store, n_outputs + j, -eta * additional_residual[j], step)
+
+
+@kernel
+def _gather_direction(store, counters, settings, rows, first_row, n_rows, residual, additional_residual):
+    """Sum the gradient with respect to the weights into the directions; return its squared norm."""
+    n_outputs, norm_squared = settings.n_outputs, 0.0
+    for r in range(n_rows):
+        for j in range(n_outputs):
+            wrong = residual[r * n_outputs + j]
+            if wrong == 0.0:
+                continue
+            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+                f = rows.indices[at]
+                place = find_pair(store, f, j)
+                if place < 0:
+                    place = add_pair(store, counters, f, j)
+                before, change = store.direction[place], wrong * rows.data[at]
+                store.direction[place] = before + change
+                norm_squared += change * (2.0 * before + change)
+            if settings.fit_intercept:
+                norm_squared += wrong * (2.0 * store.dense_direction[j] + wrong)
+                store.dense_direction[j] += wrong
+    for j in range(additional_residual.shape[0]):
+        store.dense_direction[n_outputs + j] = additional_residual[j]
+        norm_squared += additional_residual[j] ** 2
+    return norm_squared
+
+
+@kernel
+def _take_mira_step(store, counters, settings, rows, first_row, n_rows, residual, length):
+    """Go `length` against the gathered direction, and clear it."""
+    n_outputs, step = settings.n_outputs, counters[STEP]
+    for r in range(n_rows):
+        for j in range(n_outputs):
+            if residual[r * n_outputs + j] == 0.0:
+                continue
+            for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
+                f = rows.indices[at]
+                place = find_pair(store, f, j)
+                if store.direction[place] != 0.0:
+                    move_pair(store, place, store.atom_of[f], -length * store.direction[place], step)
+                    store.direction[place] = 0.0
+    for j in range(store.dense.shape[0]):
+        if store.dense_direction[j] != 0.0:
+            _move_dense(store, j, -length * store.dense_direction[j], step)
+            store.dense_direction[j] = 0.0
+
+
+@kernel
+def _record(counters, curve):
+    """Note how many weights are held."""
+    n = counters[N_RECORDS]
+    if n < curve.shape[0]:
+        curve[n, 0] = counters[STEP]
+        curve[n, 1] = counters[HELD]
+        counters[N_RECORDS] += 1
+
+
+@kernel
+def shrink_groups(store, groups, counters, curve, settings, sigma):
+    """Shrink all groups for the samples since this was last done; write the strength to ``sigma[0]``.
+
+    It is in the unit of the objective: the step of the proximal operator is the step size times the number of samples.
+    """
+    rate = step_size(settings, counters[STEP]) * counters[SINCE_SHRINK]
+    counters[SINCE_SHRINK] = 0
+    _record(counters, curve)
+    measure_cancelled(store)
+    weights, order, indptr, atoms = groups
+    factors = np.empty(store.rho.shape[0])
+    if settings.budget >= 0 and settings.frozen < 0.0:
+        ratios, left = np.empty(weights.shape[0]), np.empty(store.rho.shape[0])
+        strength = budget_rule(store.rho, weights, order, indptr, atoms, settings.budget, ratios, factors, left)
+        sigma[0] = strength / rate
+    else:
+        sigma[0] = settings.frozen if settings.budget >= 0 else settings.alpha
+        strength = sigma[0] * rate
+    if strength > 0.0:
+        shrink(store.rho, strength, weights, order, indptr, atoms, factors)
+        scale_atoms(store, counters, factors)
+        _record(counters, curve)
+
+
+@entry(types.void(STORE, GROUP_ARRAYS, INTS_OUT, INTS_2D_OUT, SETTINGS, FLOATS_OUT))
+def shrink_now(store, groups, counters, curve, settings, sigma):
+    """`shrink_groups`, for Python."""
+    if counters[SINCE_SHRINK] > 0:
+        shrink_groups(store, groups, counters, curve, settings, sigma)
+
+
+@entry(
+    types.int64(
+        ORACLE, SOLVER, LOSS_FORM, ROWS, TARGETS, INTS, types.int64, STORE, GROUP_ARRAYS, MEMORY, INTS_OUT,
+        INTS_2D_OUT, SETTINGS, FLOATS_OUT, FLOATS_OUT,
+    )
+)  # fmt: skip
+def pair_epoch(
+    oracle, solver, form, rows, targets, order, first, store, groups, memory, counters, curve, settings, sigma, total
+):
+    """Visit samples in this order, from place `first` on, updating the store.
+
+    Parameters
+    ----------
+    sigma, total : arrays of shape (1,)
+        The last strength; and the weighted losses, each before its update, are added to `total`.
+
+    Returns
+    -------
+    place : int
+        Where the arena had no space for another sample; the number of samples at the end.
+    """
+    n_outputs = settings.n_outputs
+    shrinks = settings.budget >= 0 or settings.alpha > 0.0
+    additional = store.dense[n_outputs:]
+    additional_residual = np.empty(additional.shape[0])
+    space = 2 * largest_block(n_outputs)
+    for number in range(first, order.shape[0]):
+        if counters[STOP] != 0:
+            return order.shape[0]
+        i = order[number]
+        first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
+        if counters[TOP] + space * (rows.indptr[first_row + n_rows] - rows.indptr[first_row]) > store.labels.shape[0]:
+            return number
+        weight = targets.weights[i]
+        counters[STEP] += 1
+        counters[SINCE_SHRINK] += 1
+        scores, residual = np.empty(n_rows * n_outputs), np.empty(n_rows * n_outputs)
+        score_pairs(store, rows, first_row, n_rows, n_outputs, scores)
+        additional_residual[:] = 0.0
+        loss, inexact = loss_of_target(
+            oracle, solver, form, scores, additional, targets, i, _TOL, memory, residual, additional_residual
+        )
+        total[0] += weight * loss
+        counters[UNCONVERGED] += inexact
+        if settings.mira < 0.0:
+            _take_step(store, counters, settings, rows, first_row, n_rows, residual, additional_residual, weight)
+        elif loss > 0.0 and weight > 0.0:
+            for j in range(additional_residual.shape[0]):
+                additional_residual[j] /= weight
+            norm_squared = _gather_direction(
+                store, counters, settings, rows, first_row, n_rows, residual, additional_residual
+            )
+            # Features that cannot tell the structures apart leave nothing to move.
+            length = min(settings.mira * weight, loss / norm_squared) if norm_squared > 1e-12 else 0.0
+            _take_mira_step(store, counters, settings, rows, first_row, n_rows, residual, length)
+        if counters[SINCE_SHRINK] >= settings.shrink_every:
+            if shrinks:
+                shrink_groups(store, groups, counters, curve, settings, sigma)
+            else:
+                counters[SINCE_SHRINK] = 0
+                _record(counters, curve)
+    return order.shape[0]
+
+
+@entry(types.void(STORE, INTS_OUT, types.boolean, INTS_OUT, INTS_OUT, FLOATS_OUT))
+def read_pairs(store, counters, average, indptr, outputs, weights):
+    """Write all weights as CSR rows, one for each feature; averaged over the steps if asked for."""
+    step = counters[STEP]
+    at = 0
+    for f in range(store.heads.shape[0]):
+        indptr[f] = at
+        start = store.heads[f]
+        if start < 0:
+            continue
+        atom = store.atom_of[f]
+        so_far = scale_until(store, atom, step)
+        for place in range(start, start + store.counts[f]):
+            weight = store.values[place] * store.scale[atom]
+            if average and step > 0:
+                weight = (store.values[place] * so_far - store.sums[place]) / step
+            if weight != 0.0:
+                outputs[at] = store.labels[place]
+                weights[at] = weight
+                at += 1
+    indptr[store.heads.shape[0]] = at
+
+
+class SparseLinearModel:
+    """The weights of a linear model of scores, as a `LinearModel`, but with sparse `coef`.
+
+    Attributes
+    ----------
+    coef : CSR of shape (n_features, n_outputs)
+    intercept : array of shape (n_outputs,)
+    additional : array of shape (n_additional,)
+    """
+
+    def __init__(self, coef, intercept, additional):
+        self.coef, self.intercept, self.additional = coef, intercept, additional
+
+    def copy(self):
+        return SparseLinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
+
+
+class PairOptimizer:
+    """Learns the weights of pairs (feature, output) online, shrinking groups; or by MIRA.
+
+    Parameters
+    ----------
+    groups : Groups
+    group_weights : array of shape (n_groups,)
+    n_outputs, n_additional : int
+    average : bool
+        Whether `model` returns the average over all steps. Weights of groups that died start anew.
+    mira : bool
+        Whether steps are those of MIRA.
+    columns : int array of shape (n_features,), default=None
+        Which features of a larger problem these are.
+    """
+
+    def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
+        self.n_outputs, self.average, self.mira, self.columns = n_outputs, average, mira, columns
+        self.source = groups
+        self.store = new_store(
+            readonly(groups.atom_of, np.int32), groups.n_atoms, n_outputs + n_additional, average=average, mira=mira,
+            capacity=_FIRST_CAPACITY,
+        )  # fmt: skip
+        self.groups = GroupArrays(
+            np.array(group_weights, dtype=np.float64),
+            *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
+        )
+        self.counters = np.zeros(N_COUNTERS, np.int64)
+        self.sigma = np.zeros(1)
+        self.curve = []
+
+    def __getstate__(self):
+        return {**self.__dict__, "store": tuple(self.store), "groups": tuple(self.groups)}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # Unpickled arrays are writable, memory-mapped ones are not; kernels take one kind of each.
+        store = [a if a.flags.writeable else a.copy() for a in state["store"]]
+        self.store = Store(readonly(store[0], np.int32), *store[1:])
+        weights, *rest = state["groups"]
+        self.groups = GroupArrays(np.array(weights), *(readonly(a, np.int64) for a in rest))
+        self.counters, self.sigma = np.array(self.counters), np.array(self.sigma)
+
+    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept):
+        """Set what may change between epochs; None is no budget, and no frozen strength."""
+        self.settings = Settings(
+            float(eta0),
+            float(period),
+            float(C) if self.mira else -1.0,
+            int(shrink_every),
+            -1 if budget is None else int(budget),
+            float(alpha),
+            -1.0 if frozen is None else float(frozen),
+            bool(fit_intercept),
+            self.n_outputs,
+        )
+
+    def epoch(self, inference, form, rows, targets, order, memory):
+        """Visit the samples in this order; return the sum of their weighted losses.
+
+        KeyboardInterrupt takes effect after the present sample.
+        """
+        self.counters[STOP] = 0
+        # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self._visit, inference, form, rows, targets, readonly(order, np.int64), memory)
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                self.counters[STOP] = 1
+                raise
+
+    def _visit(self, inference, form, rows, targets, order, memory):
+        total, place = np.zeros(1), 0
+        curve = self._new_curve(len(order))
+        while place < len(order):
+            place = pair_epoch(
+                *inference, form, rows, targets, order, place, self.store, self.groups, memory, self.counters, curve,
+                self.settings, self.sigma, total,
+            )  # fmt: skip
+            if place < len(order):
+                i = order[place]
+                own = rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
+                needed = self.counters[TOP] + 4 * (1 << int(self.n_outputs).bit_length()) * own
+                wanted = int(max(needed, 1.5 * len(self.store.labels)))
+                self.store = grow(self.store, int(self.counters[TOP]), wanted)
+        self._keep_curve(curve)
+        return float(total[0])
+
+    def shrink(self):
+        """Shrink the groups for the samples since this was last done, if there are any."""
+        curve = self._new_curve(0)
+        shrink_now(self.store, self.groups, self.counters, curve, self.settings, self.sigma)
+        self._keep_curve(curve)
+
+    def _new_curve(self, n_samples):
+        self.counters[N_RECORDS] = 0
+        return np.zeros((2 * (n_samples // self.settings.shrink_every + 2), 2), np.int64)
+
+    def _keep_curve(self, curve):
+        self.curve.append(curve[: self.counters[N_RECORDS]])
+
+    @property
+    def n_held(self):
+        """How many weights exist."""
+        return int(self.counters[HELD])
+
+    @property
+    def n_steps(self):
+        """How many samples were visited."""
+        return int(self.counters[STEP])
+
+    def group_norms(self):
+        """Return the norm of each group's weights (the last ones)."""
+        return np.sqrt(self.source.group_sums(np.maximum(self.store.rho, 0.0)))
+
+    def alive(self):
+        """Tell which atoms have weights: bool array of shape (n_atoms,)."""
+        return (self.store.first_active >= 0) & (self.store.rho > 0.0)
+
+    def alive_groups(self):
+        """Tell which groups have weights: bool array of shape (n_groups,)."""
+        return self.source.group_sums(self.alive().astype(np.int64)) > 0
+
+    def joined_curve(self):
+        """Return (samples, weights held) before and after each shrinkage so far."""
+        return np.concatenate([*self.curve, np.zeros((0, 2), np.int64)])
+
+    def model(self):
+        """Return the weights learned so far: averaged over all steps if asked for, else the last ones."""
+        n_features, step = len(self.store.heads), max(1, int(self.counters[STEP]))
+        indptr = np.zeros(n_features + 1, np.int64)
+        outputs, weights = np.empty(self.n_held, np.int64), np.empty(self.n_held)
+        read_pairs(self.store, self.counters, self.average, indptr, outputs, weights)
+        n = indptr[-1]
+        coef = sparse.csr_array((weights[:n].copy(), outputs[:n].copy(), indptr), shape=(n_features, self.n_outputs))
+        dense = self.store.dense.copy()
+        if self.average:
+            dense -= self.store.dense_sums / step
+        return SparseLinearModel(coef, dense[: self.n_outputs], dense[self.n_outputs :])
