@@ -280,7 +280,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
         The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
         weights that are kept after each shrinkage; between two of these other groups may come up, and compete.
-        `selected_groups_` are those that are alive.
+        `selected_groups_` are those that are alive. After `fit`, training goes on from the model of `fit`.
 
         Parameters
         ----------
@@ -317,7 +317,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             self._begin(structure, given, groups, group_weights, optimizer)
             self.n_iter_, self.loss_curve_ = 0, []
         elif self._optimizer is None:
-            raise ValueError("partial_fit cannot go on after fit, which let the unselected features go; use a clone")
+            optimizer = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
+            optimizer.load(self._model)
+            self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
         self._configure(optimizer, self.shrink_every, None)
         inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)

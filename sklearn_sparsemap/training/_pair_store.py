@@ -238,7 +238,7 @@ def scale_atoms(store, counters, factors):
 
     `rho` is not touched: the shrinkage has done that.
     """
-    step = counters[STEP]
+    before = counters[STEP] - 1
     for atom in range(factors.shape[0]):
         factor = factors[atom]
         if factor == 1.0:
@@ -249,10 +249,10 @@ def scale_atoms(store, counters, factors):
             store.rho[atom] = 0.0
             store.peak[atom] = 0.0
             store.cumulative[atom] = 0.0
-            store.last_step[atom] = step
+            store.last_step[atom] = before
             continue
-        store.cumulative[atom] = scale_until(store, atom, step)
-        store.last_step[atom] = step
+        store.cumulative[atom] = scale_until(store, atom, before)
+        store.last_step[atom] = before
         store.scale[atom] *= factor
         store.peak[atom] *= factor * factor
         if store.scale[atom] < _SMALLEST_SCALE:

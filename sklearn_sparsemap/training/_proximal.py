@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, copy_into, entry, kernel, readonly
+from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, copy_into, entry, kernel, readonly
 from ..losses._kernel import LOSS_FORM, MEMORY
 from ..penalties._budget import budget_rule
 from ..penalties._shrink import shrink
@@ -283,6 +283,15 @@ def read_pairs(store, counters, average, indptr, outputs, weights):
     indptr[store.heads.shape[0]] = at
 
 
+@entry(types.void(STORE, INTS_OUT, INTS, INTS, FLOATS))
+def load_pairs(store, counters, indptr, outputs, weights):
+    """Put the weights of CSR rows, one for each feature, into an empty store that has the space."""
+    for f in range(store.heads.shape[0]):
+        for at in range(indptr[f], indptr[f + 1]):
+            place = add_pair(store, counters, f, outputs[at])
+            move_pair(store, place, store.atom_of[f], weights[at], 1)
+
+
 class SparseLinearModel:
     """The weights of a linear model of scores, as a `LinearModel`, but with sparse `coef`.
 
@@ -342,6 +351,20 @@ class PairOptimizer:
         weights, *rest = state["groups"]
         self.groups = GroupArrays(np.array(weights), *(readonly(a, np.int64) for a in rest))
         self.counters, self.sigma = np.array(self.counters), np.array(self.sigma)
+
+    def load(self, model):
+        """Start from the weights of a `SparseLinearModel`."""
+        lengths = np.diff(model.coef.indptr)
+        blocks = np.where(lengths > 0, 4 * lengths, 0).sum()
+        self.store = grow(self.store, 0, max(_FIRST_CAPACITY, int(blocks)))
+        load_pairs(
+            self.store,
+            self.counters,
+            readonly(model.coef.indptr, np.int64),
+            readonly(model.coef.indices, np.int64),
+            readonly(model.coef.data),
+        )
+        self.store.dense[:] = np.concatenate([model.intercept, model.additional])
 
     def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept):
         """Set what may change between epochs; None is no budget, and no frozen strength."""

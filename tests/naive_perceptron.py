@@ -1,0 +1,72 @@
+"""Slow, obvious twins of the online learner with groups: dense weights, every step written out."""
+
+import numpy as np
+
+from sklearn_sparsemap.losses import FenchelYoungLoss
+
+
+class DenseLearner:
+    """Proximal gradient, or MIRA, on dense weights; groups are shrunk one after another, as listed.
+
+    Parameters
+    ----------
+    structure : Structure
+    loss : str
+    n_features, n_outputs : int
+    groups : list of (features, weight)
+    """
+
+    def __init__(self, structure, loss, n_features, n_outputs, groups, *, eta0, period, shrink_every, budget, alpha):
+        self.loss = FenchelYoungLoss(structure, loss)
+        self.groups, self.eta0, self.period = groups, eta0, period
+        self.shrink_every, self.budget, self.alpha = shrink_every, budget, alpha
+        self.coef, self.intercept = np.zeros((n_features, n_outputs)), np.zeros(n_outputs)
+        self.additional = {name: np.zeros(s) for name, s in structure.learned_shapes(n_outputs).items()}
+        self.sums = np.zeros_like(self.coef)
+        self.step, self.since = 0, 0
+
+    def gradient(self, X, gold):
+        scores = X @ self.coef + self.intercept
+        structure = self.loss.structure
+        if structure.score_ndim == 1:
+            scores = scores[0]
+        elif not structure.labelled:
+            # The arcs of a tree, head by head.
+            n = int(np.sqrt(len(X)))
+            scores = scores.reshape(n + 1, n)
+        loss, gradient = self.loss.loss_gradient(scores, gold, **self.additional)
+        residual = gradient.pop("scores").reshape(len(X), -1)
+        return loss, X.T @ residual, residual.sum(axis=0), gradient
+
+    def eta(self):
+        return self.eta0 / np.sqrt(np.ceil(self.step / self.period))
+
+    def visit(self, X, gold, mira=None):
+        self.step += 1
+        self.since += 1
+        loss, coef, intercept, additional = self.gradient(X, gold)
+        length = self.eta()
+        if mira is not None:
+            squares = (coef**2).sum() + (intercept**2).sum() + sum((g**2).sum() for g in additional.values())
+            length = min(mira, loss / squares) if squares > 1e-12 else 0.0
+        self.coef -= length * coef
+        self.intercept -= length * intercept
+        for name, g in additional.items():
+            self.additional[name] -= length * g
+        if self.since == self.shrink_every and (self.budget is not None or self.alpha):
+            self.shrink()
+        self.sums += self.coef
+
+    def shrink(self):
+        rate, self.since = self.eta() * self.since, 0
+        strength = self.alpha * rate
+        if self.budget is not None:
+            norms = np.array([np.linalg.norm(self.coef[f]) for f, _ in self.groups])
+            weights = np.array([d for _, d in self.groups])
+            ratios = np.sort(norms / weights)[::-1]
+            alive = (ratios > 0).sum()
+            strength = 0.5 * (ratios[self.budget - 1] + ratios[self.budget]) if alive > self.budget else 0.0
+        for features, weight in self.groups:
+            norm = np.linalg.norm(self.coef[features])
+            if norm > 0:
+                self.coef[features] *= max(0.0, 1.0 - strength * weight / norm)

@@ -1,0 +1,370 @@
+"""GroupLassoPerceptron: the estimator and its storage, against dense twins."""
+
+import pickle
+
+import numpy as np
+import pytest
+from naive_perceptron import DenseLearner
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray
+from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
+from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
+from sklearn_sparsemap.losses._kernel import new_memory
+from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
+from sklearn_sparsemap.training._data import make_rows, make_targets
+from sklearn_sparsemap.training._proximal import PairOptimizer
+
+
+@parametrize_with_checks([GroupLassoPerceptron()])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+# -- The storage ---------------------------------------------------------------------------------------------------
+
+
+def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
+    """Draw sparse features and gold structures; return RaggedArray, codes and number of outputs."""
+    samples, gold = [], []
+    for _ in range(n):
+        length = 1 if isinstance(structure, Simplex) else int(rng.integers(2, 5))
+        n_rows = length * (length + 1) if isinstance(structure, DependencyTree) else length
+        x = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.4)
+        samples.append(x)
+        if isinstance(structure, Simplex):
+            gold.append(int(rng.integers(n_labels)))
+        elif isinstance(structure, LinearChain):
+            gold.append(rng.integers(n_labels, size=length))
+        else:
+            gold.append(np.arange(length))
+    return samples, gold, 1 if isinstance(structure, DependencyTree) else n_labels
+
+
+def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
+    n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
+    optimizer = PairOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
+    settings = {"C": np.inf, "budget": None, "alpha": 0.0, "frozen": None, "fit_intercept": True, **settings}
+    settings["C"] = min(settings["C"], 1e300)
+    optimizer.configure(**settings)
+    return optimizer
+
+
+def run(optimizer, structure, loss, samples, gold, n_outputs, order, memory_size=0):
+    X = RaggedArray.from_list([sparse.csr_array(x) for x in samples])
+    codes = np.array(gold) if isinstance(structure, Simplex) else gold
+    targets = make_targets(structure, X, n_outputs, codes, np.ones(len(samples)))
+    inference, form = inference_of(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
+    return optimizer.epoch(inference, form, make_rows(X.values), targets, order, new_memory(targets.sizes, 0))
+
+
+@pytest.mark.parametrize("strength", [{"budget": 2}, {"alpha": 0.01}, {}])
+@pytest.mark.parametrize("loss", ["perceptron", "hinge", "sparsemap", "crf"])
+@pytest.mark.parametrize("structure", [Simplex(), LinearChain(), DependencyTree()])
+def test_scaled_storage_is_the_dense_algorithm(structure, loss, strength):
+    rng = np.random.default_rng(0)
+    samples, gold, n_outputs = random_problem(structure, rng)
+    group_of = np.repeat(np.arange(4), 3)
+    d = np.array([1.0, 0.5, 2.0, 1.5])
+    settings = dict(eta0=0.5, period=40, shrink_every=7)
+    optimizer = optimizer_of(structure, samples, n_outputs, as_groups(group_of), d, **settings, **strength)
+    twin = DenseLearner(
+        structure,
+        loss,
+        12,
+        n_outputs,
+        [(np.flatnonzero(group_of == g), d[g]) for g in range(4)],
+        **settings,
+        budget=strength.get("budget"),
+        alpha=strength.get("alpha", 0.0),
+    )
+    # A thousand steps.
+    for _ in range(25):
+        order = rng.permutation(40)
+        run(optimizer, structure, loss, samples, gold, n_outputs, order)
+        for i in order:
+            twin.visit(samples[i], gold[i])
+    # Inference of the sparse losses is exact to 1e-8 only, and what follows depends on it.
+    exact = loss in ("perceptron", "hinge", "crf")
+    tol = dict(rtol=1e-12, atol=1e-11) if exact else dict(rtol=1e-5, atol=1e-6)
+    optimizer.average = False
+    model = optimizer.model()
+    assert_allclose(model.coef.toarray(), twin.coef, **tol)
+    assert_allclose(model.intercept, twin.intercept, **tol)
+    for name, value in zip(("additional",), (model.additional,)):
+        joined = [a.ravel() for a in twin.additional.values()]
+        assert_allclose(value, np.concatenate(joined) if joined else [], err_msg=name, **tol)
+    assert_allclose(optimizer.group_norms(), [np.linalg.norm(twin.coef[group_of == g]) for g in range(4)], **tol)
+    # Averages: where no group ever died they are those of the twin.
+    optimizer.average = True
+    if "budget" not in strength:
+        assert_allclose(optimizer.model().coef.toarray(), twin.sums / twin.step, **tol)
+
+
+@pytest.mark.parametrize("structure", [Simplex(), LinearChain(), DependencyTree()])
+def test_mira_is_the_dense_algorithm(structure):
+    rng = np.random.default_rng(1)
+    samples, gold, n_outputs = random_problem(structure, rng)
+    settings = dict(eta0=1.0, period=40, shrink_every=1000)
+    optimizer = optimizer_of(
+        structure, samples, n_outputs, as_groups(np.zeros(12, int)), np.zeros(1), mira=True, C=0.3, **settings
+    )
+    twin = DenseLearner(structure, "hinge", 12, n_outputs, [], **settings, budget=None, alpha=0.0)
+    for _ in range(5):
+        order = rng.permutation(40)
+        run(optimizer, structure, "hinge", samples, gold, n_outputs, order)
+        for i in order:
+            twin.visit(samples[i], gold[i], mira=0.3)
+    assert_allclose(optimizer.model().coef.toarray(), twin.sums / twin.step, rtol=1e-10, atol=1e-11)
+
+
+def test_weights_that_exist_are_counted_and_given_back():
+    rng = np.random.default_rng(2)
+    samples, gold, n_outputs = random_problem(Simplex(), rng, n=300, n_features=60, n_labels=9)
+    groups = as_groups(np.repeat(np.arange(20), 3))
+    optimizer = optimizer_of(
+        Simplex(), samples, n_outputs, groups, np.ones(20), eta0=1.0, period=300, shrink_every=20, budget=3
+    )
+    sizes = []
+    for _ in range(20):
+        run(optimizer, Simplex(), "perceptron", samples, gold, n_outputs, rng.permutation(300))
+        optimizer.shrink()
+        assert optimizer.alive_groups().sum() == 3
+        store = optimizer.store
+        assert optimizer.n_held == store.counts.sum()
+        # Blocks of living features do not overlap, and hold each output once.
+        used = np.zeros(len(store.labels), int)
+        for f in np.flatnonzero(store.heads >= 0):
+            assert optimizer.alive()[store.atom_of[f]]
+            block = slice(store.heads[f], store.heads[f] + store.counts[f])
+            used[block] += 1
+            assert len(set(store.labels[block])) == store.counts[f]
+        assert used.max() == 1
+        optimizer.average = False
+        assert_allclose(groups.norms(optimizer.model().coef.toarray()), optimizer.group_norms(), rtol=1e-9)
+        optimizer.average = True
+        sizes.append(len(store.labels))
+    # Blocks are used again: memory does not grow with the number of samples.
+    assert sizes[-1] == sizes[5]
+
+
+# -- The estimator -------------------------------------------------------------------------------------------------
+
+
+def sensors(n=400, seed=0):
+    """Five groups of four sensors, of which groups 1 and 3 matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 20))
+    scores = np.stack([X[:, 4:8].sum(axis=1), X[:, 12:16] @ [1, -1, 1, -1], np.zeros(n)], axis=1)
+    return X, np.array(["a", "b", "c"])[scores.argmax(axis=1)]
+
+
+GROUP_OF = np.repeat(np.arange(5), 4)
+
+
+def quick(**params):
+    return GroupLassoPerceptron(**{"groups": GROUP_OF, "shrink_every": 50, "random_state": 0, **params})
+
+
+@pytest.mark.parametrize("loss", ["perceptron", "hinge", "sparsemap", "crf"])
+@pytest.mark.parametrize("debias", ["mira", "crf", None])
+def test_the_groups_that_matter_are_found(loss, debias):
+    X, y = sensors()
+    model = quick(loss=loss, debias=debias, budget=2).fit(X, y)
+    assert model.selected_groups_.tolist() == [1, 3]
+    # Without debiasing what is left is too small, but for the crf.
+    assert model.score(X, y) > (0.7 if debias is None else 0.9)
+    used = np.unique(model.coef_.tocoo().col)
+    assert set(GROUP_OF[used]) <= {1, 3}
+    assert model.n_nonzero_coefs_ == model.coef_.nnz
+    assert (model.group_norms_[[1, 3]] > 0).all() and not model.group_norms_[[0, 2, 4]].any()
+    assert model.sigma_ > 0
+    assert len(model.memory_curve_) == len(model.memory_steps_)
+    assert model.memory_curve_.max() <= 60
+    assert len(model.loss_curve_) == (5 if debias is None else 15)
+
+
+@pytest.mark.parametrize("structure", ["auto", "chain"])
+def test_predictions_do_not_depend_on_the_step_size(structure):
+    X, y = sensors()
+    if structure == "chain":
+        X, y = list(X.reshape(100, 4, 20)), list(y.reshape(100, 4))
+    models = [quick(structure=structure, budget=3, debias=None, eta0=eta0).fit(X, y) for eta0 in (1.0, 0.3, 128.0)]
+    for other, eta0 in zip(models[1:], (0.3, 128.0)):
+        assert_allclose(other.coef_.toarray(), eta0 * models[0].coef_.toarray(), rtol=1e-9, atol=1e-12 * eta0)
+        for found, wanted in zip(other.predict(X), models[0].predict(X)):
+            assert_array_equal(found, wanted)
+
+
+def test_a_fixed_strength_is_that_which_the_budget_implied():
+    X, y = sensors(2000)
+    budgeted = quick(budget=2, debias=None, loss="crf", max_iter=20).fit(X, y)
+    fixed = quick(alpha=budgeted.sigma_, debias=None, loss="crf", max_iter=20).fit(X, y)
+    assert fixed.selected_groups_.tolist() == budgeted.selected_groups_.tolist()
+    assert fixed.sigma_ == budgeted.sigma_
+    frozen = quick(budget=2, debias=None, loss="crf", max_iter=20, freeze_after=10).fit(X, y)
+    assert len(frozen.selected_groups_) <= 2
+
+
+@pytest.mark.parametrize("weights", ["uniform", "log2", "sqrt", [3.0, 1.0, 0.2, 1.0, 2.0]])
+@pytest.mark.parametrize("budget", [1, 2, 4, 5])
+def test_just_the_budget_survives(budget, weights):
+    X, y = sensors()
+    model = quick(budget=budget, group_weights=weights, debias=None).fit(X, y)
+    assert len(model.selected_groups_) == budget
+
+
+def test_all_forms_of_groups():
+    X, y = sensors(200)
+    names = [f"g{g}" for g in range(5)]
+    columns = [np.flatnonzero(g == GROUP_OF) for g in range(5)]
+    first = quick(budget=2).fit(X, y)
+    for groups in (dict(zip(names, columns)), columns, [c.tolist() for c in columns], as_groups(GROUP_OF)):
+        model = quick(groups=groups, budget=2).fit(sparse.csr_matrix(X), y)
+        assert_allclose(model.coef_.toarray(), first.coef_.toarray(), rtol=1e-12)
+    assert quick(groups=dict(zip(names, columns)), budget=2).fit(X, y).groups_.names == tuple(names)
+    # A group for each feature.
+    model = quick(groups=None, budget=8).fit(X, y)
+    assert len(set(model.selected_groups_) & {4, 5, 6, 7, 12, 13, 14, 15}) >= 6
+    # Overlapping groups and trees.
+    overlapping = quick(groups=[[0, 1, 2, 3, 8, 9], [4, 5, 6, 7, 8], list(range(9, 20))], budget=2).fit(X, y)
+    assert 1 in overlapping.selected_groups_
+    parents = {"root": None, "left": "root", "right": "root"}
+    tree = GroupTree(parents, {"root": [0], "left": range(1, 8), "right": range(8, 20)})
+    model = quick(groups=tree, budget=3, debias=None).fit(X, y)
+    assert len(model.selected_groups_) == 3
+
+
+def test_coarse_to_fine_drops_what_is_finer():
+    X, y = sensors()
+    order = GroupOrder([("a", "b"), ("b", "c"), ("d", "e")], columns=dict(zip("abcde", np.arange(20).reshape(5, 4))))
+    for budget in (1, 2, 3, 4):
+        model = quick(groups=order, budget=budget, debias=None).fit(X, y)
+        selected = {model.groups_.names[g] for g in model.selected_groups_}
+        assert len(selected) <= budget
+        for coarse, fine in (("a", "b"), ("b", "c"), ("d", "e")):
+            assert coarse in selected or fine not in selected
+
+
+def sentences(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    words = {"D": ["the", "a"], "N": ["dog", "cat", "house", "idea"], "V": ["sees", "likes", "is"]}
+    X, y = [], []
+    for _ in range(n):
+        tags = list("DNV") + (["D", "N"] if rng.random() < 0.5 else [])
+        X.append([{"word": str(rng.choice(words[t])), "pos": t if rng.random() < 0.9 else "N"} for t in tags])
+        y.append([{"D": "B", "N": "I", "V": "O"}[t] for t in tags])
+    return X, y
+
+
+def test_templates_in_a_pipeline():
+    X, y = sentences()
+    pipeline = make_pipeline(
+        TemplateVectorizer(chunking_templates()),
+        GroupLassoPerceptron("chain", groups="templates", budget=5, shrink_every=50, random_state=0),
+    ).fit(X, y)
+    assert pipeline.score(X, y) > 0.95
+    model = pipeline[-1]
+    assert len(model.selected_groups_) == 5
+    assert model.groups_.n_groups == len(pipeline[0].template_names_)
+    grid = GridSearchCV(pipeline, {"grouplassoperceptron__budget": [1, 5]}, cv=2).fit(X, y)
+    assert set(grid.best_params_) == {"grouplassoperceptron__budget"}
+    again = pickle.loads(pickle.dumps(pipeline))
+    assert [a.tolist() for a in again.predict(X)] == [a.tolist() for a in pipeline.predict(X)]
+
+
+def test_a_stream_of_hashed_features():
+    X, y = sentences(600)
+    vectorizer = TemplateVectorizer(chunking_templates(), n_features=2**14)
+    model = GroupLassoPerceptron("chain", groups="templates", budget=4, shrink_every=50)
+    for start in range(0, 500, 25):
+        model.partial_fit(vectorizer.fit_transform(X[start : start + 25]), y[start : start + 25], classes=list("BIO"))
+    assert model.n_iter_ == 20 and len(model.loss_curve_) == 20
+    held_out = vectorizer.transform(X[500:])
+    assert model.score(held_out, y[500:]) > 0.9
+    again = pickle.loads(pickle.dumps(model))
+    again.partial_fit(vectorizer.transform(X[:25]), y[:25])
+    model.partial_fit(vectorizer.transform(X[:25]), y[:25])
+    assert_array_equal(again.coef_.toarray(), model.coef_.toarray())
+    assert len(model.memory_curve_) > 10 and model.group_norms_.shape == (72,)
+    with pytest.raises(ValueError, match=r"classes=.* differ from those of the first call"):
+        model.partial_fit(held_out, y[500:], classes=list("BIOX"))
+    with pytest.raises(ValueError, match="has the label 'X', which is not in classes"):
+        model.partial_fit(held_out, [["X"] * len(s) for s in y[500:]])
+    with pytest.raises(ValueError, match="classes must be given at the first call"):
+        clone(model).partial_fit(held_out, y[500:])
+
+
+def test_fit_leaves_little_behind():
+    X, y = sensors()
+    model = quick(budget=2).fit(X, y)
+    assert len(pickle.dumps(model)) < 20_000
+    before = model.coef_.toarray()
+    model.partial_fit(X[:1], y[:1])
+    # Training goes on from there.
+    assert_allclose(model.coef_.toarray(), before, atol=5.0)
+    assert model.score(X, y) > 0.8
+
+
+def test_digits_by_rows_of_pixels():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    rows = np.repeat(np.arange(8), 8)
+    model = GroupLassoPerceptron(groups=rows, budget=5, shrink_every=200, random_state=0).fit(X[:1200], y[:1200])
+    assert len(model.selected_groups_) == 5
+    assert model.score(X[1200:], y[1200:]) > 0.75
+    found = cross_val_predict(clone(model), X[:600], y[:600], cv=3)
+    assert (found == y[:600]).mean() > 0.7
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"budget": 0}, "budget must be a positive int or None; got 0"),
+        ({"budget": 6}, "budget=6 is more than the 5 groups"),
+        ({"budget": 2.0}, "budget must be a positive int or None"),
+        ({"budget": 2, "alpha": 0.1}, "budget and alpha are two ways"),
+        ({"alpha": -1.0}, "alpha must be a non-negative number"),
+        ({"groups": "templates"}, "groups='templates' needs features that know their templates"),
+        ({"groups": "words"}, "groups='words' has no meaning"),
+        ({"groups": np.arange(3)}, "groups"),
+        ({"groups": -GROUP_OF}, "groups"),
+        ({"groups": [[0, 1], [25]]}, "25"),
+        ({"groups": [[0, 1], [2, 3]]}, "in no group"),
+        ({"groups": [list(range(20)), []]}, "empty"),
+        ({"groups": GROUP_OF * 2}, "group 1 is empty"),
+        ({"group_weights": "size"}, "group_weights='size' is not one of"),
+        ({"group_weights": [1.0, 2.0]}, "group_weights has shape"),
+        ({"group_weights": [1.0, 2.0, -1.0, 1.0, 1.0]}, r"group_weights\[2\] is -1.0"),
+        ({"loss": "log"}, "loss='log' is not one of"),
+        ({"debias": "svm"}, "debias='svm' is not one of"),
+        ({"shrink_every": 0}, "shrink_every must be a positive int"),
+        ({"eta0": 0.0}, "eta0 must be a positive number"),
+        ({"freeze_after": 0}, "freeze_after must be a positive int or None"),
+        ({"structure": "ring"}, "structure='ring' is not one of"),
+        ({"C": -1.0}, "C must be a positive number"),
+    ],
+)
+def test_wrong_parameters_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**params).fit(*sensors(60))
+
+
+def test_cycles_are_refused():
+    with pytest.raises(ValueError, match="cycle"):
+        GroupOrder([("a", "b"), ("b", "a")])
+
+
+def test_the_same_seed_gives_the_same_model():
+    X, y = sensors()
+    models = [quick(budget=2, n_jobs=n).fit(X, y) for n in (1, 2)]
+    assert_array_equal(models[0].coef_.toarray(), models[1].coef_.toarray())
+    assert (models[0].predict(X) == models[1].predict(X)).all()
