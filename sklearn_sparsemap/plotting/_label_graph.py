@@ -12,6 +12,8 @@ _SIGNS = (None, "attraction", "repulsion")
 _ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
 _FONT, _LEGEND_FONT = 10.0, 10.0
 _LEGEND, _MARGIN, _GAP, _DOT = 24.0, 8.0, 5.0, 2.6
+# Least distance of names on one side, and by how much it grows at most in large axes.
+_ROW, _WIDER = 1.35 * _FONT, np.linspace(2.0, 1.0, 21)
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
@@ -166,20 +168,31 @@ class LabelGraphDisplay:
         entries = self._entries(self.scores[shown])
         legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _ in entries)
 
-        places = ring.places(row=1.35 * _FONT)
         right = ring.on_the_right
         beside = np.array([text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names])
-        ends = places[:, 0] + np.where(right, beside, -beside)
-        low = np.array([ends.min(), places[:, 1].min() - _FONT - _MARGIN - _LEGEND])
-        high = np.array([ends.max(), places[:, 1].max() + _FONT + _MARGIN])
-        lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
-        low[0], high[0] = low[0] - lacking, high[0] + lacking
-        size = high - low
+        beside = np.where(right, beside, -beside)
+
+        def extent(places):
+            """Return the lower left and the upper right corner of the drawing."""
+            ends = places[:, 0] + beside
+            low = np.array([ends.min(), places[:, 1].min() - _FONT - _MARGIN - _LEGEND])
+            high = np.array([ends.max(), places[:, 1].max() + _FONT + _MARGIN])
+            lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
+            return low - (lacking, 0.0), high + (lacking, 0.0)
+
+        places = ring.places(_ROW)
         if ax is None:
-            figure = plt.figure(figsize=size / 72)
+            low, high = extent(places)
+            figure = plt.figure(figsize=(high - low) / 72)
             ax = figure.add_axes((0, 0, 1, 1))
         available = np.array(size_in_points(ax))
-        scale = min(1.0, *(available / size))
+        # The ring takes what room there is, across and down.
+        wider = [(extent(factor * places), factor) for factor in _WIDER]
+        for axis in (0, 1):
+            fitting = [f for (low, high), f in wider if high[axis] - low[axis] <= available[axis] + 1e-6]
+            places[:, axis] *= fitting[0] if fitting else 1.0
+        low, high = extent(places)
+        scale = min(1.0, *(available / (high - low)))
         # One data unit is one point, or less in smaller axes; the drawing is centred.
         middle, half = (low + high) / 2, available / scale / 2
         ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
