@@ -8,7 +8,7 @@ know that. `MultilabelLPSparseMAP` takes such knowledge as constraints.
 
 With these rules 20 labelled images do as well as 80 without, and 40 better than 160 (all attributes of an image right).
 Most of that the rules bring at prediction already; obeying them in training, too, adds 2 to 5 points. A model that is
-not told the rules, but learns a label graph, gets about half of the way, and its strongest edges are the rules.
+not told the rules, but learns a label graph, goes a third to a half of the way.
 
 The images are those that scikit-learn ships. The path of the picture may be given on the command line; otherwise it
 is saved beside this script.

@@ -188,9 +188,11 @@ class LabelGraphDisplay:
         available = np.array(size_in_points(ax))
         # The ring takes what room there is, across and down.
         wider = [(extent(factor * places), factor) for factor in _WIDER]
-        for axis in (0, 1):
-            fitting = [f for (low, high), f in wider if high[axis] - low[axis] <= available[axis] + 1e-6]
-            places[:, axis] *= fitting[0] if fitting else 1.0
+        across, down = (
+            next((factor for (low, high), factor in wider if high[axis] - low[axis] <= available[axis] + 1e-6), 1.0)
+            for axis in (0, 1)
+        )
+        places *= across, min(down, 1.4 * across)
         low, high = extent(places)
         scale = min(1.0, *(available / (high - low)))
         # One data unit is one point, or less in smaller axes; the drawing is centred.
