@@ -7,16 +7,16 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 _SWEEPS = 10
-# No ring is flatter or smaller than this, in rows of text.
-_FEWEST_ROWS = 12.0
+# Rows of text: the least height of a ring, and its largest width.
+_FEWEST_ROWS, _MOST_ROWS_ACROSS = 12.0, 34.0
 _POINTS_OF_A_PATH = 40
 
 
 class Ring:
     """An order of labels around a ring.
 
-    Half of the labels stand on the right, half on the left. On each side they are as many rows of text apart as there
-    is room for, so that names written outwards never overlap, and edges inside never cross a name.
+    Half of the labels stand on the right, half on the left, each in a row of its own. So names that are written
+    outwards never overlap, and edges inside never cross a name.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class Ring:
         n_right = int(self.on_the_right.sum())
         n_left = len(self.order) - n_right
         height = max(n_right, _FEWEST_ROWS) * row
-        # Wider than a half of a circle is high, so that edges between sides run flat; of very many, a narrow oval.
-        width = min(height, 34.0 * row)
+        # A circle; of very many labels an oval, no wider than a page.
+        width = min(height, _MOST_ROWS_ACROSS * row)
         down = [(np.arange(n_side) + 0.5) / max(n_side, 1) for n_side in (n_right, n_left)]
         y = np.concatenate([1.0 - 2.0 * down[0], 2.0 * down[1] - 1.0])
         x = np.sqrt(1.0 - y**2) * np.where(self.on_the_right, 1.0, -1.0)
