@@ -1,0 +1,144 @@
+"""
+Labels with a hierarchy and exclusions
+======================================
+
+Articles have labels: topics, subtopics that imply their topic and exclude each other, and one of "live" and "recorded".
+Label by label, a classifier knows nothing of that, and predicts sets that make no sense. `MultilabelLPSparseMAP`
+predicts all labels together. It can *learn* which of them go together, as scores of a label graph; and it can be
+*told*, by constraints that then hold in every prediction.
+
+Here both get more of the sets entirely right (33 and 37 % instead of 24). The example F1,
+which counts single labels, gains less: 1 to 2 points. Nearly all of the strongest edges that are learned are true.
+
+The data are generated. The path of the picture may be given on the command line; otherwise it is saved beside this
+script.
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+
+from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap.factors import AtLeast, Exactly, Exclusive, Implies
+from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.plotting import LabelGraphDisplay
+
+# %%
+# Data
+# ----
+# An article has one topic or two, with a subtopic each; some subtopics are mostly live, others mostly recorded. Each
+# label adds a random direction to the features, and there is noise.
+
+TOPICS = {
+    "music": ["jazz", "rock", "techno"],
+    "sport": ["football", "tennis", "sailing"],
+    "food": ["baking", "cooking", "wine"],
+}
+LIVE = {"jazz": 0.95, "football": 0.95, "techno": 0.05, "baking": 0.05}
+names = [label for topic, subtopics in TOPICS.items() for label in (topic, *subtopics)] + ["live", "recorded"]
+index = {name: i for i, name in enumerate(names)}
+rng = np.random.default_rng(0)
+
+
+def draw_labels():
+    """Draw the labels of one article."""
+    found = []
+    for topic in rng.choice(list(TOPICS), 1 + (rng.random() < 0.4), replace=False):
+        found += [topic, rng.choice(TOPICS[topic])]
+    chance = np.mean([LIVE.get(label, 0.5) for label in found[1::2]])
+    found.append("live" if rng.random() < chance else "recorded")
+    return np.isin(names, found).astype(int)
+
+
+N_TRAIN, N_FEATURES, NOISE = 800, 30, 3.0
+Y = np.array([draw_labels() for _ in range(N_TRAIN + 2000)])
+directions = rng.normal(size=(len(names), N_FEATURES))
+X = Y @ directions + NOISE * rng.normal(size=(len(Y), N_FEATURES))
+X_train, X_test, Y_train, Y_test = X[:N_TRAIN], X[N_TRAIN:], Y[:N_TRAIN], Y[N_TRAIN:]
+
+# %%
+# Rules
+# -----
+
+rules = [Implies(subtopic, topic) for topic, subtopics in TOPICS.items() for subtopic in subtopics]
+rules += [Exclusive(subtopics) for subtopics in TOPICS.values()]
+rules += [AtLeast(1, list(TOPICS)), Exactly(1, ["live", "recorded"])]
+
+
+def breaks_rules(Y):
+    """Tell which rows of an indicator matrix break a rule."""
+    on = {name: Y[:, i] == 1 for name, i in index.items()}
+    broken = [sum(on[topic] for topic in TOPICS) == 0, on["live"] == on["recorded"]]
+    for topic, subtopics in TOPICS.items():
+        n_on = sum(on[subtopic].astype(int) for subtopic in subtopics)
+        broken += [n_on > 1, (n_on > 0) & ~on[topic]]
+    return np.any(broken, axis=0)
+
+
+assert not breaks_rules(Y).any()
+
+# %%
+# By themselves, or together
+# --------------------------
+# All models are linear in the features, have the same penalty and the same threshold.
+
+ALPHA = 0.003
+common = {"label_names": names, "threshold": 0.5, "alpha": ALPHA, "edge_learning_rate_init": 0.01, "random_state": 0}
+learned = MultilabelLPSparseMAP(label_graph="full", **common)
+models = {
+    "OneVsRestClassifier(LogisticRegression)": OneVsRestClassifier(LogisticRegression(C=1 / (ALPHA * N_TRAIN))),
+    "labels by themselves": MultilabelLPSparseMAP(loss="logistic", **common),
+    "label graph": learned,
+    "rules": MultilabelLPSparseMAP(label_graph=None, constraints=rules, **common),
+    "label graph and rules": MultilabelLPSparseMAP(label_graph="full", constraints=rules, **common),
+}
+print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
+print(f"\n{'':42}{'example F1':>10}{'all right':>12}{'breaks a rule':>16}")
+for name, model in models.items():
+    found = model.fit(X_train, Y_train).predict(X_test)
+    f1, exact = example_f1_score(Y_test, found), (found == Y_test).all(axis=1).mean()
+    print(f"{name:42}{f1:10.3f}{exact:12.1%}{breaks_rules(found).mean():16.1%}")
+
+# %%
+# What was learned
+# ----------------
+# The model with a label graph was not told the rules. Here are its strongest edges, and what is true of these labels.
+
+ATTRACT, REPEL = {}, {}
+for topic, subtopics in TOPICS.items():
+    ATTRACT.update({frozenset([topic, subtopic]): "implies" for subtopic in subtopics})
+    REPEL.update({frozenset([a, b]): "exclusive" for a in subtopics for b in subtopics if a < b})
+REPEL[frozenset(["live", "recorded"])] = "exclusive"
+for subtopic, chance in LIVE.items():
+    ATTRACT[frozenset([subtopic, "live" if chance > 0.5 else "recorded"])] = "mostly so"
+    REPEL[frozenset([subtopic, "recorded" if chance > 0.5 else "live"])] = "mostly not so"
+
+N_SHOWN = len(ATTRACT) + len(REPEL)
+strongest = learned.strongest_edges(N_SHOWN)
+truth = [(ATTRACT if score > 0 else REPEL).get(frozenset([a, b])) for a, b, score in strongest]
+print(f"\nOf the {N_SHOWN} strongest edges, {sum(map(bool, truth))} are true. The first 12:")
+for (a, b, score), true in list(zip(strongest, truth))[:12]:
+    print(f"  {score:6.2f}  {a:10}{b:10}{true or ''}")
+
+# %%
+# The picture
+# -----------
+# Attractions should join subtopics with their topics, repulsions subtopics with each other.
+
+INK = "#222222"
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+true_edges = [[index[label] for label in pair] for pair in (*ATTRACT, *REPEL)]
+strength = [1.0 if what == "implies" else 0.4 for what in ATTRACT.values()]
+strength += [-1.0 if what == "exclusive" else -0.4 for what in REPEL.values()]
+LabelGraphDisplay.from_edges(names, true_edges, strength, n_edges=N_SHOWN, ax=left)
+left.set_title("how the labels were made", fontsize=13, color=INK)
+LabelGraphDisplay.from_estimator(learned, n_edges=N_SHOWN, ax=right)
+right.set_title(f"the {N_SHOWN} strongest edges that were learned", fontsize=13, color=INK)
+
+picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("multilabel.png")
+figure.savefig(picture, dpi=110, facecolor="white")
+print(f"\nPicture: {picture}")

@@ -1,0 +1,185 @@
+"""The picture of a label graph: the strongest edges and their labels, all names readable, strong partners near."""
+
+from itertools import permutations
+
+import matplotlib
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.colors import to_rgb
+from test_plotting import assert_nothing_overlaps, texts_of
+
+from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap.plotting import LabelGraphDisplay
+from sklearn_sparsemap.plotting._label_ring import Ring, order_by_strength
+
+WORDS = "rock jazz live acoustic metal techno ambient choral vocal brass strings piano".split()
+
+
+def random_graph(n, seed=0):
+    rng = np.random.default_rng(seed)
+    edges = np.stack(np.triu_indices(n, 1), axis=1)
+    return [f"{WORDS[i % 12]} {i}" for i in range(n)], edges, rng.normal(size=len(edges)) ** 3
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("sign", [None, "attraction", "repulsion"])
+def test_the_strongest_edges_are_drawn_by_sign_and_strength(sign):
+    labels, edges, scores = random_graph(9)
+    display = LabelGraphDisplay.from_edges(labels, edges, scores, n_edges=12, sign=sign)
+    of_sign = {"attraction": scores > 0, "repulsion": scores < 0}.get(sign, scores != 0)
+    wanted = np.sort(np.abs(scores[of_sign]))[::-1][:12]
+    shown = display.shown_edges_
+    np.testing.assert_array_equal(np.abs(display.scores[shown]), wanted)
+    for edge in shown:
+        (place,) = np.flatnonzero((edges == display.edges[edge]).all(axis=1))
+        assert display.scores[edge] == scores[place]
+    widths = [line.get_linewidth() for line in display.lines_]
+    assert len(widths) == 12 and widths == sorted(widths, reverse=True) and widths[-1] > 0.5
+    blue, orange = to_rgb("#0a6fb8"), to_rgb("#d55e00")
+    for edge, line in zip(shown, display.lines_):
+        assert to_rgb(line.get_color()) == (blue if display.scores[edge] > 0 else orange)
+        assert line.get_linestyle() == ("-" if display.scores[edge] > 0 else "--")
+    legend = texts_of(display.legend_)
+    assert len(legend) == (2 if sign is None else 1)
+    assert all(text.startswith(("attract (", "repel (\N{MINUS SIGN}")) for text in legend)
+
+
+def test_lines_end_at_their_labels():
+    display = LabelGraphDisplay.from_edges(*random_graph(7), n_edges=8)
+    dots = display.ax_.lines[-1].get_xydata()
+    place_of = {label: dots[place] for place, label in enumerate(display.shown_labels_)}
+    assert set(place_of) == set(display.edges[display.shown_edges_].ravel())
+    assert [text.get_text() for text in display.texts_] == [display.labels[i] for i in display.shown_labels_]
+    for edge, line in zip(display.shown_edges_, display.lines_):
+        ends = line.get_xydata()[[0, -1]]
+        np.testing.assert_allclose(ends, [place_of[i] for i in display.edges[edge]])
+    for text, dot in zip(display.texts_, dots):
+        # Names are outside of the ring, in the height of their dots.
+        assert text.get_position()[1] == dot[1] and abs(text.get_position()[0]) > abs(dot[0])
+
+
+@pytest.mark.parametrize(("n", "n_edges"), [(3, 3), (5, 20), (12, 30), (40, 20), (200, 20), (200, 90)])
+def test_names_do_not_overlap(n, n_edges):
+    display = LabelGraphDisplay.from_edges(*random_graph(n), n_edges=n_edges)
+    assert_nothing_overlaps(display.figure_)
+    # Nor do edges run over names.
+    boxes = [text.get_window_extent() for text in display.texts_]
+    for line in display.lines_:
+        x, y = display.ax_.transData.transform(line.get_xydata()).T
+        for box in boxes:
+            assert not ((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).any()
+
+
+def test_two_labels_make_a_picture():
+    display = LabelGraphDisplay.from_edges(["a", "b", "c"], [[2, 0]], [0.5])
+    assert [text.get_text() for text in display.texts_] == ["a", "c"]
+    assert texts_of(display.legend_) == ["attract (0.5)"]
+    assert np.isfinite(display.lines_[0].get_xydata()).all()
+
+
+def test_it_shrinks_into_given_axes():
+    figure, axes = plt.subplots(1, 2, figsize=(6, 2))
+    axes[0].axis("off")
+    display = LabelGraphDisplay.from_edges(*random_graph(20), ax=axes[1])
+    assert display.ax_ is axes[1] and display.figure_ is figure and not axes[0].lines
+    assert display.texts_[0].get_fontsize() < 10.0
+    assert_nothing_overlaps(figure)
+    assert display.plot().ax_ is not axes[1]
+
+
+def test_dollars_are_no_formulas():
+    display = LabelGraphDisplay.from_edges(["$a", "b$"], [[0, 1]], [1.0])
+    display.figure_.canvas.draw()
+    assert {text.get_text() for text in display.texts_} == {"$a", "b$"}
+
+
+def test_scores_of_zero_are_no_edges():
+    display = LabelGraphDisplay(list("abc"), [[0, 1], [1, 2]], [0.0, -1.0])
+    assert display.edges.tolist() == [[1, 2]] and display.scores.tolist() == [-1.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_orders_are_close_to_the_best(seed):
+    rng = np.random.default_rng(seed)
+    n = 7
+    edges = np.stack(np.triu_indices(n, 1), axis=1)
+    edges = edges[rng.random(len(edges)) < 0.5]
+    edges = np.concatenate([edges, [[i, i + 1] for i in range(n - 1) if [i, i + 1] not in edges.tolist()]])
+    strengths = rng.random(len(edges)) ** 2
+
+    def cost(order):
+        steps = np.abs(np.diff(np.argsort(order)[edges], axis=1)[:, 0])
+        return np.sqrt(np.minimum(steps, n - steps)) @ strengths
+
+    costs = [cost((0, *rest)) for rest in permutations(range(1, n))]
+    found = cost(order_by_strength(n, edges, strengths))
+    assert min(costs) - 1e-9 <= found <= min(costs) + 0.15 * (np.mean(costs) - min(costs))
+
+
+def test_groups_stand_together():
+    edges = np.array([[0, 4], [4, 8], [1, 5], [5, 9], [2, 6], [3, 7]])
+    order = order_by_strength(10, edges, np.ones(6))
+    assert sorted(order.tolist()) == list(range(10))
+    assert [sorted(group % 4) for group in (order[:3], order[3:6], order[6:8], order[8:])] == [
+        [0, 0, 0],
+        [1, 1, 1],
+        [2, 2],
+        [3, 3],
+    ]
+    assert order[1] == 4 and order[4] == 5
+    ring = Ring(10, edges, np.ones(6))
+    np.testing.assert_array_equal(ring.order, order)
+
+
+def test_from_a_fitted_estimator():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    on = X[:, :3] > 0.3
+    Y = np.stack([on[:, 0], on[:, 0] | on[:, 1], on[:, 2], ~on[:, 2]], axis=1).astype(int)
+    model = MultilabelLPSparseMAP(label_names=["cat", "pet", "day", "night"], edge_learning_rate_init=0.01, max_iter=20)
+    with pytest.warns(UserWarning, match="still improving"):
+        model.set_params(random_state=0).fit(X, Y)
+    display = LabelGraphDisplay.from_estimator(model, n_edges=3)
+    found = [(*(display.labels[i] for i in display.edges[e]), display.scores[e]) for e in display.shown_edges_]
+    assert found == model.strongest_edges(3)
+    model.set_params(loss="logistic")
+    with pytest.warns(UserWarning, match="still improving"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match='learned no edges: it was fitted with loss="logistic", label_graph=None'):
+        LabelGraphDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LabelGraphDisplay("ab", [[0, 1]], [1.0]), "labels must be the names of all labels; got 'ab'"),
+        (lambda: LabelGraphDisplay(["a", "b"], [], []), "the label graph has no edges"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [0.0]), "all scores are zero; there is nothing to draw"),
+        (
+            lambda: LabelGraphDisplay(["a", "b"], [[0, 1, 0]], [1.0]),
+            r"shape \(n_edges, 2\).* got int64 of shape \(1, 3\)",
+        ),
+        (lambda: LabelGraphDisplay(["a", "b"], [["a", "b"]], [1.0]), r"edges must be an int array"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [1.0, 2.0]), r"1 edges, but scores of shape \(2,\)"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [np.nan]), r"scores\[0\] is not finite"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1], [0, 2]], [1.0, 1.0]), r"edges\[1\] is \[0, 2\]"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[1, 1]], [1.0]), "two different of the 2 labels"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [1.0]).plot(sign="repulsion"), "has no repulsion"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [1.0]).plot(sign="both"), "sign='both' is not one of"),
+        (lambda: LabelGraphDisplay(["a", "b"], [[0, 1]], [1.0]).plot(n_edges=0), "n_edges must be"),
+        (lambda: LabelGraphDisplay(*random_graph(300)).plot(n_edges=4000), "join 300 labels; .* Lower n_edges"),
+        (lambda: LabelGraphDisplay.from_estimator(MultilabelLPSparseMAP()), "must be a fitted .* has no classes_"),
+    ],
+)
+def test_wrong_label_graphs_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
