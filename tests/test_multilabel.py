@@ -449,7 +449,9 @@ def test_labels_by_name():
         ({"alpha": -1}, "alpha must be a non-negative number"),
         ({"dropout": 1.0}, "dropout must be below 1"),
         ({"threshold": 1.5}, "threshold must be 'auto', or from 0 to below 1"),
-        ({"threshold": "best"}, "threshold must be"),
+        ({"threshold": "best"}, "threshold must be 'auto', or from 0 to below 1; got 'best'"),
+        ({"constraints": [AtMost(1, ["a"])]}, "the labels are 0, 1, 2, 3, 4, ...; name them by label_names"),
+        ({"label_graph": [(0, "b")]}, r"^label_graph\[0\] names the label 'b'"),
         ({"decision": "round"}, "decision='round' is not one of"),
         ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be a tuple such as \(100,\)"),
         ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
@@ -519,6 +521,19 @@ def test_a_stream_with_constraints(data):
     with pytest.warns(UserWarning, match="violate the constraints"):
         model.partial_fit(X[wrong][:1], Y[wrong][:1])
     assert model.n_iter_ == 1
+
+
+def test_map_decides_as_the_threshold_in_the_middle():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    Y = (X[:, :3] + 0.3 * rng.normal(size=(400, 3)) > 0.3).astype(int)
+    for loss in LABEL_LOSSES:
+        for temperature in (0.5, 2.0):
+            model = quick(loss=loss, temperature=temperature, label_graph=None, threshold=0.5, max_iter=60).fit(X, Y)
+            by_threshold = model.predict(X)
+            assert_array_equal(clone(model).set_params(decision="map").fit(X, Y).predict(X), by_threshold)
+            # Both parameters may be changed after `fit`.
+            assert model.set_params(threshold=0.9).predict(X).sum() < by_threshold.sum()
 
 
 def test_one_label_a_sample():

@@ -1,5 +1,6 @@
 """MultilabelLPSparseMAP: joint prediction of label sets."""
 
+import numbers
 import warnings
 
 import numpy as np
@@ -27,7 +28,7 @@ _BATCH_SIZE = 64
 # Without hidden layers weights start at zero and have farther to go.
 _RATES = {"linear": 0.01, "network": 0.001}
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
-_FEWEST_HELD_OUT = 10
+_FEWEST_HELD_OUT = 50
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-6
 # Samples are predicted in blocks of so many scores.
@@ -65,8 +66,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
         Learning rate of Adam. None is 0.01 for linear scores and 0.001 for networks.
-    edge_learning_rate_init : float, default=0.001
-        Learning rate of Adam for the edge scores.
+    edge_learning_rate_init : float, default=None
+        Learning rate of Adam for the edge scores. None is that of the network.
     dropout : float, default=0.0
         Share of the hidden units that are left out at each step of training.
     batch_size : int, default=None
@@ -87,11 +88,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
 
         - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
           set of the highest sum of marginals less threshold.
-        - ``"map"``: the feasible set of the highest score, edges included: the linear relaxation, and where it is
+        - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
+          loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
     threshold : "auto" or float, default="auto"
         ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training samples if fewer than
-        10 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+        50 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
     label_names : array-like of shape (n_labels,), default=None
         Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
     shuffle : bool, default=True
@@ -160,7 +162,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         alpha=1e-4,
         edge_alpha=1e-3,
         learning_rate_init=None,
-        edge_learning_rate_init=0.001,
+        edge_learning_rate_init=None,
         dropout=0.0,
         batch_size=None,
         max_iter=200,
@@ -341,7 +343,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             alpha=self.alpha,
             edge_alpha=self.edge_alpha,
             rate=rate,
-            edge_rate=self.edge_learning_rate_init,
+            edge_rate=rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init,
             dropout=self.dropout,
             batch_size=min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size),
             n_jobs=self.n_jobs,
@@ -473,18 +475,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
         graph = self._graph
         if self._single or self.decision == "map":
-            edge_scores = model.edge_scores
+            # The quadratic term of the SparseMAP loss costs half the temperature for each label that is on.
+            cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
                 [
-                    graph.assign(self._finite(model.scores(X[rows])), edge_scores, n_jobs=self.n_jobs)
+                    graph.assign(self._finite(model.scores(X[rows])) - cost, model.edge_scores, n_jobs=self.n_jobs)
                     for rows in _blocks(X.shape[0], graph.n_labels)
                 ]
             )
         marginals, _, _ = self._marginals(model, X)
-        chosen = marginals > self.threshold_
+        threshold = self.threshold_ if self.threshold == "auto" else self.threshold
+        chosen = marginals > threshold
         wrong = np.flatnonzero(graph.violated(chosen))
         if len(wrong):
-            chosen[wrong] = graph.assign(marginals[wrong] - self.threshold_, n_jobs=self.n_jobs)
+            chosen[wrong] = graph.assign(marginals[wrong] - threshold, n_jobs=self.n_jobs)
         return chosen
 
     def _marginals(self, model, X):
@@ -564,22 +568,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         """Check the parameters; return the sizes of the hidden layers."""
         check_choice("loss", self.loss, LABEL_LOSSES)
         check_choice("decision", self.decision, _DECISIONS)
-        for name in ("temperature", "edge_learning_rate_init", "validation_fraction"):
+        for name in ("temperature", "validation_fraction"):
             check_positive(name, getattr(self, name))
         for name in ("alpha", "edge_alpha", "tol", "dropout"):
             check_positive(name, getattr(self, name), zero=True)
         for name in ("max_iter", "n_iter_no_change"):
             check_positive(name, getattr(self, name), integer=True)
-        if self.learning_rate_init is not None:
-            check_positive("learning_rate_init", self.learning_rate_init)
-        if self.batch_size is not None:
-            check_positive("batch_size", self.batch_size, integer=True)
+        for name, integer in (("learning_rate_init", 0), ("edge_learning_rate_init", 0), ("batch_size", 1)):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name), integer=bool(integer))
         for name in ("validation_fraction", "dropout"):
             if not getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must be below 1; got {getattr(self, name)!r}")
         if self.threshold != "auto":
-            check_positive("threshold", self.threshold, zero=True)
-            if not self.threshold < 1.0:
+            is_number = isinstance(self.threshold, numbers.Real) and not isinstance(self.threshold, bool)
+            if not is_number or not 0.0 <= self.threshold < 1.0:
                 raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
         if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
             raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
@@ -616,6 +619,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             gold = read_indicator(y)
             if known is not None and gold.shape[1] != len(known):
                 raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
+            if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
+                raise ValueError("classes differ from label_names; give one of them")
             given = self.label_names if classes is None else classes
             given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
             if known is not None and given.tolist() != known.tolist():

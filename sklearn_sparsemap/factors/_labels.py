@@ -84,9 +84,10 @@ def _index_of(label, names, constraint):
     if isinstance(label, numbers.Integral) and not isinstance(label, bool):
         if 0 <= label < len(names):
             return int(label)
-        raise ValueError(f"{constraint!r} names label {label}, but there are {len(names)} labels, from 0")
+        raise ValueError(f"{constraint} names label {label}, but there are {len(names)} labels, from 0")
     shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-    raise ValueError(f"{constraint!r} names the label {label!r}, which does not exist; the labels are {shown}")
+    hint = "; name them by label_names" if isinstance(label, str) and not isinstance(names[0], str) else ""
+    raise ValueError(f"{constraint} names the label {label!r}, which does not exist; the labels are {shown}{hint}")
 
 
 def _check_labels(labels, what):
