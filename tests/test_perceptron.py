@@ -20,6 +20,7 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training._data import make_rows, make_targets
+from sklearn_sparsemap.training._pair_store import COUNT, HEAD
 from sklearn_sparsemap.training._proximal import PairOptimizer
 
 
@@ -139,19 +140,19 @@ def test_weights_that_exist_are_counted_and_given_back():
         optimizer.shrink()
         assert optimizer.alive_groups().sum() == 3
         store = optimizer.store
-        assert optimizer.n_held == store.counts.sum()
+        assert optimizer.n_held == np.abs(store.features[:, COUNT]).sum()
         # Blocks of living features do not overlap, and hold each output once.
-        used = np.zeros(len(store.labels), int)
-        for f in np.flatnonzero(store.heads >= 0):
-            assert optimizer.alive()[store.atom_of[f]]
-            block = slice(store.heads[f], store.heads[f] + store.counts[f])
+        used = np.zeros(len(store.values), int)
+        for head, count, _, atom in store.features[store.features[:, HEAD] >= 0]:
+            assert optimizer.alive()[atom]
+            block = slice(head, head + (n_outputs if count < 0 else count))
             used[block] += 1
-            assert len(set(store.labels[block])) == store.counts[f]
+            assert count < 0 or len(set(store.outputs[block])) == count
         assert used.max() == 1
         optimizer.average = False
         assert_allclose(groups.norms(optimizer.model().coef.toarray()), optimizer.group_norms(), rtol=1e-9)
         optimizer.average = True
-        sizes.append(len(store.labels))
+        sizes.append(len(store.values))
     # Blocks are used again: memory does not grow with the number of samples.
     assert sizes[-1] == sizes[5]
 

@@ -1,9 +1,13 @@
 """Weights of pairs (feature, output) that exist only once they are updated, scaled group by group.
 
-A feature's weights are a block of the arena, of a power of two of places: the feature's `counts` are used, and it moves
-to a block twice as large when that is full. Blocks that were left are used again. A weight is ``scale[a] * values[p]``
-with the scale of its atom a (a set of features that are shrunk together), so that shrinking an atom touches one number;
-of each atom the squared norm `rho` is kept, too. An atom that dies gives all its blocks back.
+A feature's weights are a block of the arena. A small block holds outputs and their weights in any order; it has a power
+of two of places, and moves to one twice as large when it is full. Where a third of the outputs would have a place, it
+becomes a dense block with one for each output in order, which is read several at a time. Blocks that were left are used
+again.
+
+A weight is ``scale[a]`` times the value in its place, with the scale of its atom a (a set of features that are shrunk
+together), so that shrinking an atom touches one number; of each atom the squared norm `rho` is kept, too. An atom that
+dies gives all its blocks back.
 
 Scales are kept by atom rather than by time stamps on features: all weights of an atom are then right at any moment, a
 score costs one more multiplication, and the shrinkage itself needs nothing but `rho`.
@@ -14,21 +18,23 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_OUT, INTS, INTS_OUT, PARTS, PARTS_OUT, kernel
+from .._jit import FLOATS_OUT, INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+
+# Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a
+# dense block; the next feature of the same atom that has a block (-1 at the end); the atom.
+HEAD, COUNT, NEXT, ATOM = range(4)
 
 Store = namedtuple(
     "Store",
     [
-        "atom_of",  # of each feature
-        "heads",  # of each feature: where its block begins in the arena, -1 if it has none
-        "counts",
-        "next_active",  # of each feature: the next one of its atom that has a block, -1 at the end
-        "first_active",  # of each atom
-        "labels",  # the arena: outputs
+        "n_outputs",
+        "features",
+        "first_active",  # of each atom: a feature that has a block, -1 if none has
+        "outputs",  # the arena: outputs of small blocks; a free block holds where the next one of its size begins
         "values",
-        "sums",  # for averaging; empty without it
+        "sums",  # for averaging
         "direction",  # for MIRA: zeros between samples; empty without it
-        "free",  # by size: the first free block, whose `labels` hold the next one
+        "free",  # by size: the first free block, -1 if there is none
         "scale",  # of each atom
         "rho",
         "peak",  # largest rho since it was last computed anew
@@ -40,13 +46,15 @@ Store = namedtuple(
     ],
 )
 STORE = types.NamedTuple(
-    [PARTS, PARTS_OUT, PARTS_OUT, PARTS_OUT, PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_OUT]
+    [types.int64, PARTS_2D_OUT, PARTS_OUT, PARTS_OUT]
+    + [FLOATS_OUT] * 3
+    + [INTS_OUT]
     + [FLOATS_OUT] * 4
     + [INTS_OUT]
     + [FLOATS_OUT] * 3,
     Store,
 )
-ARENA = ("labels", "values", "sums", "direction")
+_ARENA = ("outputs", "values", "sums", "direction")
 
 # What a shrinkage needs of the groups; see penalties/_shrink.py.
 GroupArrays = namedtuple("GroupArrays", ["weights", "order", "indptr", "atoms"])
@@ -56,27 +64,29 @@ GROUP_ARRAYS = types.NamedTuple([FLOATS_OUT, INTS, INTS, INTS], GroupArrays)
 STEP, SINCE_SHRINK, STOP, UNCONVERGED, TOP, HELD, N_RECORDS = range(7)
 N_COUNTERS = 7
 
-_N_SIZES = 32
+# Kinds of blocks: by the logarithm of their size, and dense ones last.
+_N_KINDS = 32
+_DENSE = _N_KINDS - 1
 # Below this an atom's scale goes into its values, before sums over steps lose digits.
 _SMALLEST_SCALE = 1e-2
 # Squared norms are computed anew when updates have cancelled all but this part.
 _CANCELLED = 1e-6
 
 
-def new_store(atom_of, n_atoms, n_dense, *, average, mira, capacity):
+def new_store(atom_of, n_atoms, n_outputs, n_dense, *, mira, capacity):
     """Make a store without weights."""
-    n_features = len(atom_of)
+    features = np.zeros((len(atom_of), 4), np.int32)
+    features[:, HEAD] = -1
+    features[:, ATOM] = atom_of
     return Store(
-        atom_of,
-        np.full(n_features, -1, np.int32),
-        np.zeros(n_features, np.int32),
-        np.empty(n_features, np.int32),
+        n_outputs,
+        features,
         np.full(n_atoms, -1, np.int32),
-        np.empty(capacity, np.int32),
-        np.empty(capacity),
-        np.empty(capacity if average else 0),
+        np.zeros(capacity, np.int32),
+        np.zeros(capacity),
+        np.zeros(capacity),
         np.zeros(capacity if mira else 0),
-        np.full(_N_SIZES, -1),
+        np.full(_N_KINDS, -1),
         np.ones(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
@@ -91,7 +101,7 @@ def new_store(atom_of, n_atoms, n_dense, *, average, mira, capacity):
 def grow(store, used, wanted):
     """Return the store with an arena of `wanted` places, of which the first `used` are kept."""
     arena = {}
-    for name in ARENA:
+    for name in _ARENA:
         old = getattr(store, name)
         if len(old):
             arena[name] = np.zeros(wanted, old.dtype)
@@ -100,76 +110,124 @@ def grow(store, used, wanted):
 
 
 @kernel
-def largest_block(n_outputs):
-    """Return the size of the block that holds all outputs."""
-    size = 1
-    while size < n_outputs:
-        size *= 2
-    return size
+def most_space(n_outputs):
+    """Return how many places of the arena a feature can take at most while it gets weights."""
+    return 2 * n_outputs + 2
+
+
+@kernel
+def _kind_of(count):
+    """Return the kind of the block of so many weights."""
+    if count < 0:
+        return _DENSE
+    kind = 0
+    while (1 << kind) < count:
+        kind += 1
+    return kind
 
 
 @kernel
 def _take_block(store, counters, kind):
-    start = store.free[kind]
+    start = np.int64(store.free[kind])
     if start >= 0:
-        store.free[kind] = store.labels[start]
+        store.free[kind] = store.outputs[start]
         return start
     start = counters[TOP]
-    counters[TOP] += 1 << kind
+    counters[TOP] += store.n_outputs if kind == _DENSE else 1 << kind
     return start
 
 
 @kernel
 def _give_block(store, start, kind):
-    store.labels[start] = store.free[kind]
+    store.outputs[start] = store.free[kind]
     store.free[kind] = start
+
+
+@kernel
+def _clear_place(store, place):
+    store.values[place] = 0.0
+    store.sums[place] = 0.0
+    if store.direction.shape[0]:
+        store.direction[place] = 0.0
+
+
+@kernel
+def _copy_place(store, old, new):
+    store.values[new] = store.values[old]
+    store.sums[new] = store.sums[old]
+    if store.direction.shape[0]:
+        store.direction[new] = store.direction[old]
+
+
+@kernel
+def block_of(store, feature):
+    """Return where a feature's block begins and ends."""
+    start, count = np.int64(store.features[feature, HEAD]), np.int64(store.features[feature, COUNT])
+    return start, start + (store.n_outputs if count < 0 else count)
 
 
 @kernel
 def find_pair(store, feature, output):
     """Return the place of a pair's weight, -1 if it has none."""
-    start = store.heads[feature]
-    for place in range(start, start + store.counts[feature]):
-        if store.labels[place] == output:
+    start, stop = block_of(store, feature)
+    if store.features[feature, COUNT] < 0:
+        return start + output
+    for place in range(start, stop):
+        if store.outputs[place] == output:
             return place
     return -1
 
 
 @kernel
-def add_pair(store, counters, feature, output):
-    """Make a weight of zero for a pair that has none; return its place. The arena must have space."""
-    n = store.counts[feature]
-    start = np.int64(store.heads[feature])
-    if n == 0:
-        start = _take_block(store, counters, 0)
-        atom = store.atom_of[feature]
-        store.next_active[feature] = store.first_active[atom]
-        store.first_active[atom] = feature
-        store.heads[feature] = start
-    elif n & (n - 1) == 0:
-        kind = 0
-        while (1 << kind) < n:
-            kind += 1
-        old, start = start, _take_block(store, counters, kind + 1)
+def _move_block(store, counters, feature):
+    """Move a feature's weights to a larger block."""
+    n, old = np.int64(store.features[feature, COUNT]), np.int64(store.features[feature, HEAD])
+    old_kind = _kind_of(n)
+    kind = _DENSE if 3 * n >= store.n_outputs else old_kind + 1
+    start = _take_block(store, counters, kind)
+    if kind == _DENSE:
+        for place in range(start, start + store.n_outputs):
+            _clear_place(store, place)
         for k in range(n):
-            store.labels[start + k] = store.labels[old + k]
-            store.values[start + k] = store.values[old + k]
-            if store.sums.shape[0]:
-                store.sums[start + k] = store.sums[old + k]
-            if store.direction.shape[0]:
-                store.direction[start + k] = store.direction[old + k]
-                store.direction[old + k] = 0.0
-        _give_block(store, old, kind)
-        store.heads[feature] = start
-    place = start + n
-    store.counts[feature] = n + 1
-    store.labels[place] = output
-    store.values[place] = 0.0
-    if store.sums.shape[0]:
-        store.sums[place] = 0.0
-    if store.direction.shape[0]:
-        store.direction[place] = 0.0
+            _copy_place(store, old + k, start + store.outputs[old + k])
+        store.features[feature, COUNT] = -n
+    else:
+        for k in range(n):
+            store.outputs[start + k] = store.outputs[old + k]
+            _copy_place(store, old + k, start + k)
+    _give_block(store, old, old_kind)
+    store.features[feature, HEAD] = start
+
+
+@kernel
+def make_pair(store, counters, feature, output):
+    """Return the place of a pair's weight, which is made if there is none. The arena must have space."""
+    of_feature = store.features[feature]
+    place = np.int64(-1)
+    if of_feature[COUNT] == 0:
+        start = _take_block(store, counters, 0)
+        atom = of_feature[ATOM]
+        of_feature[HEAD] = start
+        of_feature[NEXT] = store.first_active[atom]
+        store.first_active[atom] = feature
+    else:
+        place = find_pair(store, feature, output)
+        if place >= 0 and of_feature[COUNT] > 0:
+            return place
+        if place < 0 and of_feature[COUNT] & (of_feature[COUNT] - 1) == 0:
+            _move_block(store, counters, feature)
+    if of_feature[COUNT] < 0:
+        # In a dense block, zeros stand for weights that were never made.
+        place = np.int64(of_feature[HEAD]) + output
+        if store.values[place] == 0.0 and store.sums[place] == 0.0:
+            of_feature[COUNT] -= 1
+            counters[HELD] += 1
+        return place
+    place = np.int64(of_feature[HEAD]) + of_feature[COUNT]
+    of_feature[COUNT] += 1
     counters[HELD] += 1
+    store.outputs[place] = output
+    _clear_place(store, place)
     return place
 
 
@@ -186,8 +244,7 @@ def move_pair(store, place, atom, delta, step):
     weight = scale * store.values[place]
     change = delta / scale
     store.values[place] += change
-    if store.sums.shape[0]:
-        store.sums[place] += change * scale_until(store, atom, step - 1)
+    store.sums[place] += change * scale_until(store, atom, step - 1)
     rho = store.rho[atom] + delta * (2.0 * weight + delta)
     store.rho[atom] = rho
     if rho > store.peak[atom]:
@@ -199,14 +256,12 @@ def _free_atom(store, counters, atom):
     """Let all weights of an atom go."""
     feature = store.first_active[atom]
     while feature >= 0:
-        n, kind = store.counts[feature], 0
-        while (1 << kind) < n:
-            kind += 1
-        _give_block(store, store.heads[feature], kind)
-        counters[HELD] -= n
-        store.heads[feature] = -1
-        store.counts[feature] = 0
-        feature = store.next_active[feature]
+        of_feature = store.features[feature]
+        _give_block(store, of_feature[HEAD], _kind_of(of_feature[COUNT]))
+        counters[HELD] -= abs(of_feature[COUNT])
+        of_feature[HEAD] = -1
+        of_feature[COUNT] = 0
+        feature = of_feature[NEXT]
     store.first_active[atom] = -1
 
 
@@ -216,10 +271,10 @@ def _measure_atom(store, atom):
     total = 0.0
     feature = store.first_active[atom]
     while feature >= 0:
-        start = store.heads[feature]
-        for place in range(start, start + store.counts[feature]):
+        start, stop = block_of(store, feature)
+        for place in range(start, stop):
             total += store.values[place] ** 2
-        feature = store.next_active[feature]
+        feature = store.features[feature, NEXT]
     return total * store.scale[atom] ** 2
 
 
@@ -265,11 +320,10 @@ def _absorb_scale(store, atom):
     scale, cumulative = store.scale[atom], store.cumulative[atom]
     feature = store.first_active[atom]
     while feature >= 0:
-        start = store.heads[feature]
-        for place in range(start, start + store.counts[feature]):
-            if store.sums.shape[0]:
-                store.sums[place] -= store.values[place] * cumulative
+        start, stop = block_of(store, feature)
+        for place in range(start, stop):
+            store.sums[place] -= store.values[place] * cumulative
             store.values[place] *= scale
-        feature = store.next_active[feature]
+        feature = store.features[feature, NEXT]
     store.scale[atom] = 1.0
     store.cumulative[atom] = 0.0

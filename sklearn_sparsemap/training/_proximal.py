@@ -19,7 +19,10 @@ from ..penalties._shrink import shrink
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, loss_of_target
 from ._pair_store import (
+    ATOM,
+    COUNT,
     GROUP_ARRAYS,
+    HEAD,
     HELD,
     N_COUNTERS,
     N_RECORDS,
@@ -31,11 +34,12 @@ from ._pair_store import (
     UNCONVERGED,
     GroupArrays,
     Store,
-    add_pair,
+    block_of,
     find_pair,
     grow,
-    largest_block,
+    make_pair,
     measure_cancelled,
+    most_space,
     move_pair,
     new_store,
     scale_atoms,
@@ -63,19 +67,43 @@ def step_size(settings, step):
 
 
 
+@kernel(fast_sums=True)
+def _add_row(here, values, start, factor):
+    """Add a multiple of a dense block to scores."""
+    for j in range(here.shape[0]):
+        here[j] += factor * values[start + j]
+
+
 @kernel
-def score_pairs(store, rows, first_row, n_rows, n_outputs, scores):
-    """Compute the scores of consecutive rows."""
+def score_pairs(store, rows, first_row, n_rows, scores):
+    """Compute the scores of consecutive rows.
+
+    Nearly all time goes into fetching what lies anywhere in memory. So each kind of fetch has a loop of its own over
+    the entries of a row, without branches, in which many fetches are under way at a time.
+    """
+    n_outputs, most = store.n_outputs, 0
+    for r in range(first_row, first_row + n_rows):
+        most = max(most, rows.indptr[r + 1] - rows.indptr[r])
+    starts, counts, outputs = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    factors, values = np.empty(most), np.empty(most)
     for r in range(n_rows):
         here = scores[r * n_outputs : (r + 1) * n_outputs]
         copy_into(here, store.dense[:n_outputs])
-        for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
-            f = rows.indices[at]
-            start = store.heads[f]
-            if start >= 0:
-                value = rows.data[at] * store.scale[store.atom_of[f]]
-                for place in range(start, start + store.counts[f]):
-                    here[store.labels[place]] += value * store.values[place]
+        first, n = rows.indptr[first_row + r], 0
+        for at in range(first, rows.indptr[first_row + r + 1]):
+            of_feature = store.features[rows.indices[at]]
+            starts[n], counts[n] = of_feature[HEAD], of_feature[COUNT]
+            factors[n] = rows.data[at] * store.scale[of_feature[ATOM]]
+            n += of_feature[COUNT] != 0
+        for k in range(n):
+            outputs[k], values[k] = store.outputs[starts[k]], store.values[starts[k]]
+        for k in range(n):
+            if counts[k] < 0:
+                _add_row(here, store.values, starts[k], factors[k])
+            else:
+                here[outputs[k]] += factors[k] * values[k]
+                for place in range(starts[k] + 1, starts[k] + counts[k]):
+                    here[store.outputs[place]] += factors[k] * store.values[place]
 
 
 @kernel
@@ -96,10 +124,8 @@ def _take_step(store, counters, settings, rows, first_row, n_rows, residual, add
                 continue
             for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
                 f = rows.indices[at]
-                place = find_pair(store, f, j)
-                if place < 0:
-                    place = add_pair(store, counters, f, j)
-                move_pair(store, place, store.atom_of[f], -eta * weight * wrong * rows.data[at], step)
+                place = make_pair(store, counters, f, j)
+                move_pair(store, place, store.features[f, ATOM], -eta * weight * wrong * rows.data[at], step)
             if settings.fit_intercept:
                 _move_dense(store, j, -eta * weight * wrong, step)
     for j in range(additional_residual.shape[0]):
@@ -119,9 +145,7 @@ def _gather_direction(store, counters, settings, rows, first_row, n_rows, residu
                 continue
             for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
                 f = rows.indices[at]
-                place = find_pair(store, f, j)
-                if place < 0:
-                    place = add_pair(store, counters, f, j)
+                place = make_pair(store, counters, f, j)
                 before, change = store.direction[place], wrong * rows.data[at]
                 store.direction[place] = before + change
                 norm_squared += change * (2.0 * before + change)
@@ -146,7 +170,7 @@ def _take_mira_step(store, counters, settings, rows, first_row, n_rows, residual
                 f = rows.indices[at]
                 place = find_pair(store, f, j)
                 if store.direction[place] != 0.0:
-                    move_pair(store, place, store.atom_of[f], -length * store.direction[place], step)
+                    move_pair(store, place, store.features[f, ATOM], -length * store.direction[place], step)
                     store.direction[place] = 0.0
     for j in range(store.dense.shape[0]):
         if store.dense_direction[j] != 0.0:
@@ -221,19 +245,19 @@ def pair_epoch(
     shrinks = settings.budget >= 0 or settings.alpha > 0.0
     additional = store.dense[n_outputs:]
     additional_residual = np.empty(additional.shape[0])
-    space = 2 * largest_block(n_outputs)
+    space = most_space(n_outputs)
     for number in range(first, order.shape[0]):
         if counters[STOP] != 0:
             return order.shape[0]
         i = order[number]
         first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
-        if counters[TOP] + space * (rows.indptr[first_row + n_rows] - rows.indptr[first_row]) > store.labels.shape[0]:
+        if counters[TOP] + space * (rows.indptr[first_row + n_rows] - rows.indptr[first_row]) > store.values.shape[0]:
             return number
         weight = targets.weights[i]
         counters[STEP] += 1
         counters[SINCE_SHRINK] += 1
         scores, residual = np.empty(n_rows * n_outputs), np.empty(n_rows * n_outputs)
-        score_pairs(store, rows, first_row, n_rows, n_outputs, scores)
+        score_pairs(store, rows, first_row, n_rows, scores)
         additional_residual[:] = 0.0
         loss, inexact = loss_of_target(
             oracle, solver, form, scores, additional, targets, i, _TOL, memory, residual, additional_residual
@@ -265,31 +289,31 @@ def read_pairs(store, counters, average, indptr, outputs, weights):
     """Write all weights as CSR rows, one for each feature; averaged over the steps if asked for."""
     step = counters[STEP]
     at = 0
-    for f in range(store.heads.shape[0]):
+    for f in range(store.features.shape[0]):
         indptr[f] = at
-        start = store.heads[f]
-        if start < 0:
+        if store.features[f, COUNT] == 0:
             continue
-        atom = store.atom_of[f]
+        atom = store.features[f, ATOM]
         so_far = scale_until(store, atom, step)
-        for place in range(start, start + store.counts[f]):
+        start, stop = block_of(store, f)
+        for place in range(start, stop):
             weight = store.values[place] * store.scale[atom]
             if average and step > 0:
                 weight = (store.values[place] * so_far - store.sums[place]) / step
             if weight != 0.0:
-                outputs[at] = store.labels[place]
+                outputs[at] = place - start if store.features[f, COUNT] < 0 else store.outputs[place]
                 weights[at] = weight
                 at += 1
-    indptr[store.heads.shape[0]] = at
+    indptr[store.features.shape[0]] = at
 
 
 @entry(types.void(STORE, INTS_OUT, INTS, INTS, FLOATS))
 def load_pairs(store, counters, indptr, outputs, weights):
     """Put the weights of CSR rows, one for each feature, into an empty store that has the space."""
-    for f in range(store.heads.shape[0]):
+    for f in range(store.features.shape[0]):
         for at in range(indptr[f], indptr[f + 1]):
-            place = add_pair(store, counters, f, outputs[at])
-            move_pair(store, place, store.atom_of[f], weights[at], 1)
+            place = make_pair(store, counters, f, outputs[at])
+            move_pair(store, place, store.features[f, ATOM], weights[at], 1)
 
 
 class SparseLinearModel:
@@ -329,9 +353,9 @@ class PairOptimizer:
         self.n_outputs, self.average, self.mira, self.columns = n_outputs, average, mira, columns
         self.source = groups
         self.store = new_store(
-            readonly(groups.atom_of, np.int32), groups.n_atoms, n_outputs + n_additional, average=average, mira=mira,
+            groups.atom_of, groups.n_atoms, n_outputs, n_outputs + n_additional, mira=mira,
             capacity=_FIRST_CAPACITY,
-        )  # fmt: skip
+        )
         self.groups = GroupArrays(
             np.array(group_weights, dtype=np.float64),
             *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
@@ -346,17 +370,16 @@ class PairOptimizer:
     def __setstate__(self, state):
         self.__dict__.update(state)
         # Unpickled arrays are writable, memory-mapped ones are not; kernels take one kind of each.
-        store = [a if a.flags.writeable else a.copy() for a in state["store"]]
-        self.store = Store(readonly(store[0], np.int32), *store[1:])
+        n_outputs, *arrays = state["store"]
+        self.store = Store(n_outputs, *(a if a.flags.writeable else a.copy() for a in arrays))
         weights, *rest = state["groups"]
         self.groups = GroupArrays(np.array(weights), *(readonly(a, np.int64) for a in rest))
         self.counters, self.sigma = np.array(self.counters), np.array(self.sigma)
 
     def load(self, model):
         """Start from the weights of a `SparseLinearModel`."""
-        lengths = np.diff(model.coef.indptr)
-        blocks = np.where(lengths > 0, 4 * lengths, 0).sum()
-        self.store = grow(self.store, 0, max(_FIRST_CAPACITY, int(blocks)))
+        space = int((np.diff(model.coef.indptr) > 0).sum()) * most_space(self.n_outputs)
+        self.store = grow(self.store, 0, max(_FIRST_CAPACITY, space))
         load_pairs(
             self.store,
             self.counters,
@@ -406,8 +429,8 @@ class PairOptimizer:
             if place < len(order):
                 i = order[place]
                 own = rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
-                needed = self.counters[TOP] + 4 * (1 << int(self.n_outputs).bit_length()) * own
-                wanted = int(max(needed, 1.5 * len(self.store.labels)))
+                needed = self.counters[TOP] + 2 * most_space(self.n_outputs) * own
+                wanted = int(max(needed, 1.5 * len(self.store.values)))
                 self.store = grow(self.store, int(self.counters[TOP]), wanted)
         self._keep_curve(curve)
         return float(total[0])
@@ -453,7 +476,7 @@ class PairOptimizer:
 
     def model(self):
         """Return the weights learned so far: averaged over all steps if asked for, else the last ones."""
-        n_features, step = len(self.store.heads), max(1, int(self.counters[STEP]))
+        n_features, step = len(self.store.features), max(1, int(self.counters[STEP]))
         indptr = np.zeros(n_features + 1, np.int64)
         outputs, weights = np.empty(self.n_held, np.int64), np.empty(self.n_held)
         read_pairs(self.store, self.counters, self.average, indptr, outputs, weights)
