@@ -7,6 +7,10 @@ other, so that its peak memory is its own. The features (all 72 chunking templat
 the numbers of the same columns, as strings. Its times are its own per-iteration times, without the conversion.
 
 Span F1 is that of conlleval, on the test set.
+
+    python benchmarks/chunking.py --data DIR --groups
+
+chooses templates instead: the front of span F1 against the number of weights, beside that of the paper.
 """
 
 import argparse
@@ -29,6 +33,15 @@ PEERS = {
     "lbfgs": ("CRFsuite L-BFGS, c2=1", {"algorithm": "lbfgs", "c2": 1.0}),
 }
 OURS = "SparseMAP, AdaGrad"
+# Of the worker: our other models, on features that each makes itself.
+OTHERS = {
+    "perceptron": "averaged perceptron over groups, all kept",
+    "sparseptron": "sparseptron, 10 of 72 templates",
+}
+# Table 1 of the structured-sparsity paper: budget, weights, span F1. Budget None is MIRA with all templates.
+PAPER = [(None, 5_300_396, 93.10), (10, 71_075, 92.99), (20, 158_844, 93.28), (30, 389_065, 93.59),
+         (40, 662_018, 93.42), (50, 891_378, 93.40)]  # fmt: skip
+GRID = [("uniform", (4, 5, 10, 20)), ("log2^0.25", (4, 5, 6, 8, 15)), ("log2^0.5", (5, 8, 12, 15)), ("log2", (20, 30))]
 N_WARM_UP = 20
 
 
@@ -43,6 +56,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--skip-peers", action="store_true", help="run the SparseMAP model only")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="which peers to run")
+    parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--exchange", type=Path, help=argparse.SUPPRESS)
@@ -67,7 +81,7 @@ def run_sparsemap(args):
     import numpy as np
     from sklearn.exceptions import ConvergenceWarning
 
-    from sklearn_sparsemap import StructuredSparseMAPClassifier
+    from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
     from sklearn_sparsemap.datasets import load_conll
     from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
     from sklearn_sparsemap.metrics import span_f1_score
@@ -92,6 +106,16 @@ def run_sparsemap(args):
     logger.propagate = False
 
     def new_model(epochs):
+        if args.worker in OTHERS:
+            return GroupLassoPerceptron(
+                "chain",
+                groups="templates",
+                budget=10 if args.worker == "sparseptron" else None,
+                max_iter=epochs,
+                debias=None,
+                random_state=args.seed,
+                verbose=2,
+            )
         return StructuredSparseMAPClassifier(
             structure="chain",
             solver="adagrad",
@@ -139,7 +163,7 @@ def run_sparsemap(args):
     f1 = span_f1_score(y_test, predicted)
     seconds["span F1"] = perf_counter() - start
 
-    if args.peers and not args.skip_peers:
+    if args.peers and not args.skip_peers and args.worker == "sparsemap":
         np.savez(
             args.exchange / "features.npz",
             **{
@@ -160,7 +184,7 @@ def run_sparsemap(args):
         "n_read": n_read,
         "n_columns": rows_train.values.shape[1],
         "n_weights": model.coef_.size + model.intercept_.size + model.transitions_.size + 2 * model.start_.size,
-        "n_nonzero": int(np.count_nonzero(model.coef_)),
+        "n_nonzero": int(model.coef_.nnz if args.worker in OTHERS else np.count_nonzero(model.coef_)),
         "peak": peak,
         "epochs": len(clock.times),
         "epoch": float(median(epochs)),
@@ -261,11 +285,18 @@ def report_table(figures):
 def main():
     args = parse_arguments()
     if args.worker:
-        figures = run_sparsemap(args) if args.worker == "sparsemap" else run_peer(args)
+        figures = run_peer(args) if args.worker in PEERS else run_sparsemap(args)
         (args.exchange / f"{args.worker}.json").write_text(json.dumps(figures))
         return
     if not (args.data / "conll2000" / "train.txt.gz").exists():
         sys.exit(f"no conll2000/train.txt.gz in {args.data}; name the folder that has it with --data")
+    if args.groups:
+        from group_front import print_front
+
+        from sklearn_sparsemap.features import chunking_templates
+
+        print_front(args, "conll2000", chunking_templates(), "train.txt.gz", {"test": "test.txt.gz"}, PAPER, GRID)
+        return
     args.peers = [] if args.skip_peers else args.peers
     if args.peers and find_spec("sklearn_crfsuite") is None:
         print("sklearn-crfsuite is not installed (pip install '.[bench]'): running without it")
@@ -276,6 +307,8 @@ def main():
         exchange = Path(folder)
         figures = {OURS: run_in_process(args, "sparsemap", exchange)}
         report_ours(args, figures[OURS])
+        for key, name in OTHERS.items():
+            figures[name] = run_in_process(args, key, exchange)
         for key in args.peers:
             figures[PEERS[key][0]] = run_in_process(args, key, exchange)
         report_table(figures)

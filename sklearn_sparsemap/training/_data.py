@@ -7,7 +7,8 @@ from numba import types
 from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
-from ..losses._kernel import GOLD, INEXACT, join_gold, loss_of_sample
+from ..losses._kernel import GOLD, INEXACT, Gold, join_gold, loss_of_sample
+from ..structures import Simplex
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
 # `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.
@@ -137,6 +138,16 @@ def make_targets(structure, X, n_outputs, codes, weights):
         Naming the first sample whose gold structure is none.
     """
     dims, sizes, _ = linear_problems(structure, X, n_outputs)
+    if isinstance(structure, Simplex):
+        # A label is its own part: no need to go through millions of them one by one.
+        n, none = len(X), np.zeros(len(X) + 1)
+        gold = Gold(
+            readonly(codes, np.int32),
+            readonly(np.arange(n + 1), np.int64),
+            readonly(none[:0], np.int32),
+            readonly(none, np.int64),
+        )
+        return Targets(readonly(X.indptr, np.int64), dims, sizes, gold, readonly(weights))
     encoded = []
     for i, gold in enumerate(codes):
         try:

@@ -1,0 +1,67 @@
+"""A stream of hashed features through partial_fit: throughput and memory along the way.
+
+    python benchmarks/stream.py --examples 10000000
+
+Each example has one of 2**15 hashed features in each of 32 templates; the label depends on eight of the templates. The
+data are made on the fly, and nothing is kept.
+"""
+
+import argparse
+import resource
+import sys
+from time import perf_counter
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_sparsemap import GroupLassoPerceptron
+
+N_TEMPLATES, N_BUCKETS, N_TELLING = 32, 2**15, 8
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--examples", type=int, default=10_000_000)
+    parser.add_argument("--batch", type=int, default=20_000)
+    parser.add_argument("--reports", type=int, default=10)
+    parser.add_argument("--budget", type=int, default=N_TELLING)
+    parser.add_argument("--shrink-every", type=int, default=100_000, help="long enough to tell groups apart")
+    return parser.parse_args()
+
+
+def draw(rng, n, meaning):
+    """Draw examples; frequent n-grams are frequent, as in text."""
+    buckets = (N_BUCKETS * rng.random((n, N_TEMPLATES)) ** 10).astype(np.int64)
+    score = meaning[np.arange(N_TELLING), buckets[:, :N_TELLING]].sum(axis=1)
+    columns = (buckets + N_BUCKETS * np.arange(N_TEMPLATES)).ravel()
+    indptr = np.arange(n + 1) * N_TEMPLATES
+    X = sparse.csr_array((np.ones(len(columns)), columns, indptr), shape=(n, N_TEMPLATES * N_BUCKETS))
+    return X, (score + rng.normal(size=n) > 0).astype(int)
+
+
+def main():
+    args = parse_arguments()
+    rng = np.random.default_rng(0)
+    meaning = rng.normal(size=(N_TELLING, N_BUCKETS))
+    groups = np.repeat(np.arange(N_TEMPLATES), N_BUCKETS)
+    model = GroupLassoPerceptron(groups=groups, budget=args.budget, shrink_every=args.shrink_every)
+    X_test, y_test = draw(np.random.default_rng(1), 20_000, meaning)
+    print(f"{'examples':>12}{'examples/s':>12}{'weights':>10}{'accuracy':>10}{'peak memory':>13}")
+    n_batches, learning, done = args.examples // args.batch, 0.0, 0
+    for batch in range(n_batches):
+        X, y = draw(rng, args.batch, meaning)
+        start = perf_counter()
+        model.partial_fit(X, y, classes=[0, 1])
+        learning += perf_counter() - start
+        done += args.batch
+        if (batch + 1) % max(1, n_batches // args.reports) == 0:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+            accuracy = 100 * model.score(X_test, y_test)
+            held = model.memory_curve_[-1]
+            print(f"{(batch + 1) * args.batch:12,}{done / learning:12,.0f}{held:10,}{accuracy:9.1f}%{peak:10.0f} MB")
+            learning, done = 0.0, 0
+    print(f"selected: {model.selected_groups_.tolist()}; those that tell are 0 to {N_TELLING - 1}")
+
+
+if __name__ == "__main__":
+    main()
