@@ -210,7 +210,8 @@ def test_stability_of_templates():
     X, y = sentences()
     stability = stability_selection(tagger(budget=2), X, y, n_resamples=10, random_state=0)
     assert stability.names == [str(t) for t in TEMPLATES]
-    assert stability.frequencies.sum() == pytest.approx(2.0)
+    # Fewer than the budget where groups tie.
+    assert 0 < stability.frequencies.sum() <= 2.0
     named = stability_selection(quick(budget=2), *sensors(), n_resamples=2, names="abcde", random_state=0)
     assert named.names == list("abcde")
 

@@ -1,10 +1,24 @@
-"""Pictures of what SparseMAP selects, and of how its solvers converge. They need matplotlib (``[plot]``)."""
+"""Pictures of what SparseMAP selects, of how its solvers converge, and of how groups of features are chosen. They need
+matplotlib (``[plot]``)."""
 
 from ._chain import ChainDisplay
 from ._convergence import ConvergenceDisplay
 from ._graph import FactorGraphDisplay
+from ._group_order import GroupOrderDisplay
+from ._group_path import GroupPathDisplay
 from ._matching import MatchingDisplay
+from ._memory_curve import MemoryCurveDisplay
 from ._parts import PartsDisplay
 from ._tree import TreeDisplay
 
-__all__ = ["ChainDisplay", "ConvergenceDisplay", "FactorGraphDisplay", "MatchingDisplay", "PartsDisplay", "TreeDisplay"]
+__all__ = [
+    "ChainDisplay",
+    "ConvergenceDisplay",
+    "FactorGraphDisplay",
+    "GroupOrderDisplay",
+    "GroupPathDisplay",
+    "MatchingDisplay",
+    "MemoryCurveDisplay",
+    "PartsDisplay",
+    "TreeDisplay",
+]
