@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from ._style import COLORS, DASHES, FAINT, INK, MUTED, halo, import_pyplot
+from ._style import COLORS, DASHES, FAINT, INK, MUTED, halo, import_pyplot, size_in_points
 
 _MARKERS = "o", "s", "^", "D"
+# Labels of points that are closer, in points, would run into each other.
+_ROOM = 11.0
 
 
 class GroupPathDisplay:
@@ -69,7 +71,7 @@ class GroupPathDisplay:
         return cls(paths).plot(ax=ax, full=full, score_name=score_name)
 
     def plot(self, ax=None, *, full=None, score_name="score"):
-        """Draw the curves; each point is labelled by its budget.
+        """Draw the curves; points are labelled by their budgets, where there is room.
 
         Parameters
         ----------
@@ -88,10 +90,12 @@ class GroupPathDisplay:
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
         self.ax_, self.figure_, self.lines_ = ax, ax.figure, {}
+        budgets = {}
         for place, (name, path) in enumerate(self.paths.items()):
             # Models without any weight have no place on a logarithmic axis.
             shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)
-            shown = shown[np.argsort(np.asarray(path.n_nonzero_coefs)[shown], kind="stable")]
+            # From the smallest budget to the largest, and to that of all.
+            shown = sorted(shown.tolist(), key=lambda i: (path.budgets[i] is None, path.budgets[i]))
             x, y = np.asarray(path.n_nonzero_coefs)[shown], np.asarray(path.scores)[shown]
             color = COLORS[place % len(COLORS)]
             splits = np.asarray(getattr(path, "split_scores", np.zeros((len(path.budgets), 1))))[shown]
@@ -109,7 +113,7 @@ class GroupPathDisplay:
                 label=name,
                 zorder=3,
             )
-            self._label_points(ax, x, y, [path.budgets[i] for i in shown], color, place)
+            budgets[name] = [path.budgets[i] for i in shown]
         if full is not None:
             n_weights, score = full
             ax.axhline(score, color=MUTED, lw=1.0, linestyle=(0, (4, 3)), zorder=1)
@@ -125,8 +129,17 @@ class GroupPathDisplay:
         self.legend_ = None
         if len(self.paths) > 1 or full is not None or "" not in self.paths:
             handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
-            # Small models are worse, so that this corner is mostly free.
-            self.legend_ = ax.legend(handles=handles, loc="lower right", frameon=False, fontsize=9, labelcolor=INK)
+            self.legend_ = ax.legend(
+                handles=handles,
+                loc="lower left",
+                bbox_to_anchor=(0.0, 1.0),
+                ncols=4,
+                frameon=False,
+                fontsize=9,
+                labelcolor=INK,
+            )
+        for place, (name, line) in enumerate(self.lines_.items()):
+            self._label_points(ax, line, budgets[name], above=place % 2 == 0)
         return self
 
     @staticmethod
@@ -141,19 +154,24 @@ class GroupPathDisplay:
         ax.xaxis.set_minor_formatter(NullFormatter())
 
     @staticmethod
-    def _label_points(ax, x, y, budgets, color, place):
-        """Write the budgets beside the points, where curves that rise leave room: above, of every other one below."""
-        above = place % 2 == 0
-        for at_x, at_y, budget in zip(x, y, budgets):
+    def _label_points(ax, line, budgets, above):
+        """Write the budgets beside the points, where curves that rise leave room: above, or below."""
+        size_in_points(ax)
+        places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
+        labelled = []
+        for budget, data, place in zip(budgets, line.get_xydata(), places):
+            if labelled and np.linalg.norm(np.array(labelled) - place, axis=1).min() < _ROOM:
+                continue
+            labelled.append(place)
             ax.annotate(
                 "all" if budget is None else str(budget),
-                (at_x, at_y),
+                data,
                 xytext=(-4, 4) if above else (4, -4),
                 textcoords="offset points",
                 ha="right" if above else "left",
                 va="bottom" if above else "top",
                 fontsize=8.5,
-                color=color,
+                color=line.get_color(),
                 path_effects=halo(),
                 zorder=5,
             )
