@@ -87,8 +87,8 @@ for station in np.argsort(-late, kind="stable")[:7]:
 # -----------
 # Above, the weights that are held: between two shrinkages each mistake adds some, of whatever stations have just
 # reported; a shrinkage gives all but those of six groups back. Below, the strongest six stations after each mini-batch.
-# The three that matter are found at once and stay. The weak one is there most of the time. The places that are left have
-# to go to somebody: to whom changes all the time.
+# The three that matter are found at once and stay. The weak one is there most of the time. The places that are left
+# have to go to somebody: to whom changes all the time.
 
 figure, (top, below) = plt.subplots(
     2, 1, figsize=(8, 7), height_ratios=(1, 1.4), sharex=True, layout="constrained", facecolor="white"

@@ -133,9 +133,9 @@ print("Selected from at least nine of ten halves:", ", ".join(stability.names[g]
 # %%
 # The picture
 # -----------
-# With log2, which makes large groups pay, the accuracy rises until the five templates are there, close to what the truth
-# itself would reach; more templates only add noise. With uniform weights large templates come in early: n-grams of words
-# have tens of thousands of features, whose weights have a large norm together although none of them says anything. The
+# With log2, which makes large groups pay, the accuracy rises until the five templates are there, close to what the
+# truth itself would reach; more templates only add noise. With uniform weights large templates come in early: n-grams
+# of words have thousands of features, whose weights have a large norm together although none of them says anything. The
 # filter fails for a similar reason: any rare feature tells the labels that it was seen with.
 
 display = GroupPathDisplay.from_path(

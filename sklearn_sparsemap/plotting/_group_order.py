@@ -122,14 +122,16 @@ class GroupOrderDisplay:
         lefts, rights = self._columns(levels, layout)
         width, height = rights[-1], layout.extent * _ROW + _HEAD
         if ax is None:
-            figure = plt.figure(figsize=((width + 24) / 72, (height + 52) / 72), facecolor="white")
-            ax = figure.add_axes((12 / (width + 24), 40 / (height + 52), width / (width + 24), height / (height + 52)))
+            # Room for the legend, but a picture of few groups must be wide enough for it.
+            across, down = max(width, 220.0) + 24, height + 42
+            figure = plt.figure(figsize=(across / 72, down / 72), facecolor="white")
+            ax = figure.add_axes((12 / across, 30 / down, 1 - 24 / across, height / down))
         self.ax_, self.figure_ = ax, ax.figure
         across, down = size_in_points(ax)
         scale = min(across / width, down / height)
         # Units are points at full size; what is left over goes to both sides.
         spare_x, spare_y = (across / scale - width) / 2, (down / scale - height) / 2
-        ax.set(xlim=(-spare_x, width + spare_x), ylim=(height + spare_y, -spare_y))
+        ax.set(xlim=(-spare_x, width + spare_x), ylim=(height + spare_y, -spare_y), xticks=[], yticks=[])
         ax.axis("off")
         heights = _HEAD + layout.heights * _ROW
         bends = [[(level, _HEAD + at * _ROW) for level, at in way] for way in layout.bends]
