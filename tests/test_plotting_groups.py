@@ -221,6 +221,8 @@ def test_layouts_cross_little_and_are_the_same_each_time():
         (lambda: MemoryCurveDisplay({"a": ([], [])}), r"curves\['a'\] is empty"),
         (lambda: MemoryCurveDisplay({"a": ([2, 1], [1, 1])}), r"the steps of curves\['a'\] must not decrease"),
         (lambda: MemoryCurveDisplay.from_estimator(GroupLassoPerceptron()), "GroupLassoPerceptron has it not"),
+        (lambda: MemoryCurveDisplay({"a": (STEPS, WEIGHTS)}, full=1.5), "full must be a positive int; got 1.5"),
+        (lambda: MemoryCurveDisplay.from_estimator(quick(budget=2).fit(*sensors()), full=quick()), "full must be a"),
         (lambda: GroupOrderDisplay([("a", "b")]), "order must be a GroupOrder or GroupTree; got list"),
         (lambda: GroupOrderDisplay(GroupTree([-1] * 201)), "201 groups; a picture of more than 200 cannot be read"),
         (lambda: GroupOrderDisplay(GroupTree([-1, 0]), [2]), r"selected must be numbers from 0 to 1; got \[2\]"),

@@ -304,11 +304,13 @@ def stability_selection(
     model.debias = None
     rng = check_random_state(random_state)
     parts = [np.sort(rng.permutation(n_samples)[:size]) for _ in range(n_resamples)]
-    seeds = _draw_seeds(rng, n_resamples) if model.random_state is None else [model.random_state] * n_resamples
+    models = [clone(model) for _ in parts]
+    if model.random_state is None:
+        for each, seed in zip(models, _draw_seeds(rng, n_resamples)):
+            each.random_state = seed
     head, (features,) = _transform(estimator, X, y)
     fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_fit_part)(clone(model).set_params(random_state=seed), features, y, part)
-        for part, seed in zip(parts, seeds)
+        delayed(_fit_part)(each, features, y, part) for each, part in zip(models, parts)
     )
     selections = np.zeros((n_resamples, fitted[0].groups_.n_groups), dtype=bool)
     for row, each in zip(selections, fitted):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._validation import check_positive
 from ._style import COLORS, DASHES, FAINT, INK, MUTED, import_pyplot
 
 # With more records than this, a line is a blot.
@@ -31,7 +32,7 @@ class MemoryCurveDisplay:
     Raises
     ------
     ValueError
-        If there is nothing to draw, or steps and weights do not go together.
+        If there is nothing to draw, steps and weights do not go together, or `full` is no positive int.
 
     Examples
     --------
@@ -48,6 +49,8 @@ class MemoryCurveDisplay:
     def __init__(self, curves, full=None):
         if not curves:
             raise ValueError("there are no curves to draw")
+        if full is not None:
+            check_positive("full", full, integer=True)
         self.curves, self.full = {}, full
         for name, (steps, weights) in curves.items():
             steps, weights = np.asarray(steps), np.asarray(weights)
