@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..penalties import GroupOrder
 from ._base import check_names
 from ._hasse_layout import HasseLayout
 from ._style import COLORS, INK, MUTED, import_pyplot, legend_below, size_in_points, text_width
@@ -56,6 +55,9 @@ class GroupOrderDisplay:
     """
 
     def __init__(self, order, selected=None, *, names=None):
+        # Not above: it imports Numba, which the other pictures do without.
+        from ..penalties import GroupOrder
+
         if not isinstance(order, GroupOrder):
             raise ValueError(f"order must be a GroupOrder or GroupTree; got {type(order).__name__}")
         if order.n_groups > _MOST_GROUPS:
