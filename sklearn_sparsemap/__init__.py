@@ -11,10 +11,13 @@ _PUBLIC = {
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
+    "group_path": ".estimators",
     "lp_sparsemap": ".inference",
     "map_inference": ".inference",
     "marginal_inference": ".inference",
     "sparsemap": ".inference",
+    "stability_selection": ".estimators",
+    "template_report": ".estimators",
 }
 _SUBMODULES = {
     "datasets",
@@ -37,10 +40,13 @@ __all__ = [
     "RaggedArray",
     "StructuredSparseMAPClassifier",
     "__version__",
+    "group_path",
     "lp_sparsemap",
     "map_inference",
     "marginal_inference",
     "sparsemap",
+    "stability_selection",
+    "template_report",
 ]
 
 

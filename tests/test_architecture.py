@@ -26,7 +26,7 @@ MAY_IMPORT = {
     | {"structures", "penalties", "factors", "solvers", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_validation", "inference", "factors", "solvers"},
+    "plotting": {"_validation", "penalties", "inference", "factors", "solvers"},
     # It checks what the others stand on, and looks behind the public functions for that.
     "testing": FOUNDATION | {"structures", "solvers", "inference"},
 }

@@ -223,6 +223,15 @@ def test_just_the_budget_survives(budget, weights):
     assert len(model.selected_groups_) == budget
 
 
+def test_nothing_survives_too_high_a_strength():
+    X, y = sensors(100)
+    with pytest.warns(UserWarning, match="no group of features has survived"):
+        model = quick(alpha=1e3).fit(X, y)
+    assert model.n_nonzero_coefs_ == 0 and len(model.selected_groups_) == 0
+    # What is left is the intercept.
+    assert len(np.unique(model.predict(X))) == 1
+
+
 def test_all_forms_of_groups():
     X, y = sensors(200)
     names = [f"g{g}" for g in range(5)]

@@ -1,6 +1,7 @@
 """GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
 
 import numbers
+import warnings
 
 import numpy as np
 from scipy import sparse
@@ -45,7 +46,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
-        the square root of its number of features.
+        the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
     budget : int, default=None
         Most groups to keep. None takes `alpha`.
     alpha : float, default=0.0
@@ -100,7 +101,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase.
     sigma_ : float
-        Strength of the last shrinkage, in the unit of `alpha`.
+        Strength of the last shrinkage that had something to do, in the unit of `alpha`.
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
@@ -225,6 +226,13 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
             if selects:
                 optimizer.shrink()
+            if selects and not optimizer.alive_groups().any():
+                warnings.warn(
+                    "no group of features has survived: they are tied, or the strength is too high; raise budget or "
+                    "shrink_every, or lower alpha",
+                    UserWarning,
+                    stacklevel=2,
+                )
             if debiases and not monitor.stopped:
                 kept = np.flatnonzero(optimizer.alive()[groups.atom_of])
                 optimizer = self._learn_anew(structure, X, kept, targets, n_outputs, rng, monitor)
@@ -365,7 +373,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
         if self.budget is not None and self.budget > groups.n_groups:
             raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
-        return groups, as_group_weights(self.group_weights, groups.sizes)
+        sizes = groups.sizes
+        if isinstance(self.groups, GroupOrder):
+            # A coarse group holds all finer ones: by their number it would be the first to die, and they with it.
+            sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
+        return groups, as_group_weights(self.group_weights, sizes)
 
     @staticmethod
     def _n_additional(structure, n_outputs):

@@ -190,7 +190,7 @@ def _record(counters, curve):
 
 @kernel
 def shrink_groups(store, groups, counters, curve, settings, sigma):
-    """Shrink all groups for the samples since this was last done; write the strength to ``sigma[0]``.
+    """Shrink all groups for the samples since this was last done; write the strength to ``sigma[0]``, if there is any.
 
     It is in the unit of the objective: the step of the proximal operator is the step size times the number of samples.
     """
@@ -203,11 +203,10 @@ def shrink_groups(store, groups, counters, curve, settings, sigma):
     if settings.budget >= 0 and settings.frozen < 0.0:
         ratios, left = np.empty(weights.shape[0]), np.empty(store.rho.shape[0])
         strength = budget_rule(store.rho, weights, order, indptr, atoms, settings.budget, ratios, factors, left)
-        sigma[0] = strength / rate
     else:
-        sigma[0] = settings.frozen if settings.budget >= 0 else settings.alpha
-        strength = sigma[0] * rate
+        strength = rate * (settings.frozen if settings.budget >= 0 else settings.alpha)
     if strength > 0.0:
+        sigma[0] = strength / rate
         shrink(store.rho, strength, weights, order, indptr, atoms, factors)
         scale_atoms(store, counters, factors)
         _record(counters, curve)
