@@ -76,7 +76,7 @@ print(f"{order}\n{len(order.covers)} edges, {order.levels.max() + 1} levels, {fe
 # The same budgets, with and without the order
 # --------------------------------------------
 # In an order, the group of a template holds the features of all finer ones, too. It weighs as much as the template
-# alone would: by the size of the whole group the coarsest would be the dearest, and all that is finer would die with it.
+# alone would: by the size of the whole group the coarsest would be the dearest, and all that is finer die with it.
 
 models = {}
 print(f"{'':6}  {'templates by themselves':^42}  {'coarse to fine':^42}")
