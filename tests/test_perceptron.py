@@ -253,6 +253,7 @@ def test_all_forms_of_groups():
     assert len(model.selected_groups_) == 3
 
 
+@pytest.mark.filterwarnings("ignore:no group of features has survived")
 def test_coarse_to_fine_drops_what_is_finer():
     X, y = sensors()
     order = GroupOrder([("a", "b"), ("b", "c"), ("d", "e")], columns=dict(zip("abcde", np.arange(20).reshape(5, 4))))
