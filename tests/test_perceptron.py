@@ -232,6 +232,14 @@ def test_nothing_survives_too_high_a_strength():
     assert len(np.unique(model.predict(X))) == 1
 
 
+def test_tied_groups_do_not_all_die():
+    X, y = sensors()
+    X = np.tile(X[:, 4:8], 5)
+    for budget in (1, 3):
+        model = quick(budget=budget).fit(X, y)
+        assert model.selected_groups_.tolist() == list(range(budget))
+
+
 def test_all_forms_of_groups():
     X, y = sensors(200)
     names = [f"g{g}" for g in range(5)]

@@ -278,6 +278,7 @@ def test_a_report_counts_the_weights_of_each_template():
     assert str(template_report(model, names)) == text
 
 
+@pytest.mark.filterwarnings("ignore:no group of features has survived")
 def test_reports_of_orders_and_arcs():
     X, y = sentences()
     vectorizer = TemplateVectorizer(TEMPLATES).fit(X)

@@ -65,7 +65,7 @@ def _partition_strength(ratios, n_alive, budget):
 
 
 @kernel
-def _count_survivors(rho, strength, weights, order, group_indptr, group_atoms, factors, left):
+def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, factors, left):
     """Return how many groups still have a nonzero atom after a shrinkage; `factors` and `left` are work."""
     copy_into(left, rho)
     shrink(left, strength, weights, order, group_indptr, group_atoms, factors)
@@ -86,7 +86,7 @@ def _least_strength(rho, most, high, weights, order, group_indptr, group_atoms, 
         middle = low + 0.5 * (high - low)
         if not low < middle < high:
             break
-        count = _count_survivors(rho, middle, weights, order, group_indptr, group_atoms, factors, left)
+        count = count_survivors(rho, middle, weights, order, group_indptr, group_atoms, factors, left)
         low, high = (low, middle) if count <= most else (middle, high)
     return high
 
@@ -129,13 +129,13 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     if group_atoms.shape[0] == rho.shape[0]:
         return _partition_strength(ratios, n_alive, budget)
     below = _least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, factors, left)
-    count = _count_survivors(rho, below, weights, order, group_indptr, group_atoms, factors, left)
+    count = count_survivors(rho, below, weights, order, group_indptr, group_atoms, factors, left)
     if count == 0 or count > budget:
         return below
     above = _least_strength(rho, count - 1, high, weights, order, group_indptr, group_atoms, factors, left)
     sigma = _between(above, below)
     # Rounding could make a count grow with sigma, in a narrow place; at `below` it is known.
-    at_sigma = _count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, factors, left)
+    at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, factors, left)
     return sigma if at_sigma == count else below
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, copy_into, entry, kernel, readonly
 from ..losses._kernel import LOSS_FORM, MEMORY
-from ..penalties._budget import budget_rule
+from ..penalties._budget import budget_rule, count_survivors
 from ..penalties._shrink import shrink
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, loss_of_target
@@ -50,6 +50,8 @@ from ._pair_store import (
 _NEGLIGIBLE = 1e-12
 _FIRST_CAPACITY = 4096
 _TOL = 1e-8
+# By how much the weights of groups are made to differ, relatively, where these are tied.
+_TIE_BREAK = 1e-9
 # The step size is eta0 / sqrt(ceil(step / period)). MIRA's longest step, the budget and the frozen strength are -1
 # where there are none.
 Settings = namedtuple(
@@ -203,6 +205,11 @@ def shrink_groups(store, groups, counters, curve, settings, sigma):
     if settings.budget >= 0 and settings.frozen < 0.0:
         ratios, left = np.empty(weights.shape[0]), np.empty(store.rho.shape[0])
         strength = budget_rule(store.rho, weights, order, indptr, atoms, settings.budget, ratios, factors, left)
+        survivors = count_survivors(store.rho, strength, weights, order, indptr, atoms, factors, left)
+        if strength > 0.0 and survivors < settings.budget:
+            # Groups that are tied at the edge would all die. The first ones stay.
+            weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
+            strength = budget_rule(store.rho, weights, order, indptr, atoms, settings.budget, ratios, factors, left)
     else:
         strength = rate * (settings.frozen if settings.budget >= 0 else settings.alpha)
     if strength > 0.0:
