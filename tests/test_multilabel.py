@@ -3,6 +3,7 @@
 import pickle
 from itertools import product
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -188,6 +189,21 @@ def test_assignments_under_random_constraints_are_the_best():
             assert satisfies(chosen[row], resolved)
             best = best_labels(scores[row], edges, edge_scores, resolved)
             assert_allclose(value_of(chosen[row], scores[row], edges, edge_scores), best, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "constraints"])
+def test_assignments_at_any_scale_of_the_scores(kind):
+    rng = np.random.default_rng(4)
+    edges = all_edges(8)
+    resolved = read_constraints([AtMost(4), Exclusive([0, 1, 2])], np.arange(8)) if kind == "constraints" else []
+    graph = LabelGraph(8, edges, resolved)
+    for scale in (1e-8, 1e-3, 1e4):
+        scores, edge_scores = scale * rng.normal(size=(5, 8)), scale * rng.normal(size=28)
+        # One label is far more certain than the others.
+        scores[2:, 7] = 1e4 * scale
+        for row, chosen in enumerate(graph.assign(scores, edge_scores)):
+            best = best_labels(scores[row], edges, edge_scores, resolved)
+            assert_allclose(value_of(chosen, scores[row], edges, edge_scores), best, rtol=1e-9, atol=1e-7 * scale)
 
 
 def test_one_label_is_the_simplex():
@@ -508,6 +524,46 @@ def test_a_stream_is_learned(data):
     assert example_f1_score(Y[250:], model.predict(X[250:])) > 0.5
     with pytest.raises(ValueError, match="classes differ from those of the first call"):
         model.partial_fit(X[:5], Y[:5], classes=list("abcdex"))
+
+
+def test_what_cannot_change_in_a_stream(data, tmp_path):
+    X, Y = data
+    model = quick().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="constraints cannot change between calls"):
+        clone(model).partial_fit(X, Y).set_params(constraints=[AtMost(6)]).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="loss='logistic', but the model was fitted with 'sparsemap'"):
+        clone(model).partial_fit(X, Y).set_params(loss="logistic").partial_fit(X, Y)
+    with pytest.raises(ValueError, match="threshold must be"):
+        clone(model).partial_fit(X, Y).set_params(threshold="best").predict(X)
+    joblib.dump(model, tmp_path / "model.joblib")
+    mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert_array_equal(mapped.predict(X), model.predict(X))
+    mapped.partial_fit(X, Y)
+    # Nothing that weighs anything.
+    assert model.partial_fit(X, Y, sample_weight=1.0).n_iter_ == 2
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was(data):
+    X, Y = data
+    model = quick().fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="indicator matrix holds 0 and 1"):
+        model.fit(X[:, :2], 2 * Y)
+    assert_array_equal(model.predict(X), before)
+
+
+def test_early_stopping_with_few_samples(data):
+    X, Y = data
+    with pytest.raises(ValueError, match=r"early_stopping with validation_fraction=0\.99 would hold out all of the 3"):
+        quick(early_stopping=True, validation_fraction=0.99).fit(X[:3], Y[:3])
+    quick(early_stopping=True).fit(X[:20], np.arange(20) // 2)
+    quick(early_stopping=True).fit(X[:20], np.arange(20) // 19)
+
+
+def test_one_column_is_an_indicator_if_it_has_a_name(data):
+    X, Y = data
+    model = quick(label_names=["a"]).fit(X, Y[:, :1])
+    assert model.predict(X).shape == (300, 1) and model.classes_.tolist() == ["a"]
 
 
 def test_a_stream_with_constraints(data):

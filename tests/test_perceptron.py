@@ -240,6 +240,37 @@ def test_tied_groups_do_not_all_die():
         assert model.selected_groups_.tolist() == list(range(budget))
 
 
+def test_weights_are_counted_once():
+    rng = np.random.default_rng(0)
+    X = np.ones((2000, 20))
+    X[:, 1::2] = 0.0
+    stored = sparse.csr_matrix(np.ones((2000, 20)))
+    stored.data[:] = X.ravel()
+    y = rng.integers(0, 3, 2000)
+    for features in (X, stored):
+        model = quick(groups=None, shrink_every=100, debias="mira", budget=20).fit(features, y)
+        assert model.memory_curve_.max() <= 30
+    chain = quick(structure="chain", groups=None, budget=2, debias="mira")
+    sequences = list(rng.normal(size=(30, 6, 5)).round(1))
+    chain.fit(sequences, list(rng.integers(0, 4, size=(30, 6))))
+    assert chain.memory_curve_.max() <= 20
+    assert chain.memory_curve_[-1] >= chain.n_nonzero_coefs_
+
+
+def test_what_cannot_change_in_a_stream():
+    X, y = sensors(100)
+    model = quick().partial_fit(X, y, classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="average cannot change"):
+        model.set_params(average=False).partial_fit(X, y)
+    with pytest.raises(ValueError, match="budget=9 is more than the 5 groups"):
+        model.set_params(average=True, budget=9).partial_fit(X, y)
+    fitted = quick(budget=2).fit(X, y)
+    before = fitted.predict(X)
+    with pytest.raises(ValueError, match="budget=2 is more than the 1 groups"):
+        fitted.set_params(groups=[0, 0]).fit(X[:, :2], y)
+    assert_array_equal(fitted.predict(X), before)
+
+
 def test_all_forms_of_groups():
     X, y = sensors(200)
     names = [f"g{g}" for g in range(5)]

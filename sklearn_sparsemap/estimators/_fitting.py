@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -172,6 +173,18 @@ def adjust_optimizer(estimator, optimizer):
             alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept
         )
     return optimizer
+
+
+@contextmanager
+def unchanged_on_error(estimator):
+    """Leave an estimator as it was if what is done within raises an exception."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
 
 
 def check_finite_loss(loss):

@@ -17,7 +17,7 @@ from ..inference._label_graph import LabelGraph, OneLabel
 from ..losses._labels import LABEL_LOSSES
 from ..training._labels import LabelOptimizer, LabelSettings, LabelTask, dense
 from ..training._network import LabelModel
-from ._fitting import Monitor, check_finite_loss, warn_of_convergence, warn_of_inference
+from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_convergence, warn_of_inference
 from ._label_data import read_constraints, read_edges, read_indicator, read_names
 from ._label_decision import RunningThreshold, best_threshold, threshold_f1
 from ._labels import check_classes, encode_labels
@@ -227,10 +227,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         """
         hidden = self._check_params()
         data = X, y
-        X, gold, classes, single = self._check_data(X, y, reset=True)
-        weights = check_sample_weight(sample_weight, X.shape[0])
-        graph = self._make_graph(classes, single, gold, weights)
-        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        with unchanged_on_error(self):
+            X, gold, classes, single = self._check_data(X, y, reset=True)
+            weights = check_sample_weight(sample_weight, X.shape[0])
+            graph = self._make_graph(classes, single, gold, weights)
+            X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
         rng = check_random_state(self.random_state)
         tunes = self._tunes_threshold(single)
         held_out = None
@@ -301,7 +302,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         first = not hasattr(self, "_graph")
         X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
         weights = check_sample_weight(sample_weight, X.shape[0])
-        graph = self._make_graph(classes, single, gold, weights) if first else self._graph
+        if first:
+            graph = self._make_graph(classes, single, gold, weights)
+        else:
+            graph = self._graph
+            given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
+            if given != [constraint for constraint, _ in graph.constraints]:
+                raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
         X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
         if first:
             rng = check_random_state(self.random_state)
@@ -310,11 +317,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             self._optimizer = self._running = None
             self.threshold_ = 0.5
             self.n_iter_, self.loss_curve_ = 0, []
+        elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
+            raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
         elif (fitted := [c.shape[1] for c in self._model.coefs[:-1]]) != hidden:
             raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
+        self._loss = self.loss
         self.n_violations_ += n_violations
-        if not X.shape[0]:
+        if not weights.any():
             return self
+        if not all(array.flags.writeable for array in self._model.arrays):
+            # Loaded from a memory map.
+            self._model, self._optimizer = self._model.copy(), None
         if self._optimizer is None:
             self._optimizer = LabelOptimizer(self._model, check_random_state(self.random_state))
         task = LabelTask(graph, X, gold, weights)
@@ -324,7 +337,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             if self._running is None:
                 self._running = RunningThreshold()
             for rows in _blocks(X.shape[0], len(classes)):
-                self._running.update(self._marginals(self._model, X[rows])[0], dense(gold[rows]), weights[rows])
+                self._running.update(self._marginals(self._model, X[rows]), dense(gold[rows]), weights[rows])
             self.threshold_ = self._running.threshold
         inexact = self._optimizer.unconverged
         total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0]))
@@ -369,11 +382,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
 
     def _split(self, gold, single, rng):
         """Split samples into those to train on and those to hold out."""
+        n = gold.shape[0]
+        n_held = int(np.ceil(self.validation_fraction * n))
+        if n_held >= n:
+            raise ValueError(
+                f"early_stopping with validation_fraction={self.validation_fraction!r} would hold out all of the {n} "
+                "samples; lower it, or take more samples"
+            )
+        counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)
+        can_stratify = single and counts[counts > 0].min() > 1 and (counts > 0).sum() <= min(n_held, n - n_held)
         return train_test_split(
-            np.arange(gold.shape[0]),
+            np.arange(n),
             test_size=self.validation_fraction,
             random_state=rng.randint(2**31 - 1),
-            stratify=gold.indices if single else None,
+            stratify=gold.indices if can_stratify else None,
         )
 
     def _tunes_threshold(self, single):
@@ -383,7 +405,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         """Return the mean example F1 at each threshold."""
         total = 0.0
         for rows in _blocks(task.X.shape[0], task.graph.n_labels):
-            f1 = threshold_f1(self._marginals(model, task.X[rows])[0], dense(task.gold[rows]))
+            f1 = threshold_f1(self._marginals(model, task.X[rows]), dense(task.gold[rows]))
             total = total + task.weights[rows] @ f1
         return total / task.weights.sum()
 
@@ -428,13 +450,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         marginals : ndarray of shape (n_samples, n_labels)
         """
         X = self._check_predict(X)
-        marginals, n_inexact, gap = self._marginals(self._model, X)
-        if n_inexact:
-            warn_of_convergence(
-                f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {gap:.1e}), so their "
-                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
-            )
-        return marginals
+        return self._marginals(self._model, X, warn=True)
 
     def predict_proba(self, X):
         """Compute the probability of each label: its marginal.
@@ -468,6 +484,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         """
         X = self._check_predict(X)
         check_choice("decision", self.decision, _DECISIONS)
+        self._check_threshold()
         chosen = self._choose(self._model, X)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
@@ -483,7 +500,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
                     for rows in _blocks(X.shape[0], graph.n_labels)
                 ]
             )
-        marginals, _, _ = self._marginals(model, X)
+        marginals = self._marginals(model, X, warn=True)
         threshold = self.threshold_ if self.threshold == "auto" else self.threshold
         chosen = marginals > threshold
         wrong = np.flatnonzero(graph.violated(chosen))
@@ -491,8 +508,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             chosen[wrong] = graph.assign(marginals[wrong] - threshold, n_jobs=self.n_jobs)
         return chosen
 
-    def _marginals(self, model, X):
-        """Return marginals, the number of samples for which they are inexact, and the largest duality gap."""
+    def _marginals(self, model, X, warn=False):
+        """Return the marginals of the labels; with `warn`, say so if they are inexact."""
         out = np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
         edge_scores = model.edge_scores / self.temperature
@@ -509,7 +526,12 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
             out[rows] = solution.marginals
             n_inexact += int((solution.gap > _INEXACT * (1.0 + np.abs(solution.objective))).sum())
             largest = max(largest, float(solution.gap.max()))
-        return out, n_inexact, largest
+        if warn and n_inexact:
+            warn_of_convergence(
+                f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
+                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
+            )
+        return out
 
     @staticmethod
     def _finite(scores):
@@ -580,15 +602,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         for name in ("validation_fraction", "dropout"):
             if not getattr(self, name) < 1.0:
                 raise ValueError(f"{name} must be below 1; got {getattr(self, name)!r}")
-        if self.threshold != "auto":
-            is_number = isinstance(self.threshold, numbers.Real) and not isinstance(self.threshold, bool)
-            if not is_number or not 0.0 <= self.threshold < 1.0:
-                raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
+        self._check_threshold()
         if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
             raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
         for size in self.hidden_layer_sizes:
             check_positive("each of hidden_layer_sizes", size, integer=True)
         return [int(size) for size in self.hidden_layer_sizes]
+
+    def _check_threshold(self):
+        is_number = isinstance(self.threshold, numbers.Real) and not isinstance(self.threshold, bool)
+        if self.threshold != "auto" and not (is_number and 0.0 <= self.threshold < 1.0):
+            raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
 
     def _check_data(self, X, y, reset, classes=None, partial=False):
         """Check training data.
@@ -609,7 +633,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         )
         check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
         known = None if reset else self.classes_
-        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y):
+        is_named = self.label_names is not None or self.constraints or hasattr(names, "columns")
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named:
+            # As scikit-learn reads a single column, unless something says that it is an indicator.
             y = column_or_1d(y, warn=True)
         single = y.ndim == 1
         if known is not None and single != self._single:

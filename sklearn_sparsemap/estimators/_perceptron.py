@@ -15,7 +15,7 @@ from ..penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ..training._data import make_rows, make_targets
 from ..training._proximal import UNCONVERGED, PairOptimizer, SparseLinearModel
 from ._base import LinearStructuredClassifier, resolve_structure
-from ._fitting import Monitor, check_finite_loss, warn_of_inference
+from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_inference
 from ._graphs import GraphsOf
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
@@ -209,12 +209,13 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes = self._check_data(structure, X, y, reset=True)
-        weights = self._sample_weights(X, codes, classes, None)
-        groups, group_weights = self._make_groups(X)
-        n_outputs = 1 if classes is None else len(classes)
-        weights = weights / weights.max()
-        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        with unchanged_on_error(self):
+            X, codes, classes = self._check_data(structure, X, y, reset=True)
+            weights = self._sample_weights(X, codes, classes, None)
+            groups, group_weights = self._make_groups(X)
+            n_outputs = 1 if classes is None else len(classes)
+            weights = weights / weights.max()
+            targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
         rng = check_random_state(self.random_state)
         selects = self.budget is not None or self.alpha > 0.0
         debiases = selects and self.debias is not None
@@ -228,8 +229,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
                 optimizer.shrink()
             if selects and not optimizer.alive_groups().any():
                 warnings.warn(
-                    "no group of features has survived: they are tied, or the strength is too high; raise budget or "
-                    "shrink_every, or lower alpha",
+                    "no group of features has survived: the strength is too high, or (of nested or overlapping groups) "
+                    "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -329,6 +330,10 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             optimizer.load(self._model)
             self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
+        self._check_budget(self.groups_)
+        if optimizer.average != self.average:
+            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        self._loss = self.loss
         self._configure(optimizer, self.shrink_every, None)
         inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)
         # The optimiser has the weights, also when it is interrupted.
@@ -371,13 +376,16 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if not isinstance(self.groups, str | GroupOrder):
             feature_groups = None
         groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
-        if self.budget is not None and self.budget > groups.n_groups:
-            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
+        self._check_budget(groups)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):
             # A coarse group holds all finer ones: by their number it would be the first to die, and they with it.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
         return groups, as_group_weights(self.group_weights, sizes)
+
+    def _check_budget(self, groups):
+        if self.budget is not None and self.budget > groups.n_groups:
+            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
 
     @staticmethod
     def _n_additional(structure, n_outputs):

@@ -186,22 +186,42 @@ class LabelGraph:
         u = found.marginals
         labels = u > 0.5
         open_ = np.minimum(np.abs(u), np.abs(1.0 - u)) > _INTEGRAL
-        size = np.maximum(1.0, np.abs(scores).max(axis=1, initial=0.0))
-        again = open_.any(axis=1) | self.violated(labels) | ~(found.gap <= _INTEGRAL * size)
-        for row in np.flatnonzero(again):
+        certain = self._settled(scores, pairs)
+        # A gap that matters to none of the labels that are not certain from the start.
+        least = np.where(certain, np.inf, np.abs(scores)).min(axis=1)
+        solved = found.gap <= _INTEGRAL * np.where(np.isfinite(least), least, np.inf)
+        for row in np.flatnonzero(open_.any(axis=1) | self.violated(labels) | ~solved):
             # Without constraints, what the relaxation decides is right in an optimal set, too (roof duality).
-            certain = ~open_[row] if not self.constraints and found.gap[row] <= _INTEGRAL * size[row] else None
-            labels[row] = self._assign_exactly(scores[row], pairs, labels[row], certain)
+            settled = certain[row] | ~open_[row] if not self.constraints and solved[row] else certain[row]
+            fixed = np.where(certain[row], scores[row] > 0.0, labels[row])
+            labels[row] = self._assign_exactly(scores[row], pairs, fixed, settled)
         return labels
+
+    def _settled(self, scores, edge_scores):
+        """Tell which labels are decided by their own scores, whatever others do: in no constraint, above all pairs."""
+        total = np.zeros(self.n_labels)
+        if edge_scores is not None:
+            for ends in self.edges.T:
+                np.add.at(total, ends, np.abs(edge_scores))
+        free = np.ones(self.n_labels, bool)
+        for _, (indices, _, _, _) in self.constraints:
+            free[indices] = False
+        return free & (np.abs(scores) > total)
 
     def _assign_exactly(self, scores, edge_scores, labels, certain):
         """Solve a mixed-integer programme for one sample, with the labels that are `certain` fixed."""
-        n = self.n_labels
-        free = np.ones(n, bool) if certain is None else ~certain
+        n, free, scores = self.n_labels, ~certain, np.where(certain, 0.0, scores)
         used = np.zeros(0, np.int64) if edge_scores is None else np.flatnonzero(edge_scores)
-        used = used[free[self.edges[used]].any(axis=1)]
+        # A pair with a fixed label is a score of the other one, or nothing.
+        for own, other in ((0, 1), (1, 0)):
+            ends = self.edges[used]
+            given = free[ends[:, own]] & ~free[ends[:, other]] & labels[ends[:, other]].astype(bool)
+            np.add.at(scores, ends[given, own], edge_scores[used[given]] if given.any() else 0.0)
+        used = used[free[self.edges[used]].all(axis=1)]
         first, second, s = *self.edges[used].T, np.zeros(0) if edge_scores is None else edge_scores[used]
         m = len(used)
+        # The solver's tolerances are absolute.
+        unit = max(np.abs(scores).max(initial=0.0), np.abs(s).max(initial=0.0)) or 1.0
         # A pair of positive score is on only if both labels are; of negative score, at least if both are.
         up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
         blocks = [
@@ -223,7 +243,13 @@ class LabelGraph:
             np.concatenate([np.where(free, 1.0, fixed), np.ones(m)]),
         )
         integrality = np.concatenate([np.ones(n), np.zeros(m)])
-        result = optimize.milp(-np.concatenate([scores, s]), integrality=integrality, bounds=bounds, constraints=rules)
+        result = optimize.milp(
+            -np.concatenate([scores, s]) / unit,
+            integrality=integrality,
+            bounds=bounds,
+            constraints=rules,
+            options={"mip_rel_gap": 0.0},
+        )
         if result.x is None:
             raise InfeasibleConstraints(f"no set of labels satisfies the constraints ({result.message})")
         return result.x[:n] > 0.5
@@ -245,7 +271,8 @@ class LabelGraph:
             return True
         alone = LabelGraph(self.n_labels, self.edges[:0], constraints)
         try:
-            alone._assign_exactly(np.zeros(self.n_labels), None, np.zeros(self.n_labels), None)
+            nothing = np.zeros(self.n_labels, bool)
+            alone._assign_exactly(np.zeros(self.n_labels), None, nothing, nothing)
         except InfeasibleConstraints:
             return False
         return True

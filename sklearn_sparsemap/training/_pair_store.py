@@ -30,7 +30,9 @@ Store = namedtuple(
         "n_outputs",
         "features",
         "first_active",  # of each atom: a feature that has a block, -1 if none has
-        "outputs",  # the arena: outputs of small blocks; a free block holds where the next one of its size begins
+        # The arena: outputs of small blocks; in dense ones, 1 where a weight was made. A free block holds where the
+        # next one of its size begins.
+        "outputs",
         "values",
         "sums",  # for averaging
         "direction",  # for MIRA: zeros between samples; empty without it
@@ -187,9 +189,12 @@ def _move_block(store, counters, feature):
     start = _take_block(store, counters, kind)
     if kind == _DENSE:
         for place in range(start, start + store.n_outputs):
+            store.outputs[place] = 0
             _clear_place(store, place)
         for k in range(n):
-            _copy_place(store, old + k, start + store.outputs[old + k])
+            place = start + store.outputs[old + k]
+            store.outputs[place] = 1
+            _copy_place(store, old + k, place)
         store.features[feature, COUNT] = -n
     else:
         for k in range(n):
@@ -217,9 +222,9 @@ def make_pair(store, counters, feature, output):
         if place < 0 and of_feature[COUNT] & (of_feature[COUNT] - 1) == 0:
             _move_block(store, counters, feature)
     if of_feature[COUNT] < 0:
-        # In a dense block, zeros stand for weights that were never made.
         place = np.int64(of_feature[HEAD]) + output
-        if store.values[place] == 0.0 and store.sums[place] == 0.0:
+        if store.outputs[place] == 0:
+            store.outputs[place] = 1
             of_feature[COUNT] -= 1
             counters[HELD] += 1
         return place

@@ -126,6 +126,8 @@ def _take_step(store, counters, settings, rows, first_row, n_rows, residual, add
                 continue
             for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
                 f = rows.indices[at]
+                if rows.data[at] == 0.0:
+                    continue
                 place = make_pair(store, counters, f, j)
                 move_pair(store, place, store.features[f, ATOM], -eta * weight * wrong * rows.data[at], step)
             if settings.fit_intercept:
@@ -147,6 +149,8 @@ def _gather_direction(store, counters, settings, rows, first_row, n_rows, residu
                 continue
             for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
                 f = rows.indices[at]
+                if rows.data[at] == 0.0:
+                    continue
                 place = make_pair(store, counters, f, j)
                 before, change = store.direction[place], wrong * rows.data[at]
                 store.direction[place] = before + change
@@ -171,7 +175,7 @@ def _take_mira_step(store, counters, settings, rows, first_row, n_rows, residual
             for at in range(rows.indptr[first_row + r], rows.indptr[first_row + r + 1]):
                 f = rows.indices[at]
                 place = find_pair(store, f, j)
-                if store.direction[place] != 0.0:
+                if place >= 0 and store.direction[place] != 0.0:
                     move_pair(store, place, store.features[f, ATOM], -length * store.direction[place], step)
                     store.direction[place] = 0.0
     for j in range(store.dense.shape[0]):
@@ -270,9 +274,11 @@ def pair_epoch(
         )
         total[0] += weight * loss
         counters[UNCONVERGED] += inexact
-        if settings.mira < 0.0:
+        if weight == 0.0:
+            pass
+        elif settings.mira < 0.0:
             _take_step(store, counters, settings, rows, first_row, n_rows, residual, additional_residual, weight)
-        elif loss > 0.0 and weight > 0.0:
+        elif loss > 0.0:
             for j in range(additional_residual.shape[0]):
                 additional_residual[j] /= weight
             norm_squared = _gather_direction(
