@@ -41,7 +41,8 @@ OTHERS = {
 # Table 1 of the structured-sparsity paper: budget, weights, span F1. Budget None is MIRA with all templates.
 PAPER = [(None, 5_300_396, 93.10), (10, 71_075, 92.99), (20, 158_844, 93.28), (30, 389_065, 93.59),
          (40, 662_018, 93.42), (50, 891_378, 93.40)]  # fmt: skip
-GRID = [("uniform", (4, 5, 10, 20)), ("log2^0.25", (4, 5, 6, 8, 15)), ("log2^0.5", (5, 8, 12, 15)), ("log2", (20, 30))]
+GRID = [("uniform", (5, 10, 20)), ("log2^0.25", (5, 6, 8)), ("log2^0.5", (8, 12, 15)), ("log2^0.6", (7,)),
+        ("log2", (20, 30))]  # fmt: skip
 N_WARM_UP = 20
 
 
@@ -56,6 +57,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--skip-peers", action="store_true", help="run the SparseMAP model only")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="which peers to run")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 2], help="with --groups: orders of the samples")
     parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)

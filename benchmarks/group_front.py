@@ -1,6 +1,7 @@
 """The front of F1 against the number of weights, for chunking.py and ner.py."""
 
 import warnings
+from itertools import product
 from time import perf_counter
 
 import numpy as np
@@ -23,7 +24,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
     Parameters
     ----------
     args : namespace
-        With `data`, `seed` and `limit`.
+        With `data`, `seeds` and `limit`.
     folder, train : str
     tests : dict of str -> str
         Files to score on, by name.
@@ -56,26 +57,26 @@ def print_front(args, folder, templates, train, tests, paper, grid):
 
     start = perf_counter()
     full = StructuredSparseMAPClassifier(
-        "chain", loss="hinge", solver="mira", max_iter=15, tol=0.0, random_state=args.seed
+        "chain", loss="hinge", solver="mira", max_iter=15, tol=0.0, random_state=args.seeds[0]
     ).fit(X, labels)
     n_full = int(np.count_nonzero(full.coef_))
     report("all templates, MIRA", full, n_full, n_full, perf_counter() - start)
     points = []
     for name, budgets in grid:
-        for budget in budgets:
+        for budget, seed in product(budgets, args.seeds):
             model = GroupLassoPerceptron(
                 "chain",
                 groups="templates",
                 group_weights=weights_of(name, sizes),
                 budget=budget,
                 fit_intercept=False,
-                random_state=args.seed,
+                random_state=seed,
             )
             start = perf_counter()
             model.fit(X, labels)
             seconds = perf_counter() - start
             peak = int(model.memory_curve_.max())
-            points.append(report(f"{name}, budget {budget}", model, model.n_nonzero_coefs_, peak, seconds))
+            points.append(report(f"{name}, budget {budget}, seed {seed}", model, model.n_nonzero_coefs_, peak, seconds))
     print("\nthe paper's points, and the best of ours with no more weights:")
     for budget, n_weights, f1 in paper:
         ours = max((own for n, own in points if n <= n_weights), default=float("nan"))
