@@ -20,8 +20,8 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training._data import make_rows, make_targets
+from sklearn_sparsemap.training._pair_optimizer import PairOptimizer
 from sklearn_sparsemap.training._pair_store import COUNT, HEAD
-from sklearn_sparsemap.training._proximal import PairOptimizer
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])

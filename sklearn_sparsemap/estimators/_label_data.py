@@ -1,5 +1,7 @@
 """What a user says of labels: indicator matrices, names, the label graph, constraints."""
 
+import warnings
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
@@ -123,3 +125,24 @@ def mutual_information_tree(Y, weights):
     information[information < 1e-12] = 0.0
     tree = minimum_spanning_tree(sparse.csr_array(-np.triu(information))).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
+
+
+def leave_out_violations(graph, X, gold, weights, partial=False):
+    """Drop the samples whose labels violate a constraint, with a warning; return the rest and how many there were."""
+    if not graph.constraints:
+        return X, gold, weights, 0
+    wrong = graph.violated(gold)
+    n = int(wrong.sum())
+    if not n:
+        return X, gold, weights, 0
+    rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
+    if not partial and not weights[~wrong].any():
+        raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
+    warnings.warn(
+        f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
+        f"{rows}); correct these labels, or weaken the constraints",
+        UserWarning,
+        stacklevel=3,
+    )
+    kept = np.flatnonzero(~wrong)
+    return X[kept], gold[kept], weights[kept], n

@@ -1,15 +1,11 @@
 """MultilabelLPSparseMAP: joint prediction of label sets."""
 
-import numbers
-import warnings
-
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from .._ragged import RaggedArray
 from .._validation import check_choice, check_magnitude, check_positive, check_sample_weight
@@ -18,24 +14,20 @@ from ..losses._labels import LABEL_LOSSES
 from ..training._labels import LabelOptimizer, LabelSettings, LabelTask, dense
 from ..training._network import LabelModel
 from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_convergence, warn_of_inference
-from ._label_data import read_constraints, read_edges, read_indicator, read_names
+from ._label_base import DECISIONS, LabelSetClassifier, blocks
+from ._label_data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
 from ._label_decision import RunningThreshold, best_threshold, threshold_f1
 from ._labels import check_classes, encode_labels
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
-_DECISIONS = ("threshold", "map")
 _BATCH_SIZE = 64
 # Without hidden layers weights start at zero and have farther to go.
 _RATES = {"linear": 0.01, "network": 0.001}
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
-# A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
-_INEXACT = 1e-6
-# Samples are predicted in blocks of so many scores.
-_BLOCK = 2**22
 
 
-class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP (L 4).
 
     A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
@@ -202,8 +194,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # -- Training --------------------------------------------------------------------------------------------------
-
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn from samples with their labels.
@@ -336,7 +326,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         elif self._tunes_threshold(single):
             if self._running is None:
                 self._running = RunningThreshold()
-            for rows in _blocks(X.shape[0], len(classes)):
+            for rows in blocks(X.shape[0], len(classes)):
                 self._running.update(self._marginals(self._model, X[rows]), dense(gold[rows]), weights[rows])
             self.threshold_ = self._running.threshold
         inexact = self._optimizer.unconverged
@@ -404,7 +394,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
     def _threshold_scores(self, model, task):
         """Return the mean example F1 at each threshold."""
         total = 0.0
-        for rows in _blocks(task.X.shape[0], task.graph.n_labels):
+        for rows in blocks(task.X.shape[0], task.graph.n_labels):
             f1 = threshold_f1(self._marginals(model, task.X[rows]), dense(task.gold[rows]))
             total = total + task.weights[rows] @ f1
         return total / task.weights.sum()
@@ -417,179 +407,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         both, total = (gold & found).sum(axis=1), gold.sum(axis=1) + found.sum(axis=1)
         return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=task.weights))
 
-    # -- Prediction ------------------------------------------------------------------------------------------------
-
-    def decision_function(self, X):
-        """Compute the scores of the labels by themselves, before the edges.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_labels)
-            For a 1-D y of two classes of shape (n_samples,): the score of the second less that of the first.
-        """
-        X = self._check_predict(X)
-        scores = self._model.scores(X)
-        return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
-
-    def predict_marginals(self, X):
-        """Compute the marginal of each label.
-
-        Those of LP-SparseMAP, most of which are exactly zero; for loss="logistic" those of the logistic model, without
-        constraints.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_samples, n_labels)
-        """
-        X = self._check_predict(X)
-        return self._marginals(self._model, X, warn=True)
-
-    def predict_proba(self, X):
-        """Compute the probability of each label: its marginal.
-
-        scikit-learn wants probabilities of labels strictly between 0 and 1: where a marginal is 0 or 1, this returns
-        the nearest number inside. `predict_marginals` returns what was computed.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_labels)
-            For a 1-D y they sum to 1, and may be 0.
-        """
-        marginals = self.predict_marginals(X)
-        return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
-
-    def predict(self, X):
-        """Predict the labels of each sample, by the rule `decision`. All constraints hold.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : int ndarray of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
-            Indicator matrix; or the labels, if `y` was 1-D.
-        """
-        X = self._check_predict(X)
-        check_choice("decision", self.decision, _DECISIONS)
-        self._check_threshold()
-        chosen = self._choose(self._model, X)
-        return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
-
-    def _choose(self, model, X):
-        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
-        graph = self._graph
-        if self._single or self.decision == "map":
-            # The quadratic term of the SparseMAP loss costs half the temperature for each label that is on.
-            cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
-            return np.concatenate(
-                [
-                    graph.assign(self._finite(model.scores(X[rows])) - cost, model.edge_scores, n_jobs=self.n_jobs)
-                    for rows in _blocks(X.shape[0], graph.n_labels)
-                ]
-            )
-        marginals = self._marginals(model, X, warn=True)
-        threshold = self.threshold_ if self.threshold == "auto" else self.threshold
-        chosen = marginals > threshold
-        wrong = np.flatnonzero(graph.violated(chosen))
-        if len(wrong):
-            chosen[wrong] = graph.assign(marginals[wrong] - threshold, n_jobs=self.n_jobs)
-        return chosen
-
-    def _marginals(self, model, X, warn=False):
-        """Return the marginals of the labels; with `warn`, say so if they are inexact."""
-        out = np.empty((X.shape[0], self._graph.n_labels))
-        n_inexact, largest = 0, 0.0
-        edge_scores = model.edge_scores / self.temperature
-        for rows in _blocks(X.shape[0], self._graph.n_labels):
-            scores = self._finite(model.scores(X[rows])) / self.temperature
-            if self._loss == "logistic":
-                out[rows] = self._graph.gibbs(scores)[1]
-                continue
-            if self._loss == "hinge":
-                # Its margin reaches from -1, where a label should be off, to 1.
-                solution = self._graph.solve(0.5 * (scores + 1.0), 0.5 * edge_scores, n_jobs=self.n_jobs)
-            else:
-                solution = self._graph.solve(scores, edge_scores, n_jobs=self.n_jobs)
-            out[rows] = solution.marginals
-            n_inexact += int((solution.gap > _INEXACT * (1.0 + np.abs(solution.objective))).sum())
-            largest = max(largest, float(solution.gap.max()))
-        if warn and n_inexact:
-            warn_of_convergence(
-                f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
-                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
-            )
-        return out
-
-    @staticmethod
-    def _finite(scores):
-        if not np.isfinite(scores).all():
-            raise ValueError("the model's scores are not finite; scale the features, or lower learning_rate_init")
-        return scores
-
-    def strongest_edges(self, n_edges=10, sign=None):
-        """List the edges with the strongest scores, by the labels' names.
-
-        Parameters
-        ----------
-        n_edges : int, default=10
-        sign : {"attraction", "repulsion"}, default=None
-            Which edges; None is both.
-
-        Returns
-        -------
-        edges : list of (label, label, float)
-            Strongest first.
-        """
-        check_is_fitted(self)
-        check_positive("n_edges", n_edges, integer=True)
-        check_choice("sign", sign, (None, "attraction", "repulsion"))
-        strength = self.edge_scores_ * {"attraction": 1.0, "repulsion": -1.0}.get(sign, 1.0)
-        strength = np.abs(strength) if sign is None else strength
-        order = np.argsort(-strength, kind="stable")
-        order = order[strength[order] > 0.0][:n_edges]
-        names = self.classes_.tolist()
-        return [(names[i], names[j], float(self.edge_scores_[e])) for e, (i, j) in zip(order, self.edges_[order])]
-
-    @property
-    def edges_(self):
-        return self._fitted("_graph").edges
-
-    @property
-    def edge_scores_(self):
-        return self._fitted("_model").edge_scores
-
-    @property
-    def coefs_(self):
-        return self._fitted("_model").coefs
-
-    @property
-    def intercepts_(self):
-        return self._fitted("_model").intercepts
-
-    def _fitted(self, name):
-        if name not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return self.__dict__[name]
-
-    # -- Checks ----------------------------------------------------------------------------------------------------
-
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
         check_choice("loss", self.loss, LABEL_LOSSES)
-        check_choice("decision", self.decision, _DECISIONS)
+        check_choice("decision", self.decision, DECISIONS)
         for name in ("temperature", "validation_fraction"):
             check_positive(name, getattr(self, name))
         for name in ("alpha", "edge_alpha", "tol", "dropout"):
@@ -608,11 +429,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         for size in self.hidden_layer_sizes:
             check_positive("each of hidden_layer_sizes", size, integer=True)
         return [int(size) for size in self.hidden_layer_sizes]
-
-    def _check_threshold(self):
-        is_number = isinstance(self.threshold, numbers.Real) and not isinstance(self.threshold, bool)
-        if self.threshold != "auto" and not (is_number and 0.0 <= self.threshold < 1.0):
-            raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
 
     def _check_data(self, X, y, reset, classes=None, partial=False):
         """Check training data.
@@ -664,24 +480,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, ClassifierMixin, BaseEstimator
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
         return X, gold, given, single
 
-    def _check_predict(self, X):
-        check_is_fitted(self)
-        if isinstance(X, RaggedArray):
-            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
-        check_positive("temperature", self.temperature)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
-        return X
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "_graph")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = True
-        return tags
-
 
 class LabelMonitor(Monitor):
     """The monitor of a fit of label sets."""
@@ -695,30 +493,3 @@ class LabelMonitor(Monitor):
             "_optimizer": None,
             "_running": None,
         }
-
-
-def leave_out_violations(graph, X, gold, weights, partial=False):
-    """Drop the samples whose labels violate a constraint, with a warning; return the rest and how many there were."""
-    if not graph.constraints:
-        return X, gold, weights, 0
-    wrong = graph.violated(gold)
-    n = int(wrong.sum())
-    if not n:
-        return X, gold, weights, 0
-    rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
-    if not partial and not weights[~wrong].any():
-        raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
-    warnings.warn(
-        f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
-        f"{rows}); correct these labels, or weaken the constraints",
-        UserWarning,
-        stacklevel=3,
-    )
-    kept = np.flatnonzero(~wrong)
-    return X[kept], gold[kept], weights[kept], n
-
-
-def _blocks(n_samples, n_labels):
-    """Cut samples into slices of bounded size."""
-    size = max(1, _BLOCK // n_labels)
-    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]

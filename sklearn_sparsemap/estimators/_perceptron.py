@@ -13,7 +13,8 @@ from ..losses._fenchel_young import inference_of, loss_form
 from ..losses._kernel import new_memory
 from ..penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ..training._data import make_rows, make_targets
-from ..training._proximal import UNCONVERGED, PairOptimizer, SparseLinearModel
+from ..training._pair_optimizer import PairOptimizer, SparseLinearModel
+from ..training._pair_store import UNCONVERGED
 from ._base import LinearStructuredClassifier, resolve_structure
 from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_inference
 from ._graphs import GraphsOf
