@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from .._threads import over_ranges
 from .._validation import check_choice, check_positive
 from ..losses import LOSSES
 from ..losses._fenchel_young import inference_of, loss_form
@@ -15,6 +16,7 @@ from ..penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ..training._data import make_rows, make_targets
 from ..training._pair_optimizer import PairOptimizer, SparseLinearModel
 from ..training._pair_store import UNCONVERGED
+from ..training._proximal import add_sparse_scores
 from ._base import LinearStructuredClassifier, resolve_structure
 from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_inference
 from ._graphs import GraphsOf
@@ -463,10 +465,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
 
     def _linear_scores(self, X, model):
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = X.values @ model.coef
-            scores = scores.toarray() if sparse.issparse(scores) else scores
-            scores += model.intercept
+        rows, coef = make_rows(X.values), make_rows(model.coef)
+        scores = np.empty((X.values.shape[0], len(model.intercept)))
+        scores[:] = model.intercept
+        costs = np.diff(rows.indptr) + 1
+        over_ranges(lambda start, stop: add_sparse_scores(rows, coef, start, stop, scores), costs, self.n_jobs)
         return scores
 
     def _check_params(self):

@@ -190,6 +190,7 @@ class PairOptimizer:
         read_pairs(self.store, self.counters, self.average, indptr, outputs, weights)
         n = indptr[-1]
         coef = sparse.csr_array((weights[:n].copy(), outputs[:n].copy(), indptr), shape=(n_features, self.n_outputs))
+        coef.sort_indices()
         dense = self.store.dense.copy()
         if self.average:
             dense -= self.store.dense_sums / step

@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, copy_into, entry, kernel
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, copy_into, entry, kernel
 from ..losses._kernel import LOSS_FORM, MEMORY
 from ..penalties._budget import budget_rule, count_survivors
 from ..penalties._shrink import shrink
@@ -309,6 +309,16 @@ def read_pairs(store, counters, average, indptr, outputs, weights):
                 weights[at] = weight
                 at += 1
     indptr[store.features.shape[0]] = at
+
+
+@entry(types.void(ROWS, ROWS, types.int64, types.int64, FLOATS_2D_OUT))
+def add_sparse_scores(rows, coef, start, stop, scores):
+    """Add to `scores`, for rows `start` to `stop`, the products of features and sparse weights, both in CSR rows."""
+    for r in range(start, stop):
+        for at in range(rows.indptr[r], rows.indptr[r + 1]):
+            f, value = rows.indices[at], rows.data[at]
+            for place in range(coef.indptr[f], coef.indptr[f + 1]):
+                scores[r, coef.indices[place]] += value * coef.data[place]
 
 
 @entry(types.void(STORE, INTS_OUT, INTS, INTS, FLOATS))
