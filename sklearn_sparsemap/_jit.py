@@ -78,7 +78,8 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    return _compile(None, function, allowed or False)
+    # Python never calls it: half of its machine code would be the ways in from there.
+    return _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @kernel
