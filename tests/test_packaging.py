@@ -1,5 +1,7 @@
 """What is released: the source distribution, the wheel, and what they say of the package."""
 
+import importlib
+import inspect
 import re
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 from sklearn_sparsemap import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "sklearn_sparsemap"
 REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
 # What the repository has beside these folders is found by its name.
 FOLDERS = ("sklearn_sparsemap", "tests", "doc", "examples", "benchmarks", ".ci")
@@ -114,3 +117,82 @@ def test_citation():
         cited = next(line for line in readme.split("\n") if paper["title"] in line)
         assert ", ".join(author["family-names"] for author in paper["authors"]) in cited
     assert len(citation["references"]) == 3
+
+
+def public_callables():
+    """Yield each public function, and each public method of a public class that this package defines."""
+    modules = ["", "datasets", "estimators", "factors", "features", "inference", "losses", "metrics", "penalties"]
+    for name in [*modules, "plotting", "solvers", "structures", "testing"]:
+        module = importlib.import_module(f"sklearn_sparsemap{name and '.'}{name}")
+        for public in module.__all__:
+            thing = getattr(module, public)
+            if inspect.isfunction(thing):
+                yield public, thing
+            for kind in thing.__mro__ if inspect.isclass(thing) else ():
+                if kind.__module__.startswith("sklearn_sparsemap"):
+                    for own, member in vars(kind).items():
+                        for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
+                            function = inspect.unwrap(getattr(function, "__func__", function))
+                            if inspect.isfunction(function) and (not own.startswith("_") or own == "__init__"):
+                                yield f"{kind.__name__}.{own}", function
+
+
+# Made by inference, not by users; and what solvers ask of a structure or a graph, compiled or not.
+NOT_CALLED_BY_USERS = re.compile(
+    r"(LP)?SparseMAPResult.__init__|(FactorGraph|Structure).layout|CustomStructure.check_parts|.*[._]oracle"
+)
+
+
+def test_the_public_api_is_annotated():
+    names = set()
+    for name, function in public_callables():
+        # What dataclass and namedtuple write is in no file.
+        if not function.__code__.co_filename.startswith(str(PACKAGE)) or NOT_CALLED_BY_USERS.fullmatch(name):
+            continue
+        signature = inspect.signature(function)
+        empty = inspect.Parameter.empty
+        bare = [p.name for p in signature.parameters.values() if p.annotation is empty]
+        bare = [name for name in bare if name not in ("self", "cls")]
+        assert not bare and signature.return_annotation is not empty, (name, bare)
+        names.add(name)
+    assert len(names) > 200
+    assert (PACKAGE / "py.typed").is_file()
+
+
+USERS_SCRIPT = """
+import numpy as np
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
+from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
+from sklearn_sparsemap.structures import LinearChain
+
+model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, C=1).fit([np.eye(2)], [["a", "b"]])
+model.transitions_ = np.eye(2)
+score: float = model.score([np.eye(2)], [["a", "b"]])
+graph = FactorGraph()
+u = graph.variables((2, 3), name="u")
+graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
+MultilabelLPSparseMAP(constraints=[AtMost(2)], label_names=["a", "b"], threshold="auto", hidden_layer_sizes=(3,))
+TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
+sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2)).vjp(np.eye(2))["scores"].round(2)
+"""
+WRONG_LINES = [
+    'StructuredSparseMAPClassifier(loss="hing")',
+    "StructuredSparseMAPClassifier(n_jobs=2.5)",
+    "sparsemap(LinearChain, np.eye(2))",
+    "Budget(3, 1)",
+    'MultilabelLPSparseMAP(decision="best")',
+    'model.score([], [], "x")[0]',
+]
+
+
+def test_type_checkers_see_the_annotations(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    path = tmp_path / "script.py"
+    path.write_text(USERS_SCRIPT + "\n".join(WRONG_LINES))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MYPYPATH", str(ROOT))
+        out, _, _ = api.run(["--cache-dir", str(tmp_path), "--follow-imports", "silent", str(path)])
+    first = USERS_SCRIPT.count("\n") + 1
+    wrong = {int(number) for number in re.findall(r"script.py:(\d+): error", out)}
+    assert wrong == set(range(first, first + len(WRONG_LINES))), out

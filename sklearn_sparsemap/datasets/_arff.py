@@ -1,14 +1,20 @@
 """load_multilabel_arff: the format of the multilabel collections of Mulan and Meka."""
 
+from __future__ import annotations
+
 import re
 from itertools import chain
 from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
 
 from .._validation import quoted
 from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 _ATTRIBUTE = re.compile(
     r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
@@ -25,8 +31,14 @@ _MISSING = "?"
 
 
 def load_multilabel_arff(
-    path, n_labels, *, label_position="end", encoding="utf-8", return_names=False, max_bytes=MAX_BYTES
-):
+    path: str | PathLike[str],
+    n_labels: int,
+    *,
+    label_position: Literal["end", "start"] = "end",
+    encoding: str = "utf-8",
+    return_names: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Any:
     """Load a multilabel data set in the format ARFF, sparse or dense.
 
     Every attribute must be a number, or nominal with numbers as its values, such as ``{0,1}``. The labels are

@@ -1,24 +1,31 @@
 """load_conll: files with one token on each line and its fields in columns."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 from .._validation import quoted
 from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
 
 
 def load_conll(
-    path,
-    columns=("word", "pos", "label"),
+    path: str | PathLike[str],
+    columns: Sequence[str | None] = ("word", "pos", "label"),
     *,
-    label="label",
-    separator=None,
-    encoding="utf-8",
-    comment=None,
-    max_bytes=MAX_BYTES,
-):
+    label: str | None = "label",
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    comment: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> tuple[list[list[dict[str, str]]], list[list[str]] | None]:
     """Load a file in the column format of the CoNLL shared tasks.
 
     One token on each line, its fields in columns, sentences separated by blank lines. Lines that start with

@@ -1,16 +1,32 @@
 """load_conllu: treebanks in the formats CoNLL-U and CoNLL-X."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .._validation import quoted
 from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
 _HEAD = 6
 
 
-def load_conllu(path, fields=tuple(_COLUMNS), *, encoding="utf-8", max_bytes=MAX_BYTES):
+def load_conllu(
+    path: str | PathLike[str],
+    fields: Sequence[str] = tuple(_COLUMNS),
+    *,
+    encoding: str = "utf-8",
+    max_bytes: int = MAX_BYTES,
+) -> tuple[list[list[dict[str, str]]], list[NDArray[np.int64]]]:
     """Load the sentences and dependency trees of a file in the format CoNLL-U or CoNLL-X.
 
     One word on each line, ten columns separated by tabs, sentences separated by blank lines. Comments,

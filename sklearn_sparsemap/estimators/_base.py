@@ -1,7 +1,10 @@
 """What the linear structured estimators share: checking data, scoring parts, and predicting."""
 
+from __future__ import annotations
+
 from copy import copy
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -31,6 +34,9 @@ from ..training._data import LinearModel, linear_problems
 from ._fitting import warn_of_convergence
 from ._graphs import GraphsOf
 from ._labels import check_target, encode_labels, flatten_labels, sorted_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 # What to do about several labels a sample.
 _SEVERAL_LABELS = (
@@ -80,7 +86,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     structures as the user gave them.
     """
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts.
 
         Parameters
@@ -102,7 +108,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         _, _, shapes = linear_problems(structure, X, scores.shape[1])
         return object_array(_in_shapes(scores.ravel(), shapes))
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
 
         Parameters
@@ -122,7 +128,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             return object_array(split_rows(self.classes_[codes], X.indptr))
         return codes
 
-    def predict_marginals(self, X):
+    def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the probability of each label, or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
@@ -154,7 +160,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             return marginals.reshape(-1, len(self.classes_))
         return object_array(_in_shapes(marginals, shapes))
 
-    def predict_structures(self, X):
+    def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
 
         That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
@@ -187,7 +193,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     @available_if(_has_proba)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the probabilities of the labels (multiclass): the sparsemax of the scores, or for crf their softmax.
 
         Parameters
@@ -200,7 +206,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         return self.predict_marginals(X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of single labels, or parts; for trees that is the unlabelled attachment score.
 
         Parameters
@@ -248,44 +254,44 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     # What is learned can be assigned, too. It is what training goes on from.
 
     @property
-    def coef_(self):
+    def coef_(self) -> Any:
         return self._current.coef.T
 
     @coef_.setter
-    def coef_(self, values):
+    def coef_(self, values: ArrayLike) -> None:
         coef = _check_weights("coef_", values, self._current.coef.shape[::-1], finite=True)
         self._edit(coef=np.ascontiguousarray(coef.T))
 
     @property
-    def intercept_(self):
+    def intercept_(self) -> NDArray[np.float64]:
         return self._current.intercept
 
     @intercept_.setter
-    def intercept_(self, values):
+    def intercept_(self, values: ArrayLike) -> None:
         self._edit(intercept=_check_weights("intercept_", values, self._current.intercept.shape))
 
     @property
-    def transitions_(self):
+    def transitions_(self) -> NDArray[np.float64]:
         return self._learned("transitions")
 
     @transitions_.setter
-    def transitions_(self, values):
+    def transitions_(self, values: ArrayLike) -> None:
         self._set_learned("transitions", values)
 
     @property
-    def start_(self):
+    def start_(self) -> NDArray[np.float64]:
         return self._learned("start")
 
     @start_.setter
-    def start_(self, values):
+    def start_(self, values: ArrayLike) -> None:
         self._set_learned("start", values)
 
     @property
-    def end_(self):
+    def end_(self) -> NDArray[np.float64]:
         return self._learned("end")
 
     @end_.setter
-    def end_(self, values):
+    def end_(self, values: ArrayLike) -> None:
         self._set_learned("end", values)
 
     def _set_learned(self, name, values):
@@ -310,7 +316,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._model
 
     @property
-    def additional_scores_(self):
+    def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
         return self._additional(self._current)
 

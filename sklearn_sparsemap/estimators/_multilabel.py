@@ -1,6 +1,9 @@
 """MultilabelLPSparseMAP: joint prediction of label sets."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +36,14 @@ from ._label_data import leave_out_violations, read_constraints, read_edges, rea
 from ._label_decision import RunningThreshold, best_threshold, threshold_f1
 from ._labels import check_classes, check_target, encode_labels
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ..factors._labels import LabelConstraint
 
 _BATCH_SIZE = 64
 # Without hidden layers weights start at zero and have farther to go.
@@ -190,30 +201,30 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def __init__(
         self,
-        label_graph="full",
-        constraints=None,
-        hidden_layer_sizes=(),
-        loss="sparsemap",
-        temperature=1.0,
-        alpha=1e-4,
-        edge_alpha=1e-3,
-        learning_rate_init=None,
-        edge_learning_rate_init=None,
-        dropout=0.0,
-        batch_size=None,
-        max_iter=200,
-        tol=1e-3,
-        n_iter_no_change=10,
-        early_stopping=False,
-        validation_fraction=0.1,
-        decision="threshold",
-        threshold="auto",
-        label_names=None,
-        shuffle=True,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        label_graph: Literal["full", "tree"] | ArrayLike | None = "full",
+        constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
+        hidden_layer_sizes: Sequence[int] = (),
+        loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
+        temperature: float = 1.0,
+        alpha: float = 1e-4,
+        edge_alpha: float = 1e-3,
+        learning_rate_init: float | None = None,
+        edge_learning_rate_init: float | None = None,
+        dropout: float = 0.0,
+        batch_size: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        decision: Literal["threshold", "map"] = "threshold",
+        threshold: float | Literal["auto"] = "auto",
+        label_names: Sequence[Any] | None = None,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.label_graph = label_graph
         self.constraints = constraints
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -239,7 +250,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples with their labels.
 
         Parameters
@@ -312,7 +323,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         progress.end(lambda: monitor.attributes(self._model))
         return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from a mini-batch: one pass over its samples, in their order.
 
         Parameters

@@ -1,6 +1,9 @@
 """GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +33,14 @@ from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_in
 from ._graphs import GraphsOf
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ..structures import Structure
 
 # What `debias` may be besides the names of losses.
 _MIRA = "mira"
@@ -179,28 +190,28 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     def __init__(
         self,
-        structure="auto",
-        loss="perceptron",
-        groups=None,
-        group_weights="uniform",
-        budget=None,
-        alpha=0.0,
-        shrink_every=1000,
-        freeze_after=None,
-        max_iter=5,
-        eta0=1.0,
-        debias="mira",
-        debias_max_iter=10,
-        C=np.inf,
-        temperature=1.0,
-        fit_intercept=True,
-        class_weight=None,
-        average=True,
-        shuffle=True,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        structure: str | Structure = "auto",
+        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "perceptron",
+        groups: Any = None,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        budget: int | None = None,
+        alpha: float = 0.0,
+        shrink_every: int = 1000,
+        freeze_after: int | None = None,
+        max_iter: int = 5,
+        eta0: float = 1.0,
+        debias: str | None = "mira",
+        debias_max_iter: int = 10,
+        C: float = np.inf,
+        temperature: float = 1.0,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        average: bool = True,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.structure = structure
         self.loss = loss
         self.groups = groups
@@ -224,7 +235,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Select groups and learn their weights.
 
         Parameters
@@ -320,7 +331,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self._run_epochs(optimizer, loss, structure, features, targets, self.debias_max_iter, rng, monitor)
         return optimizer
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
         The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
@@ -464,11 +475,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self._optimizer = None
 
     @property
-    def coef_(self):
+    def coef_(self) -> Any:
         return sparse.csr_array(self._current.coef.T)
 
     @coef_.setter
-    def coef_(self, values):
+    def coef_(self, values: Any) -> None:
         shape = self._current.coef.shape[::-1]
         if not sparse.issparse(values):
             values = check_numbers(values, "coef_")
@@ -486,27 +497,27 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         super()._edit(**arrays)
 
     @property
-    def n_nonzero_coefs_(self):
+    def n_nonzero_coefs_(self) -> int:
         return int(self._current.coef.nnz)
 
     @property
-    def selected_groups_(self):
+    def selected_groups_(self) -> NDArray[np.int64]:
         return np.flatnonzero(self._state("alive", PairOptimizer.alive_groups))
 
     @property
-    def group_norms_(self):
+    def group_norms_(self) -> NDArray[np.float64]:
         return self._state("norms", PairOptimizer.group_norms)
 
     @property
-    def sigma_(self):
+    def sigma_(self) -> float:
         return self._state("sigma", lambda optimizer: float(optimizer.sigma[0]))
 
     @property
-    def memory_curve_(self):
+    def memory_curve_(self) -> NDArray[np.int64]:
         return self._state("curve", PairOptimizer.joined_curve)[:, 1]
 
     @property
-    def memory_steps_(self):
+    def memory_steps_(self) -> NDArray[np.int64]:
         return self._state("curve", PairOptimizer.joined_curve)[:, 0]
 
     def _state(self, name, of_optimizer):

@@ -1,5 +1,9 @@
 """StructuredSparseMAPClassifier: a linear model of part scores under a structure."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
@@ -23,6 +27,15 @@ from ._fitting import (
 from ._graphs import GraphsOf, configure_graph_optimizer, fit_graphs, new_graph_optimizer
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ..factors import FactorGraph
+    from ..structures import Structure
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
@@ -180,28 +193,28 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def __init__(
         self,
-        structure="auto",
-        loss="sparsemap",
-        temperature=1.0,
-        alpha=1e-4,
-        solver="auto",
-        max_iter=None,
-        tol=1e-4,
-        eta0=0.1,
-        C=np.inf,
-        cost=None,
-        fit_intercept=True,
-        class_weight=None,
-        average=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        shuffle=True,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
+        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "sparsemap",
+        temperature: float = 1.0,
+        alpha: float = 1e-4,
+        solver: Literal["auto", "lbfgs", "adagrad", "mira"] = "auto",
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        eta0: float = 0.1,
+        C: float = np.inf,
+        cost: ArrayLike | None = None,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        average: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        shuffle: bool = True,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.structure = structure
         self.loss = loss
         self.temperature = temperature
@@ -225,7 +238,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from labelled samples.
 
         Parameters
@@ -318,7 +331,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         progress.end(lambda: monitor.attributes(self._model))
         return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn online from a mini-batch: one pass of AdaGrad (or MIRA) over its samples, in their order.
 
         Parameters

@@ -1,6 +1,9 @@
 """The factors of a graph, as a user writes them."""
 
+from __future__ import annotations
+
 import numbers
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,6 +11,11 @@ from .._validation import check_numbers
 from ..structures import Structure
 from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ._variables import Variables, as_literals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
 
 # Costs of a knapsack that differ by more than this are beyond what sums of floating-point numbers can tell.
 _LARGEST_RATIO = 1e9
@@ -28,7 +36,7 @@ class Factor:
     name = None
     at_least = 1
 
-    def __init__(self, variables):
+    def __init__(self, variables: Variables | Iterable[Variables]) -> None:
         self.literals = as_literals(variables, type(self).__name__)
         n = self.literals.size
         if n < self.at_least:
@@ -39,16 +47,16 @@ class Factor:
             raise ValueError(f"{type(self).__name__} has {twice} more than once; a factor joins distinct variables")
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         """1.0 for each literal that is a variable, -1.0 for each negation."""
         return np.where(self.literals.negated, -1.0, 1.0)
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> NDArray[np.float64]:
         """What ``bounds()`` bounds the sum of, times the literals."""
         return np.ones(self.literals.size)
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         """Return the interval in which ``coefficients @ literals`` must lie."""
         raise NotImplementedError
 
@@ -82,7 +90,7 @@ class Xor(Factor):
     array([0.5, 0.5, 0. ])
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, 1.0
 
 
@@ -94,7 +102,7 @@ class AtMostOne(Factor):
     variables : Variables or list of Variables
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, 1.0
 
 
@@ -106,7 +114,7 @@ class Or(Factor):
     variables : Variables or list of Variables
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, np.inf
 
 
@@ -122,7 +130,7 @@ class Imply(Or):
     at_least = 2
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         signs = -super().signs
         signs[-1] *= -1.0
         return signs
@@ -140,12 +148,12 @@ class XorOut(Factor):
     at_least = 2
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         signs = super().signs
         signs[-1] *= -1.0
         return signs
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, 1.0
 
 
@@ -162,13 +170,13 @@ class OrOut(Factor):
     at_least = 2
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> NDArray[np.float64]:
         # What the inputs sum up to, less the output, is not negative.
         coefficients = np.ones(self.literals.size)
         coefficients[-1] = -1.0
         return coefficients
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
 
 
@@ -182,7 +190,7 @@ class AndOut(OrOut):
     """
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         # By de Morgan: the opposite of the output is on exactly if the opposite of any input is.
         return -super().signs
 
@@ -197,7 +205,7 @@ class Budget(Factor):
         Not negative. From the number of variables on, the factor always holds.
     """
 
-    def __init__(self, variables, budget):
+    def __init__(self, variables: Variables | Iterable[Variables], budget: int) -> None:
         super().__init__(variables)
         if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
             raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
@@ -205,7 +213,7 @@ class Budget(Factor):
             raise ValueError(f"the budget must not be negative; got {budget}")
         self.budget = int(budget)
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, float(min(self.budget, self.literals.size))
 
     def _arguments(self):
@@ -226,7 +234,7 @@ class Knapsack(Factor):
         Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
     """
 
-    def __init__(self, variables, costs, budget):
+    def __init__(self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float) -> None:
         super().__init__(variables)
         costs = check_numbers(costs, "costs").copy()
         if costs.shape != (self.literals.size,):
@@ -245,11 +253,11 @@ class Knapsack(Factor):
         self.budget = float(budget)
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> NDArray[np.float64]:
         # The set does not depend on the unit of the costs; the arithmetic should not, either.
         return self.costs / self._unit()
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, self.budget / self._unit()
 
     def _unit(self):
@@ -286,7 +294,14 @@ class Pair(Factor):
 
     kind = PAIR
 
-    def __init__(self, first, second, *, name, tied=False):
+    def __init__(
+        self,
+        first: Variables | Iterable[Variables],
+        second: Variables | Iterable[Variables],
+        *,
+        name: str,
+        tied: bool = False,
+    ) -> None:
         # There may be none: a chain of one step has no neighbours.
         self.first, self.second = as_literals(first, "Pair", True), as_literals(second, "Pair", True)
         if self.first._graph is not self.second._graph:
@@ -302,7 +317,7 @@ class Pair(Factor):
         self.tied = bool(tied)
 
     @property
-    def literals(self):
+    def literals(self) -> Variables:
         """First and second literal of each pair in turn."""
         return Variables(
             self.first._graph,
@@ -311,7 +326,7 @@ class Pair(Factor):
         )
 
     @property
-    def n_pairs(self):
+    def n_pairs(self) -> int:
         return self.first.size
 
     def __repr__(self):
@@ -349,7 +364,9 @@ class StructureFactor(Factor):
 
     kind = STRUCTURE
 
-    def __init__(self, structure, variables, *, name=None):
+    def __init__(
+        self, structure: Structure, variables: Variables | Iterable[Variables], *, name: str | None = None
+    ) -> None:
         if not isinstance(structure, Structure):
             raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
         super().__init__(variables)

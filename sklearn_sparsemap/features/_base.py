@@ -1,5 +1,9 @@
 """What the vectorizers share: parameters, names of columns, and the two modes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
@@ -8,6 +12,8 @@ from .._threads import over_ranges
 from .._validation import N_JOBS, POSITIVE_INT, check_parameters
 from ._hashed import HashedColumns
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # What comes out is a RaggedArray, which no data frame can hold: so there is no `set_output`.
 class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -28,7 +34,7 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         "n_jobs": [*N_JOBS],
     }
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns.
 
         Parameters
@@ -52,22 +58,22 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         return self._model().names()
 
     @property
-    def templates_(self):
+    def templates_(self) -> tuple[Any, ...]:
         """The templates in use."""
         return self._model().plan.templates
 
     @property
-    def template_names_(self):
+    def template_names_(self) -> list[str]:
         """The string forms of the templates."""
         return [str(template) for template in self.templates_]
 
     @property
-    def groups_(self):
+    def groups_(self) -> NDArray[np.int32]:
         """The template of each column."""
         return self._model().groups
 
     @property
-    def n_features_out_(self):
+    def n_features_out_(self) -> int:
         """The number of columns."""
         return int(self._model().column_ptr[-1])
 

@@ -1,7 +1,10 @@
 """InformationGainSelector: keep the groups of features that tell most about the labels, each by itself."""
 
+from __future__ import annotations
+
 from itertools import chain
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ragged import RaggedArray
 from .._validation import check_no_missing, check_same_length, check_samples
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 
 class InformationGainSelector(SelectorMixin, BaseEstimator):
@@ -70,11 +77,11 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
     RaggedArray(n_samples=2, n_rows=6, n_features=9, CSR)
     """
 
-    def __init__(self, n_groups_to_select=None, *, groups=None):
+    def __init__(self, n_groups_to_select: float | None = None, *, groups: ArrayLike | None = None) -> None:
         self.n_groups_to_select = n_groups_to_select
         self.groups = groups
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Compute the gain of each group and select the best; of equal ones those with the lowest numbers.
 
         Parameters
@@ -116,7 +123,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
         self.selected_groups_ = np.sort(np.argsort(-order, kind="stable")[:n_selected])
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Return the features of the selected groups.
 
         Parameters

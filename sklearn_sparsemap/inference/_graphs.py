@@ -1,6 +1,9 @@
 """`lp_sparsemap`: SparseMAP in factor graphs, for one sample or for many."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +19,9 @@ from ..solvers._protocol import MOST_STRUCTURE_CALLS
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
 
+if TYPE_CHECKING:
+    from ..factors import FactorGraph
+
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
 _AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3}
@@ -25,8 +31,16 @@ _EASY, _GROWTH = 10.0, 10.0
 
 
 def lp_sparsemap(
-    graph, scores, *, additional=None, solver="auto", tol=1e-6, max_iter=1000, n_jobs=None, warm_start=None
-):
+    graph: FactorGraph,
+    scores: Any,
+    *,
+    additional: Any = None,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_jobs: int | None = None,
+    warm_start: Any = None,
+) -> Any:
     """Solve LP-SparseMAP: sparse marginals that satisfy all factors of a graph (L 3).
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over marginals u of the variables, and v of the additional parts,

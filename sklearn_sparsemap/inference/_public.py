@@ -1,5 +1,9 @@
 """`map_inference`, `sparsemap` and `marginal_inference`, for one sample or for many."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._validation import check_choice, check_n_jobs, check_positive
@@ -10,8 +14,13 @@ from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsem
 from ._graph_map import map_graph
 from ._problems import as_samples, check_structure, join_problems
 
+if TYPE_CHECKING:
+    from ..structures import Structure
 
-def map_inference(structure, scores, *, n_jobs=None, **additional):
+
+def map_inference(
+    structure: Structure | FactorGraph, scores: Any, *, n_jobs: int | None = None, **additional: Any
+) -> Any:
     """Find the structure of highest score.
 
     Parameters
@@ -57,7 +66,16 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     return results if many else results[0]
 
 
-def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None, n_jobs=None, **additional):
+def sparsemap(
+    structure: Structure,
+    scores: Any,
+    *,
+    solver: str = "active_set",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    **additional: Any,
+) -> Any:
     """Solve SparseMAP: marginals that are a mixture of a few structures (S 3).
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over the marginals u and additional marginals v of mixtures of
@@ -137,7 +155,7 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
     return results if many else results[0]
 
 
-def marginal_inference(structure, scores, *, n_jobs=None, **additional):
+def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Compute the marginals of the Gibbs distribution ``p(s) = exp(score(s)) / Z`` over all structures.
 
     By forward-backward (chains), the Matrix-Tree theorem and inside-outside (trees), elementary symmetric polynomials

@@ -8,7 +8,10 @@ Value and gradient are written once, in _kernel.py; the public class and the tra
 regularised argmax goes in as a first-class function: SparseMAP, MAP or Gibbs marginals.
 """
 
+from __future__ import annotations
+
 from collections import namedtuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +22,11 @@ from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import as_samples, check_structure, join_problems
 from ..solvers._argmax import gibbs_argmax, map_argmax
 from ._kernel import LossForm, join_gold, losses_of_range, new_memory
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..structures import Structure
 
 # What makes a loss: its regularised argmax, and whether the cost of a wrong structure is part of its regulariser.
 Recipe = namedtuple("Recipe", ["argmax", "margin"])
@@ -68,7 +76,15 @@ class FenchelYoungLoss:
     (0.0625, [-0.25, 0.25, 0.0])
     """
 
-    def __init__(self, structure, name="sparsemap", *, temperature=1.0, cost=None, tol=1e-9):
+    def __init__(
+        self,
+        structure: Structure,
+        name: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "sparsemap",
+        *,
+        temperature: float = 1.0,
+        cost: ArrayLike | None = None,
+        tol: float = 1e-9,
+    ) -> None:
         check_choice("loss", name, LOSSES)
         check_structure(structure)
         check_positive("temperature", temperature)
@@ -81,7 +97,7 @@ class FenchelYoungLoss:
         self._form = loss_form(structure, name, temperature, cost)
         self._inference = inference_of(structure, name)
 
-    def loss_gradient(self, scores, gold, *, n_jobs=None, **additional):
+    def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
         """Return the loss and its gradient.
 
         Parameters

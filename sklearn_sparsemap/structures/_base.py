@@ -1,6 +1,15 @@
 """Structure: the protocol of everything that can be predicted, and the guide to adding one."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 
 class Structure:
@@ -72,11 +81,11 @@ class Structure:
     projection = None
     labelled = False
 
-    def additional_shapes(self, shape):
+    def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Return the accepted shapes of each additional score: dict of name -> tuple of shapes."""
         return {}
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         """Describe a problem to the oracle.
 
         Parameters
@@ -97,33 +106,33 @@ class Structure:
         """
         raise NotImplementedError
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         """Return ``(n_slots, n_additional_slots, n_work)`` for a problem."""
         raise NotImplementedError
 
-    def marginal_work(self, dims):
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
         """Return the size of `work` that the marginal oracle needs for a problem."""
         return 0
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         """Write a structure, in the form a user gives it, as ``(slots, additional_slots)``.
 
         Raises ValueError when it is not a structure of this problem.
         """
         raise NotImplementedError
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         """Return the structure with these slots, in the form that a user reads."""
         raise NotImplementedError
 
-    def agreement(self, structure, predicted, dims):
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell for each slot whether a predicted structure has it as the right one: bool array.
 
         Its mean is what `score` of an estimator counts.
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.
 
         Parameters
@@ -140,11 +149,11 @@ class Structure:
         """
         raise NotImplementedError
 
-    def learned_shapes(self, n_outputs):
+    def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         """Return the additional scores that a linear model learns: dict of name -> shape."""
         return {}
 
-    def example_shapes(self):
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
         """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tries the structure."""
         return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
 
