@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_sparsemap import RaggedArray, map_inference, sparsemap
+from sklearn_sparsemap import RaggedArray, map_inference, marginal_inference, sparsemap
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.penalties import GroupLasso, budget_strength
 from sklearn_sparsemap.structures import LinearChain, Simplex
 
 CHAIN = LinearChain()
@@ -122,6 +125,30 @@ def test_hostile_scores():
     result = sparsemap(CHAIN, one_left, transitions=np.zeros((3, 3)))
     assert [s.tolist() for s in result.structures] == [[0, 2, 1, 1]]
     assert np.array_equal(result.vjp(np.ones((4, 3)))["scores"], np.zeros((4, 3)))
+
+
+def test_complex_numbers_are_refused():
+    scores, transitions = np.eye(3, 2), np.eye(2)
+    result = sparsemap(LinearChain(), scores, transitions=transitions)
+    loss = FenchelYoungLoss(LinearChain())
+    for function in (
+        *(lambda f=f: f(LinearChain(), scores * 1j) for f in (map_inference, sparsemap, marginal_inference)),
+        lambda: sparsemap(LinearChain(), scores.astype(complex).tolist()),
+        lambda: sparsemap(LinearChain(), np.stack([scores, scores]) * 1j),
+        lambda: sparsemap(LinearChain(), [scores, scores * 1j]),
+        lambda: sparsemap(LinearChain(), scores, transitions=transitions * 1j),
+        lambda: result.vjp(scores * 1j),
+        lambda: result.jvp(scores * 1j),
+        lambda: result.jvp(transitions=transitions * 1j),
+        lambda: result.weights_vjp(1j * result.weights),
+        lambda: result.weights_jvp(scores * 1j),
+        lambda: loss.loss_gradient(scores * 1j, [0, 0, 0]),
+        lambda: example_f1_score([[1]], [[1]], sample_weight=[1j]),
+        lambda: GroupLasso().prox([1j, 2.0]),
+        lambda: budget_strength([1j], 1),
+    ):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            function()
 
 
 @pytest.mark.parametrize("function", [map_inference, sparsemap])

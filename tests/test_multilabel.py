@@ -5,6 +5,7 @@ from itertools import product
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -16,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.estimators._label_data import mutual_information_tree, read_constraints
 from sklearn_sparsemap.estimators._label_decision import GRID, RunningThreshold, best_threshold, threshold_f1
 from sklearn_sparsemap.factors import (
@@ -461,17 +462,17 @@ def test_labels_by_name():
         ({"label_graph": [(0, 1), (1, 0)]}, r"has the pair \[0, 1\] more than once"),
         ({"label_graph": [(0, 1, 2)]}, "an edge is a pair of labels"),
         ({"label_graph": 3}, "label_graph must be"),
-        ({"loss": "crf"}, "loss='crf' is not one of 'sparsemap', 'hinge', 'logistic'"),
-        ({"alpha": -1}, "alpha must be a non-negative number"),
-        ({"dropout": 1.0}, "dropout must be below 1"),
-        ({"threshold": 1.5}, "threshold must be 'auto', or from 0 to below 1"),
-        ({"threshold": "best"}, "threshold must be 'auto', or from 0 to below 1; got 'best'"),
+        ({"loss": "crf"}, "The 'loss' parameter of MultilabelLPSparseMAP must be a str among .* Got 'crf' instead"),
+        ({"alpha": -1}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\). Got -1"),
+        ({"dropout": 1.0}, r"'dropout' parameter .* must be a float in the range \[0.0, 1.0\)"),
+        ({"threshold": 1.5}, r"'threshold' parameter .* {'auto'} or a float in the range \[0.0, 1.0\). Got 1.5"),
+        ({"threshold": "best"}, "'threshold' parameter .* Got 'best'"),
         ({"constraints": [AtMost(1, ["a"])]}, "the labels are 0, 1, 2, 3, 4, ...; name them by label_names"),
         ({"label_graph": [(0, "b")]}, r"^label_graph\[0\] names the label 'b'"),
-        ({"decision": "round"}, "decision='round' is not one of"),
+        ({"decision": "round"}, "'decision' parameter .* must be a str among .* Got 'round'"),
         ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be a tuple such as \(100,\)"),
         ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
-        ({"batch_size": 2.5}, "batch_size must be a positive int"),
+        ({"batch_size": 2.5}, r"'batch_size' parameter .* must be an int in the range \[1, inf\) or None"),
         ({"label_names": ["a", "b"]}, "there are 6 labels, but names of shape"),
         ({"label_names": list("aabcde")}, "two labels have the same name"),
     ],
@@ -489,6 +490,12 @@ def test_wrong_data_is_refused(data):
         quick().fit(X, wrong)
     with pytest.raises(ValueError, match="MultiLabelBinarizer"):
         quick().fit(X, Y.astype(str))
+    sets = [frozenset("abc"[i] for i in range(3) if row[i]) for row in Y]
+    for several in (sets, [set(s) for s in sets], [sorted(s) for s in sets], np.array(sets), pd.Series(sets)):
+        with pytest.raises(ValueError, match=r"y\[0\] is .*, a legacy multi-label .*MultiLabelBinarizer"):
+            quick().fit(X, several)
+        with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+            StructuredSparseMAPClassifier().fit(X, several)
     with pytest.raises(ValueError, match="constraints are for indicator matrices"):
         quick(constraints=[AtMost(1)]).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="the labels of every sample violate"):
@@ -504,6 +511,17 @@ def test_wrong_data_is_refused(data):
         model.predict(RaggedArray(X, np.arange(len(X) + 1)))
     with pytest.raises(ValueError, match="hidden_layer_sizes differ"):
         clone(model).partial_fit(X, Y).set_params(hidden_layer_sizes=(3,)).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (3,)])
+def test_divergence_names_a_parameter_that_there_is(data, hidden_layer_sizes):
+    X, Y = data
+    model = quick(hidden_layer_sizes=hidden_layer_sizes, learning_rate_init=1e300, loss="hinge")
+    with np.errstate(all="ignore"):
+        for method in (model.fit, lambda X, Y: clone(model).partial_fit(X, Y).partial_fit(X, Y)):
+            with pytest.raises(ValueError, match=r"training diverged: .* lower learning_rate_init") as raised:
+                method(X, Y)
+            assert "eta0" not in str(raised.value)
 
 
 def test_non_convergence_is_a_warning(data):
@@ -533,7 +551,7 @@ def test_what_cannot_change_in_a_stream(data, tmp_path):
         clone(model).partial_fit(X, Y).set_params(constraints=[AtMost(6)]).partial_fit(X, Y)
     with pytest.raises(ValueError, match="loss='logistic', but the model was fitted with 'sparsemap'"):
         clone(model).partial_fit(X, Y).set_params(loss="logistic").partial_fit(X, Y)
-    with pytest.raises(ValueError, match="threshold must be"):
+    with pytest.raises(ValueError, match=r"'threshold' parameter .* must be"):
         clone(model).partial_fit(X, Y).set_params(threshold="best").predict(X)
     joblib.dump(model, tmp_path / "model.joblib")
     mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")

@@ -1,6 +1,7 @@
 """StructuredSparseMAPClassifier with a factor graph for each sample."""
 
 import pickle
+import re
 from functools import cache
 
 import numpy as np
@@ -190,6 +191,35 @@ def test_structures_with_scores_and_several_arrays():
     assert transitions[0, 0] + transitions[1, 1] > transitions[0, 1] + transitions[1, 0]
     assert model.score(X, y) > 0.9
     assert set(model.predict(X[:1])[0]) == {"states", "seen"}
+
+
+@pytest.mark.parametrize("error", [KeyError("oops"), ZeroDivisionError("by zero"), ValueError("no such")])
+def test_errors_in_the_function_of_the_user_name_the_sample(error):
+    X, y = make_rings(6, 0)
+    longest = max(len(x) for x in X)
+    wrong = next(i for i, x in enumerate(X) if len(x) == longest)
+
+    def graph_or_error(x):
+        if len(x) == longest and failing:
+            raise error
+        return ring(len(x))
+
+    failing = False
+    model = StructuredSparseMAPClassifier(graph_or_error, alpha=0.1).fit(X, y)
+    failing = True
+    message = rf"^X\[{wrong}\]: .*" + re.escape(str(error))
+    for method in (
+        lambda: model.predict(X),
+        lambda: model.predict_marginals(X),
+        lambda: model.decision_function(X),
+        lambda: model.score(X, y),
+        lambda: clone(model).fit(X, y),
+        lambda: clone(model).partial_fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=message) as raised:
+            method()
+        assert raised.value.__cause__ is error
+        assert type(error) is ValueError or type(error).__name__ in str(raised.value)
 
 
 def test_wrong_graphs_and_assignments_are_refused():

@@ -1,5 +1,6 @@
 """What the linear structured estimators share: checking data, scoring parts, and predicting."""
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,8 @@ from .._jit import readonly
 from .._ragged import RaggedArray
 from .._validation import (
     check_magnitude,
+    check_numbers,
+    check_parameters,
     check_positive,
     check_same_length,
     check_sample_weight,
@@ -27,8 +30,13 @@ from ..structures import DependencyTree, LinearChain, Matching, Simplex, Structu
 from ..training._data import LinearModel, linear_problems
 from ._fitting import warn_of_convergence
 from ._graphs import GraphsOf
-from ._labels import encode_labels, flatten_labels, sorted_labels
+from ._labels import check_target, encode_labels, flatten_labels, sorted_labels
 
+# What to do about several labels a sample.
+_SEVERAL_LABELS = (
+    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
+    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
+)
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
@@ -208,6 +216,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         structure, X = self._check_predict(X)
         if is_flat(structure):
+            check_target(y, _SEVERAL_LABELS)
             y = column_or_1d(y)
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
@@ -216,7 +225,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             predicted = self.classes_[self._predict_codes(structure, X, self._current)].tolist()
             right = np.fromiter((a == b for a, b in zip(labels, predicted)), np.float64, len(labels))
             return float(np.average(right, weights=np.repeat(weights, X.lengths)))
-        return self._accuracy(structure, X, y, self._current, weights)
+        return self._accuracy(structure, X, object_array(list(y)), self._current, weights)
 
     def _accuracy(self, structure, X, codes, model, weights):
         """Return the share of labels or parts that are right, each with the weight of its sample."""
@@ -236,25 +245,60 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"y[{i}]: {error}") from error
         return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
 
+    # What is learned can be assigned, too. It is what training goes on from.
+
     @property
     def coef_(self):
         return self._current.coef.T
+
+    @coef_.setter
+    def coef_(self, values):
+        coef = _check_weights("coef_", values, self._current.coef.shape[::-1], finite=True)
+        self._edit(coef=np.ascontiguousarray(coef.T))
 
     @property
     def intercept_(self):
         return self._current.intercept
 
+    @intercept_.setter
+    def intercept_(self, values):
+        self._edit(intercept=_check_weights("intercept_", values, self._current.intercept.shape))
+
     @property
     def transitions_(self):
         return self._learned("transitions")
+
+    @transitions_.setter
+    def transitions_(self, values):
+        self._set_learned("transitions", values)
 
     @property
     def start_(self):
         return self._learned("start")
 
+    @start_.setter
+    def start_(self, values):
+        self._set_learned("start", values)
+
     @property
     def end_(self):
         return self._learned("end")
+
+    @end_.setter
+    def end_(self, values):
+        self._set_learned("end", values)
+
+    def _set_learned(self, name, values):
+        """Assign learned additional scores."""
+        values = _check_weights(f"{name}_", values, self._learned(name).shape)
+        self._edit(additional=self._current.additional.copy())
+        self._learned(name)[...] = values
+
+    def _edit(self, **arrays):
+        """Replace arrays of the model; the optimiser, which does not know of that, goes."""
+        model = copy(self._current)
+        vars(model).update(arrays)
+        self._model, self._optimizer = model, None
 
     @property
     def _current(self):
@@ -317,6 +361,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if is_flat(structure):
             X = _flat_rows(X)
+            check_target(y, _SEVERAL_LABELS)
             values, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=False
             )
@@ -324,7 +369,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             X = RaggedArray(values, np.arange(values.shape[0] + 1))
             labels = y.tolist()
         else:
-            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2 and np.ndim(y) == 1:
+            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
                 raise ValueError(
                     "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
                 )
@@ -354,12 +399,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("class_weight is for structures made of labels; leave it at None")
         flat = codes.values if isinstance(codes, RaggedArray) else codes
         if isinstance(self.class_weight, str):
-            if self.class_weight != "balanced":
-                raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
             of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat)
         else:
-            if not isinstance(self.class_weight, dict):
-                raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
             labels = set(classes.tolist())
             unknown = [label for label in self.class_weight if label not in labels]
             # As in scikit-learn: a label that is absent from this y is fine, unless it looks like a slip.
@@ -375,6 +416,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_predict(self, X):
         check_is_fitted(self)
+        check_parameters(self, ["n_jobs"])
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
@@ -441,6 +483,17 @@ def _check_converged(gaps, objectives):
             f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
             "probabilities are inexact; this happens where all scores all but tie"
         )
+
+
+def _check_weights(name, values, shape, finite=False):
+    """Return weights that a user assigns as a new array; -inf, which forbids a part, may be among them."""
+    array = check_numbers(values, name).copy()
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
+    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
+        wanted = "finite" if finite else "finite, or -inf to forbid a part"
+        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
+    return array
 
 
 def _flat_rows(X):

@@ -60,14 +60,14 @@ class GraphsOf:
         Raises
         ------
         ValueError
-            Naming the sample whose graph has other variables than the sample has rows, or other additional scores than
-            the first one.
+            Naming the sample for which the function fails, or whose graph has other variables than the sample has rows,
+            or other additional scores than the first one.
         """
         graphs, layouts = [], []
         for i in range(len(X)):
             sample = X[i]
+            graph = self._graph(i, sample)
             try:
-                graph = self.function(sample)
                 check_graph(graph, sample.shape[0])
                 own = learned_shapes(graph)
                 shapes = own if shapes is None else shapes
@@ -77,6 +77,17 @@ class GraphsOf:
                 raise ValueError(f"X[{i}]: {error}") from error
             graphs.append(graph)
         return graphs, layouts, shapes
+
+    def _graph(self, i, sample):
+        """Call the user's function; whatever goes wrong there, say for which sample."""
+        try:
+            return self.function(sample)
+        except ValueError as error:
+            raise ValueError(f"X[{i}]: {error}") from error
+        except Exception as error:
+            raise ValueError(
+                f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
+            ) from error
 
     @staticmethod
     def _check_shapes(own, shapes):

@@ -1,13 +1,11 @@
 """What is left of label sets once they are learned: predicting them, and seeing what was learned."""
 
-import numbers
-
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_choice, check_magnitude, check_positive
+from .._validation import check_choice, check_magnitude, check_parameters, check_positive
 from ._fitting import warn_of_convergence
 
 DECISIONS = ("threshold", "map")
@@ -88,8 +86,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
             Indicator matrix; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
-        check_choice("decision", self.decision, DECISIONS)
-        self._check_threshold()
+        check_parameters(self, ["decision", "threshold"])
         chosen = self._choose(self._model, X)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
@@ -189,16 +186,11 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self.__dict__[name]
 
-    def _check_threshold(self):
-        is_number = isinstance(self.threshold, numbers.Real) and not isinstance(self.threshold, bool)
-        if self.threshold != "auto" and not (is_number and 0.0 <= self.threshold < 1.0):
-            raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
-
     def _check_predict(self, X):
         check_is_fitted(self)
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
-        check_positive("temperature", self.temperature)
+        check_parameters(self, ["temperature", "n_jobs"])
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
         return X

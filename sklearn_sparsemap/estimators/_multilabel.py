@@ -1,14 +1,28 @@
 """MultilabelLPSparseMAP: joint prediction of label sets."""
 
+from numbers import Real
+
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_choice, check_magnitude, check_positive, check_sample_weight
+from .._validation import (
+    FRACTION,
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    Number,
+    check_magnitude,
+    check_parameters,
+    check_positive,
+    check_sample_weight,
+)
 from ..inference._label_graph import LabelGraph, OneLabel
 from ..losses._labels import LABEL_LOSSES
 from ..training._labels import LabelOptimizer, LabelSettings, LabelTask, dense
@@ -17,12 +31,15 @@ from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_co
 from ._label_base import DECISIONS, LabelSetClassifier, blocks
 from ._label_data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
 from ._label_decision import RunningThreshold, best_threshold, threshold_f1
-from ._labels import check_classes, encode_labels
+from ._labels import check_classes, check_target, encode_labels
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
 _BATCH_SIZE = 64
 # Without hidden layers weights start at zero and have farther to go.
 _RATES = {"linear": 0.01, "network": 0.001}
+_SEVERAL_LABELS = (
+    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
+)
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
@@ -143,6 +160,33 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     >>> model.predict([[2.0, 1.0, 0.0]])
     array([[1, 1, 1]])
     """
+
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "label_graph": "no_validation",
+        "constraints": "no_validation",
+        "hidden_layer_sizes": "no_validation",
+        "loss": [StrOptions(set(LABEL_LOSSES))],
+        "temperature": [POSITIVE],
+        "alpha": [NOT_NEGATIVE],
+        "edge_alpha": [NOT_NEGATIVE],
+        "learning_rate_init": [POSITIVE, None],
+        "edge_learning_rate_init": [POSITIVE, None],
+        "dropout": [Number(Real, 0, 1, closed="left")],
+        "batch_size": [POSITIVE_INT, None],
+        "max_iter": [POSITIVE_INT],
+        "tol": [NOT_NEGATIVE],
+        "n_iter_no_change": [POSITIVE_INT],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [FRACTION],
+        "decision": [StrOptions(set(DECISIONS))],
+        "threshold": [StrOptions({"auto"}), Number(Real, 0, 1, closed="left")],
+        "label_names": "no_validation",
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
 
     def __init__(
         self,
@@ -331,7 +375,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             self.threshold_ = self._running.threshold
         inexact = self._optimizer.unconverged
         total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0]))
-        check_finite_loss(total)
+        check_finite_loss(total, LabelMonitor.step_size)
         warn_of_inference(self._optimizer.unconverged - inexact)
         self.n_iter_ += 1
         self.loss_curve_.append(float(total / weights.sum()))
@@ -409,21 +453,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
-        check_choice("loss", self.loss, LABEL_LOSSES)
-        check_choice("decision", self.decision, DECISIONS)
-        for name in ("temperature", "validation_fraction"):
-            check_positive(name, getattr(self, name))
-        for name in ("alpha", "edge_alpha", "tol", "dropout"):
-            check_positive(name, getattr(self, name), zero=True)
-        for name in ("max_iter", "n_iter_no_change"):
-            check_positive(name, getattr(self, name), integer=True)
-        for name, integer in (("learning_rate_init", 0), ("edge_learning_rate_init", 0), ("batch_size", 1)):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name), integer=bool(integer))
-        for name in ("validation_fraction", "dropout"):
-            if not getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must be below 1; got {getattr(self, name)!r}")
-        self._check_threshold()
+        check_parameters(self)
         if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
             raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
         for size in self.hidden_layer_sizes:
@@ -444,6 +474,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         names = y
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        check_target(y, _SEVERAL_LABELS)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
         )
@@ -483,6 +514,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
 class LabelMonitor(Monitor):
     """The monitor of a fit of label sets."""
+
+    step_size = "learning_rate_init"
 
     def attributes(self, model):
         names = ("classes_", "_graph", "_single", "_loss", "threshold_", "n_violations_", "n_features_in_")

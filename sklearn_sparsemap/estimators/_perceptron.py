@@ -1,14 +1,22 @@
 """GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
 
-import numbers
 import warnings
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from .._threads import over_ranges
-from .._validation import check_choice, check_positive
+from .._validation import (
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    POSITIVE_OR_INF,
+    check_numbers,
+    check_parameters,
+)
 from ..losses import LOSSES
 from ..losses._fenchel_young import inference_of, loss_form
 from ..losses._kernel import new_memory
@@ -143,6 +151,31 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
     array(['up'], dtype='<U4')
     """
+
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(LOSSES))],
+        "groups": "no_validation",
+        "group_weights": "no_validation",
+        "budget": [POSITIVE_INT, None],
+        "alpha": [NOT_NEGATIVE],
+        "shrink_every": [POSITIVE_INT],
+        "freeze_after": [POSITIVE_INT, None],
+        "max_iter": [POSITIVE_INT],
+        "eta0": [POSITIVE],
+        "debias": [StrOptions({_MIRA, *LOSSES}), None],
+        "debias_max_iter": [POSITIVE_INT],
+        "C": [POSITIVE_OR_INF],
+        "temperature": [POSITIVE],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "average": ["boolean"],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
 
     def __init__(
         self,
@@ -434,6 +467,24 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def coef_(self):
         return sparse.csr_array(self._current.coef.T)
 
+    @coef_.setter
+    def coef_(self, values):
+        shape = self._current.coef.shape[::-1]
+        if not sparse.issparse(values):
+            values = check_numbers(values, "coef_")
+        coef = sparse.csr_array(values, dtype=np.float64).T.tocsr()
+        if coef.shape != shape[::-1]:
+            raise ValueError(f"coef_ must have shape {shape}; got {coef.shape[::-1]}")
+        if not np.isfinite(coef.data).all():
+            raise ValueError("coef_ contains NaN or infinity; weights must be finite")
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
+
+    def _edit(self, **arrays):
+        if self._optimizer is not None:
+            self._final = final_state(self._optimizer, self._optimizer)
+        super()._edit(**arrays)
+
     @property
     def n_nonzero_coefs_(self):
         return int(self._current.coef.nnz)
@@ -474,28 +525,15 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     def _check_params(self):
         """Check the parameters; return the structure."""
+        check_parameters(self)
         structure = resolve_structure(self.structure)
         if isinstance(structure, GraphsOf):
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
-        check_choice("loss", self.loss, LOSSES)
         inference_of(structure, self.loss)
-        if self.debias is not None:
-            check_choice("debias", self.debias, (_MIRA, *LOSSES))
-            if self.debias != _MIRA:
-                inference_of(structure, self.debias)
-        for name in ("eta0", "temperature"):
-            check_positive(name, getattr(self, name))
-        check_positive("alpha", self.alpha, zero=True)
-        for name in ("shrink_every", "max_iter", "debias_max_iter"):
-            check_positive(name, getattr(self, name), integer=True)
-        for name in ("budget", "freeze_after"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1):
-                raise ValueError(f"{name} must be a positive int or None; got {value!r}")
+        if self.debias not in (None, _MIRA):
+            inference_of(structure, self.debias)
         if self.budget is not None and self.alpha:
             raise ValueError("budget and alpha are two ways to set the strength; leave one at its default")
-        if np.inf != self.C:
-            check_positive("C", self.C)
         return structure
 
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from .._validation import check_positive
+from .._validation import check_n_jobs, check_positive
 from ._perceptron import GroupLassoPerceptron
 
 # Seeds are drawn below this.
@@ -207,6 +207,7 @@ def group_path(
     >>> path.best_budget, [groups.tolist() for groups in path.selected_groups]
     (2, [[3], [0, 3], [0, 1, 2, 3]])
     """
+    check_n_jobs(n_jobs)
     model = _last_step(estimator).set_params(alpha=0.0)
     budgets = _check_budgets(budgets)
     if (X_val is None) != (y_val is None):
@@ -289,6 +290,7 @@ def stability_selection(
     >>> float(stability.frequencies[0]), stability.stable(0.9)
     (1.0, array([0]))
     """
+    check_n_jobs(n_jobs)
     model = _last_step(estimator)
     if model.budget is None and not model.alpha:
         raise ValueError("without budget and alpha all groups are selected; set one of them")

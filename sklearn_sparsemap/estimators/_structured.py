@@ -3,8 +3,9 @@
 import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
-from .._validation import check_choice, check_positive
+from .._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import new_memory
 from ..training._data import make_rows, make_targets
@@ -101,8 +102,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         One output for each label; a single one for trees, matchings and others that are not made of labels.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
-        Chains: score of going from one label (row) to the next (column). It may be edited, for example to forbid a
-        transition with -inf, and holds for prediction until the model is trained further.
+        Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
+        `end_` it may be assigned, for example to forbid a transition with -inf; training then goes on from there. What
+        is edited in place holds for prediction until the model is trained further.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     additional_scores_ : dict of str -> ndarray
@@ -118,8 +120,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Notes
     -----
-    Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array or `RaggedArray` of 2-D arrays
-    or CSR matrices of shape (n_steps, n_features); `y` is a sequence of label sequences. Labels may be any hashable.
+    Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
+    arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
+    Labels may be any hashable.
 
     Structures that are not made of labels have one row of features for each part. For a tree over n words these are
     (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
@@ -149,6 +152,31 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     >>> model.predict([np.array([[0.0], [1.0]])])[0].tolist()
     ['a', 'b']
     """
+
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(LOSSES))],
+        "temperature": [POSITIVE],
+        "alpha": [NOT_NEGATIVE],
+        "solver": [StrOptions(set(_SOLVERS))],
+        "max_iter": [POSITIVE_INT, None],
+        "tol": [NOT_NEGATIVE],
+        "eta0": [POSITIVE],
+        "C": [POSITIVE_OR_INF],
+        "cost": ["array-like", None],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "average": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [FRACTION],
+        "n_iter_no_change": [POSITIVE_INT],
+        "shuffle": ["boolean"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
 
     def __init__(
         self,
@@ -389,9 +417,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _check_params(self):
         """Check the parameters; return the structure."""
+        check_parameters(self)
         structure = resolve_structure(self.structure)
-        check_choice("loss", self.loss, LOSSES)
-        check_choice("solver", self.solver, _SOLVERS)
         if isinstance(structure, GraphsOf):
             structure.check_loss(self.loss)
             if self.solver == "mira":
@@ -404,18 +431,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
-        if np.inf != self.C:
-            check_positive("C", self.C)
-        for name in ("temperature", "eta0"):
-            check_positive(name, getattr(self, name))
-        for name in ("alpha", "tol"):
-            check_positive(name, getattr(self, name), zero=True)
-        check_positive("n_iter_no_change", self.n_iter_no_change, integer=True)
-        if self.max_iter is not None:
-            check_positive("max_iter", self.max_iter, integer=True)
-        check_positive("validation_fraction", self.validation_fraction)
-        if self.early_stopping and not self.validation_fraction < 1.0:
-            raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}")
         return structure
 
     def _initial_model(self, structure, n_features, classes):

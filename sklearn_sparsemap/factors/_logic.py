@@ -4,6 +4,7 @@ import numbers
 
 import numpy as np
 
+from .._validation import check_numbers
 from ..structures import Structure
 from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ._variables import Variables, as_literals
@@ -193,21 +194,19 @@ class Budget(Factor):
     ----------
     variables : Variables or list of Variables
     budget : int
-        From 0 to the number of variables.
+        Not negative. From the number of variables on, the factor always holds.
     """
 
     def __init__(self, variables, budget):
         super().__init__(variables)
         if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
             raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
-        if not 0 <= budget <= self.literals.size:
-            raise ValueError(
-                f"the budget of {self.literals.size} variables must be from 0 to {self.literals.size}; got {budget}"
-            )
+        if budget < 0:
+            raise ValueError(f"the budget must not be negative; got {budget}")
         self.budget = int(budget)
 
     def bounds(self):
-        return -np.inf, float(self.budget)
+        return -np.inf, float(min(self.budget, self.literals.size))
 
     def _arguments(self):
         return f", {self.budget}"
@@ -229,7 +228,7 @@ class Knapsack(Factor):
 
     def __init__(self, variables, costs, budget):
         super().__init__(variables)
-        costs = np.array(costs, dtype=np.float64)
+        costs = check_numbers(costs, "costs").copy()
         if costs.shape != (self.literals.size,):
             raise ValueError(f"costs has shape {costs.shape} for {self.literals.size} variables; give one for each")
         if not (np.isfinite(costs).all() and (costs >= 0).all()):

@@ -2,9 +2,9 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils._param_validation import StrOptions
 
 from .._ragged import RaggedArray
-from .._validation import check_choice
 from ._arc_columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
 from ._arc_templates import ArcTemplate, dependency_templates
 from ._base import BaseVectorizer, ones
@@ -97,6 +97,7 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """
 
     _hashed_columns = HashedArcColumns
+    _parameter_constraints = {**BaseVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
 
     def __init__(
         self,
@@ -197,7 +198,6 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
 
     def _make_plan(self):
         self._check_parameters()
-        check_choice("arcs", self.arcs, ("all", "gold"))
         if self.n_features is not None and self.arcs == "gold":
             raise ValueError(
                 "arcs='gold' restricts what is learned, and the hashed mode learns nothing; use arcs='all' or "

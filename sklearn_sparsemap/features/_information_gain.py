@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_same_length, check_samples
+from .._validation import check_no_missing, check_same_length, check_samples
 
 
 class InformationGainSelector(SelectorMixin, BaseEstimator):
@@ -196,6 +196,8 @@ def _is_structured(X):
         return True
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X.ndim == 3
+    if hasattr(X, "iloc") and X.ndim == 1:
+        X = X.tolist()
     is_sequence = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1)
     return is_sequence and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
 
@@ -211,7 +213,9 @@ def _flatten_labels(y, lengths):
             raise ValueError(f"y[{i}] is {sample!r}, not a sequence of labels; X[{i}] has {length} rows")
         if len(sample) != length:
             raise ValueError(f"y[{i}] has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
-    return list(chain.from_iterable(samples))
+    labels = list(chain.from_iterable(samples))
+    check_no_missing(labels)
+    return labels
 
 
 def _encode(labels):

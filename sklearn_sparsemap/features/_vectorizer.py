@@ -55,7 +55,8 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
 
     Notes
     -----
-    A token is a dict from field to value; a bare string stands for ``{"word": string}``. Values are strings
+    A token is a dict from field to value; a bare string stands for ``{"word": string}``; a sentence may be a DataFrame
+    with one row a token and one column a field. Values are strings
     or integers, and ``1`` is not the same as ``"1"``. Places outside the sentence have values of their own,
     one for each distance from it. Values are compared by 64-bit hashes.
 
@@ -101,7 +102,7 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         Parameters
         ----------
         X : sequence of sentences
-            Each a sequence of tokens; see the notes of the class.
+            Each a sequence of tokens, or a DataFrame with one row a token; see the notes of the class.
         y : ignored
 
         Returns

@@ -126,6 +126,11 @@ def _amount(flags):
     return "all" if all(flags) else "some"
 
 
+def _lower(word):
+    # A function of this module, which any way of saving a vectorizer can find by its name.
+    return word.lower()
+
+
 def _prefix(word, n):
     return word[:n]
 
@@ -139,7 +144,7 @@ def _suffix(word, n):
 #: ``derived_fields={**DERIVED_FIELDS, "length": ("word", len)}``.
 DERIVED_FIELDS = {
     "shape": ("word", word_shape),
-    "lower": ("word", str.lower),
+    "lower": ("word", _lower),
     "case": ("word", word_case),
     "digits": ("word", word_digits),
     "punctuation": ("word", word_punctuation),

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from .._validation import check_choice, check_positive
+from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors._arrays import FORBIDDEN, PAIR
 from ..solvers._active_set import active_set
 from ..solvers._graph_batch import BY_MULTIPLIERS, GRAPH_SOLVERS, N_ITER, STATUS
@@ -37,7 +37,7 @@ def lp_sparsemap(
     graph : FactorGraph
     scores : array-like, dict of str -> array-like, or a list of these
         Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
-        or a list with those of many samples. -inf switches a variable off.
+        or a list with those of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off.
     additional : dict, or list of dict, default=None
         Additional scores by the name of the factor: for `Pair` an array with one score a pair (or one number for all),
         for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one for
@@ -82,6 +82,7 @@ def lp_sparsemap(
     array([0.5, 0.5, 0. ])
     """
     check_choice("solver", solver, ("auto", *GRAPH_SOLVERS))
+    check_n_jobs(n_jobs)
     check_positive("tol", tol)
     check_positive("max_iter", max_iter, integer=True)
     layout, samples, many = as_graph_samples(graph, scores, additional)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._jit import readonly
-from .._validation import check_scores, is_batch
+from .._validation import check_numbers, check_scores, is_batch
 from ..solvers._batch import Problems
 from ..structures import Structure
 
@@ -50,7 +50,7 @@ class Problem:
 
     def as_scores(self, name, values):
         """Check an array that goes with the scores; return it flat."""
-        values = np.asarray(values, dtype=np.float64)
+        values = check_numbers(values, name)
         if values.shape != self.shape:
             raise ValueError(f"{name} has shape {values.shape}, but the scores have {self.shape}")
         return values.ravel()
@@ -71,7 +71,7 @@ class Problem:
             raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.shapes)}")
         joined = []
         for name, shape in self.shapes.items():
-            array = np.asarray(given.get(name, np.zeros(shape)), dtype=np.float64)
+            array = check_numbers(given.get(name, np.zeros(shape)), name)
             if array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
             joined.append(array.ravel())

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._validation import check_choice, check_positive
+from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..solvers import MAPResult, MarginalResult, SparseMAPResult
 from ..solvers._batch import N_STRUCTURES, SOLVERS
@@ -45,6 +45,7 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     >>> map_inference(Simplex(), [0.5, 2.0, 1.0])
     MAPResult(structure=1, value=2.0)
     """
+    check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
         unknown = sorted(set(additional) - {"additional", "tol"})
         if unknown:
@@ -109,6 +110,7 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
     [[0.4, 0.6], [0.4, 0.6]]
     """
     check_choice("solver", solver, SOLVERS)
+    check_n_jobs(n_jobs)
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
@@ -171,6 +173,7 @@ def marginal_inference(structure, scores, *, n_jobs=None, **additional):
     >>> result.marginals.round(3).tolist(), round(result.log_partition, 3)
     ([[0.495, 0.505], [0.383, 0.617]], 2.896)
     """
+    check_n_jobs(n_jobs)
     check_structure(structure)
     oracle = marginal_oracle_of(structure, "marginal_inference")
     samples, many = as_samples(structure, scores, additional)

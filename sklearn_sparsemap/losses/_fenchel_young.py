@@ -14,7 +14,7 @@ import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from .._validation import check_choice, check_positive, check_same_length
+from .._validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import as_samples, check_structure, join_problems
 from ..solvers._argmax import gibbs_argmax, map_argmax
@@ -107,6 +107,7 @@ class FenchelYoungLoss:
         ValueError
             If the scores are not as `sparsemap` wants them, or `gold` is not a structure of the problem.
         """
+        check_n_jobs(n_jobs)
         samples, many = as_samples(self.structure, scores, additional)
         golds = gold if many else [gold]
         check_same_length(samples, golds)
@@ -186,7 +187,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
             raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
         if not structure.labelled:
             raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
-        matrix = np.asarray(cost, dtype=np.float64)
+        matrix = check_numbers(cost, "cost")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):
             wanted = "(n_labels, n_labels)" if n_labels is None else f"({n_labels}, {n_labels})"
             raise ValueError(f"cost must have shape {wanted}; got {matrix.shape}")

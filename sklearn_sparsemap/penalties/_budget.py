@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
-from .._validation import check_positive
+from .._validation import check_numbers, check_positive
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink
 from ._weights import as_group_weights
@@ -186,7 +186,7 @@ def budget_strength(norms, budget, group_weights="uniform", groups=None):
     1.5
     """
     check_positive("budget", budget, integer=True, zero=True)
-    norms = np.asarray(norms, dtype=np.float64)
+    norms = check_numbers(norms, "norms")
     if norms.ndim != 1 or len(norms) == 0:
         raise ValueError(f"norms must be a 1-D array with a norm for each group; got shape {norms.shape}")
     bad = ~np.isfinite(norms) | (norms < 0)

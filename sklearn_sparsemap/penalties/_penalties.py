@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._validation import check_choice, check_positive
+from .._validation import check_choice, check_numbers, check_positive
 from ._groups import as_groups
 from ._shrink import power_of_two, shrink_atoms, solve_overlapping
 from ._weights import as_group_weights
@@ -59,10 +59,7 @@ class Penalty:
 
 
 def _check_weights(weights):
-    try:
-        array = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weights must be an array of numbers: {error}") from error
+    array = check_numbers(weights, "weights")
     if array.ndim not in (1, 2):
         raise ValueError(f"weights must have 1 or 2 axes, features and outputs; got shape {array.shape}")
     if not np.isfinite(array).all():

@@ -92,7 +92,7 @@ class LPSparseMAPResult:
         Parameters
         ----------
         v : array-like or dict, like `marginals`
-            Gradient of some loss with respect to the marginals.
+            Gradient of some loss with respect to the marginals. Arrays that a dict leaves out are zero.
         method : {"cg", "average"}, default="cg"
             Conjugate gradients, or the iteration of L Alg. 2.
         tol : float, default=1e-12

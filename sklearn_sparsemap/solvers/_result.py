@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import readonly
+from .._validation import check_numbers
 from ._backward import Face, complete_face, face_of, gather_rows, scatter_rows
 
 # Structures with less weight than this are rounding, and are not reported.
@@ -168,7 +169,7 @@ class SparseMAPResult:
             If the weights are not unique: the selected structures are affinely dependent. Those of the active set never
             are.
         """
-        v = np.asarray(v, dtype=np.float64)
+        v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
             raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
         face = self._face_of_weights()
