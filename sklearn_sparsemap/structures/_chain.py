@@ -109,6 +109,7 @@ class LinearChain(Structure):
     oracle = viterbi
     marginal_oracle = chain_marginals
     labelled = True
+    strict_encode = True
 
     def additional_shapes(self, shape):
         n_steps, m = shape

@@ -147,6 +147,8 @@ class Matching(Structure):
 
     score_ndim = 2
     oracle = best_matching
+    fixed_size = True
+    strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
 
     def dims(self, shape, given):

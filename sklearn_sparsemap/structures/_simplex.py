@@ -37,6 +37,7 @@ class Simplex(Structure):
     marginal_oracle = simplex_marginals
     projection = "simplex"
     labelled = True
+    strict_encode = True
 
     def dims(self, shape, given):
         return shape

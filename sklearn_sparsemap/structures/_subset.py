@@ -65,6 +65,7 @@ class Subset(Structure):
     score_ndim = 1
     oracle = best_subset
     marginal_oracle = subset_marginals
+    strict_encode = True
 
     def __init__(self, min_size=0, max_size=None):
         for name, size in (("min_size", min_size), ("max_size", max_size)):
@@ -75,6 +76,10 @@ class Subset(Structure):
             raise ValueError(f"max_size={max_size} is less than min_size={min_size}")
         self.min_size = min_size
         self.max_size = max_size
+
+    @property
+    def fixed_size(self):
+        return self.min_size == self.max_size
 
     def dims(self, shape, given):
         n = shape[0]

@@ -310,6 +310,8 @@ class DependencyTree(Structure):
     score_ndim = 2
     oracle = best_tree
     marginal_oracle = tree_marginals
+    fixed_size = True
+    strict_encode = True
 
     def __init__(self, projective=False, single_root=False):
         self.projective = bool(projective)
