@@ -17,6 +17,7 @@ from sklearn_sparsemap.factors import (
     Imply,
     Knapsack,
     Or,
+    OrOut,
     Pair,
     StructureFactor,
     Xor,
@@ -283,10 +284,84 @@ def test_forbidden_variables(solver):
     chain.add(StructureFactor(LinearChain(), c), Budget(c[:, 1], 2))
     result = lp_sparsemap(chain, [[0, -np.inf], [0, 5], [0, 5]], solver=solver)
     assert_allclose(result.marginals, [[1, 0], [0, 1], [0, 1]], atol=1e-9)
-    chain = FactorGraph()
-    chain.add(StructureFactor(LinearChain(), ~chain.variables((2, 2))))
-    with pytest.raises(ValueError, match=r"forbids u\[0, 1\], whose negation"):
-        lp_sparsemap(chain, [[0, -np.inf], [0, 5]])
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_a_structure_has_the_parts_whose_variables_are_forbidden(solver):
+    rng = np.random.default_rng(16)
+    options = {"solver": solver, "tol": 1e-7, "max_iter": 20_000}
+    for structure, shape, must, rivals in [
+        (LinearChain(), (3, 3), (1, 2), [(1, 0), (1, 1)]),
+        (DependencyTree(), (4, 3), (2, 0), [(0, 0), (3, 0)]),
+        (Matching(), (3, 3), (0, 1), [(0, 0), (0, 2), (1, 1), (2, 1)]),
+    ]:
+        graph, negated = FactorGraph(), FactorGraph()
+        u, off = graph.variables(shape), negated.variables(shape)
+        graph.add(StructureFactor(structure, u, name="s"), Budget(u[0], 1))
+        negated.add(StructureFactor(structure, ~off, name="s"), Budget(~off[0], 1))
+        for scale in (1.0, 10.0):
+            scores = scale * rng.normal(size=shape)
+            additional = {"s": {"transitions": scale * rng.normal(size=(3, 3))} if shape == (3, 3) else {}}
+            if not isinstance(structure, LinearChain):
+                additional = None
+            without, forced = scores.copy(), 1.0 - scores
+            for rival in rivals:
+                without[rival] = -np.inf
+            forced[must] = -np.inf
+            expected = lp_sparsemap(graph, without, additional=additional, **options)
+            result = lp_sparsemap(negated, forced, additional=additional, **options)
+            assert result.converged and result.marginals[must] == 0.0
+            assert_allclose(1.0 - result.marginals, expected.marginals, atol=1e-5)
+            v = rng.normal(size=shape)
+            assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-6)
+            best = map_inference(graph, without, additional=additional).structure
+            assert_array_equal(~map_inference(negated, forced, additional=additional).structure, best)
+        forced[rivals[0]] = -np.inf
+        with pytest.raises(ValueError, match="infeasible"):
+            lp_sparsemap(negated, forced, additional=additional, **options)
+
+
+@pytest.mark.parametrize("kind", RANDOM_GRAPHS)
+def test_the_gap_is_never_negative(kind):
+    rng = np.random.default_rng(12)
+    for solver in ("auto", "block", "admm"):
+        for _ in range(8):
+            assert solve(RANDOM_GRAPHS[kind](rng, 3.0), solver=solver, max_iter=200).gap >= 0.0
+
+
+def test_derivatives_at_ties_are_those_of_one_matrix():
+    # Pairs without a score between equal ends: where learning starts.
+    rng = np.random.default_rng(13)
+    for _ in range(10):
+        graph = FactorGraph()
+        u = graph.variables(6)
+        i, j = np.triu_indices(6, 1)
+        graph.add(Pair(u[i], u[j], name="pairs"), Budget(u[:2], 1))
+        scores, zeros = np.repeat(rng.choice([0.25, 0.5], size=2), 3), np.zeros(len(i))
+        result = lp_sparsemap(graph, scores, additional={"pairs": zeros})
+        v, d, changes = rng.normal(size=6), rng.normal(size=6), rng.normal(size=len(i))
+        gradients = result.vjp(v)
+        total = gradients["scores"] @ d + gradients["additional"]["pairs"] @ changes
+        assert v @ result.jvp(d, {"pairs": changes}) == pytest.approx(total, abs=1e-10)
+
+
+def test_derivatives_do_not_depend_on_the_unit_of_scores():
+    # Factors that allow all variables to be off, and no others that matter near that: solutions grow with the scores.
+    rng = np.random.default_rng(14)
+    for solver in ("auto", "block"):
+        for _ in range(40):
+            graph = FactorGraph()
+            u = graph.variables(6)
+            for kind in rng.choice([AtMostOne, Imply, OrOut, XorOut, AndOut], size=4):
+                graph.add(kind(u[rng.permutation(6)[: rng.integers(2, 5)]]))
+            graph.add(Pair(u[:3], u[3:], name="pairs"))
+            scores, pairs, v = rng.normal(size=6), rng.normal(size=3), rng.normal(size=6)
+            large, small = (
+                lp_sparsemap(graph, size * scores, additional={"pairs": size * pairs}, solver=solver).vjp(v)
+                for size in (1e-2, 1e-8)
+            )
+            assert_allclose(small["scores"], large["scores"], atol=1e-7)
+            assert_allclose(small["additional"]["pairs"], large["additional"]["pairs"], atol=1e-7)
 
 
 @pytest.mark.parametrize("solver", ["auto", "block", "admm"])
@@ -428,6 +503,18 @@ def test_map_of_batches_and_forbidden_variables():
     assert first.integral and set(first.marginals) == {"u", "w"}
     with pytest.raises(ValueError, match=r"under scores\[1\]"):
         map_inference(graph, [many[0], {"u": [-np.inf, -np.inf], "w": [0, 0]}], additional={"pairs": 0.0})
+
+
+def test_map_of_contradictions_that_fractions_satisfy():
+    graph = FactorGraph()
+    u = graph.variables(5)
+    graph.add(Xor([u[0], u[1]]), Xor([u[1], u[2]]), Xor([u[2], u[0]]), Xor(u[3:]))
+    assert_allclose(lp_sparsemap(graph, np.zeros(5)).marginals, 0.5)
+    named = r"infeasible: under scores .*no assignment satisfies all factors.*: Xor\(\[u\[0\], u\[1\]\]\)"
+    with pytest.raises(ValueError, match=named):
+        map_inference(graph, [0.3, 0.2, 0.1, 1.0, 0.0])
+    with pytest.raises(ValueError, match=r"infeasible: under scores\[0\]"):
+        map_inference(graph, np.zeros((2, 5)))
 
 
 def test_map_with_negated_parts_of_structures():

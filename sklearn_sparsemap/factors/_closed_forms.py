@@ -10,9 +10,6 @@ from .._jit import kernel
 from ._arrays import COUNT, FORBIDDEN, OR_OUT, PAIR
 from ._threshold import threshold
 
-# What is as close to a bound lies on it; the marginals of a converged solution are right to about this.
-SNAP = 1e-9
-
 
 @kernel
 def clip01(x):
@@ -85,80 +82,97 @@ def project_pair(a, b, score):
     return p, 1.0 - q, max(p - q, 0.0)
 
 
+
 @kernel
-def is_free(p):
-    """Tell whether a marginal is off its bounds."""
-    return SNAP < p < 1.0 - SNAP
+def is_free(p, snap):
+    """Tell whether a marginal is off its bounds, to which it belongs within `snap`.
+
+    Marginals are right to about that; where scores are small it is small, too, for so are marginals.
+    """
+    return snap < p < 1.0 - snap
 
 
 @kernel
-def _average_out(c, p, direction):
+def _average_out(c, p, snap, direction):
     """Take from the free entries of `direction` the component along `c`; fixed entries become zero."""
     product, norm_squared = 0.0, 0.0
     for i in range(p.shape[0]):
-        if is_free(p[i]):
+        if is_free(p[i], snap):
             product += c[i] * direction[i]
             norm_squared += c[i] * c[i]
         else:
             direction[i] = 0.0
     if norm_squared > 0.0:
         for i in range(p.shape[0]):
-            if is_free(p[i]):
+            if is_free(p[i], snap):
                 direction[i] -= c[i] * product / norm_squared
 
 
 @kernel
-def jacobian_count(costs, low, high, p, direction):
+def jacobian_count(costs, low, high, p, snap, direction):
     """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
     total, size = 0.0, 1.0
     for i in range(p.shape[0]):
         total += costs[i] * p[i]
         size += abs(costs[i])
-    if abs(total - low) <= SNAP * size or abs(total - high) <= SNAP * size:
-        _average_out(costs, p, direction)
+    if abs(total - low) <= snap * size or abs(total - high) <= snap * size:
+        _average_out(costs, p, snap, direction)
     else:
         for i in range(p.shape[0]):
-            if not is_free(p[i]):
+            if not is_free(p[i], snap):
                 direction[i] = 0.0
 
 
 @kernel
-def jacobian_or_out(costs, p, direction):
+def jacobian_or_out(costs, p, snap, direction):
     """Overwrite `direction` with its product with the Jacobian at the solution `p`."""
     n = p.shape[0] - 1
     total = 0.0
     for i in range(n):
         total += p[i]
-    if total <= p[n] + SNAP * (n + 1):
-        _average_out(costs, p, direction)
+    if total <= p[n] + snap * (n + 1):
+        _average_out(costs, p, snap, direction)
         return
     mean, count = 0.0, 0
     for i in range(n + 1):
-        if not is_free(p[i]):
+        if not is_free(p[i], snap):
             direction[i] = 0.0
-        elif p[i] >= p[n] - SNAP:
+        elif p[i] >= p[n] - snap:
             mean += direction[i]
             count += 1
     for i in range(n + 1):
-        if is_free(p[i]) and p[i] >= p[n] - SNAP:
+        if is_free(p[i], snap) and p[i] >= p[n] - snap:
             direction[i] = mean / count
 
 
 @kernel
-def jacobian_pair(score, p, q, dp, dq):
-    """Return the product of the Jacobian at (p, q) with a direction, and how it changes the joint probability."""
-    dp = dp if is_free(p) else 0.0
-    dq = dq if is_free(q) else 0.0
-    if score > 0.0:
-        if abs(p - q) <= SNAP and is_free(p):
-            dp = dq = 0.5 * (dp + dq)
-        return dp, dq, dp if p < q else dq
+def pair_slopes(score, p, q, snap):
+    """Return how the joint probability of a pair at (p, q) changes with each of the two, inside its face.
+
+    Where it is the smaller of two that are equal they share it. Derivatives in both directions use this one rule: at a
+    tie they are then those of one matrix, too.
+    """
     if score < 0.0:
-        if abs(p + q - 1.0) <= SNAP and is_free(p):
-            dp = 0.5 * (dp - dq)
-            return dp, -dp, 0.0
-        return dp, dq, dp + dq if p + q > 1.0 else 0.0
-    return dp, dq, (dp if p < q else dq)
+        both = 1.0 if p + q > 1.0 else 0.0
+        return both, both
+    if abs(p - q) <= snap:
+        return 0.5, 0.5
+    return (1.0, 0.0) if p < q else (0.0, 1.0)
+
+
+@kernel
+def jacobian_pair(score, p, q, snap, dp, dq):
+    """Return the product of the Jacobian at (p, q) with a direction, and how it changes the joint probability."""
+    dp = dp if is_free(p, snap) else 0.0
+    dq = dq if is_free(q, snap) else 0.0
+    if score > 0.0:
+        if abs(p - q) <= snap and is_free(p, snap):
+            dp = dq = 0.5 * (dp + dq)
+    elif score < 0.0 and abs(p + q - 1.0) <= snap and is_free(p, snap):
+        dp = 0.5 * (dp - dq)
+        dq = -dp
+    with_p, with_q = pair_slopes(score, p, q, snap)
+    return dp, dq, with_p * dp + with_q * dq
 
 
 @kernel
@@ -174,13 +188,13 @@ def project_logic(kind, costs, low, high, score, z, p):
 
 
 @kernel
-def jacobian_logic(kind, costs, low, high, score, p, direction):
+def jacobian_logic(kind, costs, low, high, score, p, snap, direction):
     """Overwrite `direction` with its product with one factor's Jacobian; return the change of the joint probability."""
     if kind == COUNT:
-        jacobian_count(costs, low, high, p, direction)
+        jacobian_count(costs, low, high, p, snap, direction)
     elif kind == OR_OUT:
-        jacobian_or_out(costs, p, direction)
+        jacobian_or_out(costs, p, snap, direction)
     elif kind == PAIR:
-        direction[0], direction[1], joint = jacobian_pair(score, p[0], p[1], direction[0], direction[1])
+        direction[0], direction[1], joint = jacobian_pair(score, p[0], p[1], snap, direction[0], direction[1])
         return joint
     return 0.0

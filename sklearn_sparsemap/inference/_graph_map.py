@@ -58,7 +58,25 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
 def map_samples(graph, layout, samples, n_jobs=None, tol=1e-9, many=True):
     """Find the best assignments of samples that are laid out for the kernels: list of `GraphMAPResult`."""
     relaxed = relax(layout, samples, tol, n_jobs, lambda *found: check_feasible(graph, layout, *found, many))
-    return [_rounded(sample, layout, *found, tol) for sample, *found in zip(samples, *relaxed)]
+    results = []
+    for i, (sample, *found) in enumerate(zip(samples, *relaxed)):
+        results.append(_rounded(sample, layout, *found, tol))
+        if results[-1].bound == -np.inf:
+            _refuse(graph, layout, found[0], f"scores[{i}]" if many else "scores")
+    return results
+
+
+def _refuse(graph, layout, u, which):
+    """Raise ValueError for a sample whose relaxation has the solution `u`, but which no assignment satisfies."""
+    arrays = layout.arrays
+    numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[_fractional(u)[arrays.links]])
+    message = ", ".join(repr(graph.factor_of(int(f))) for f in numbers[:4])
+    message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+    raise ValueError(
+        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, though marginals "
+        f"between 0 and 1 do; look at the factors of these: {message}. Remove a factor, or allow more variables by "
+        "scores above -inf"
+    )
 
 
 def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
@@ -123,7 +141,8 @@ def _branch(sample, layout, u, joint, bound, tol):
     """Branch and bound, depth first, for at most _MOST_NODES relaxations.
 
     Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
-    Without any assignment found the value is -inf, and the structure may violate factors.
+    Without any assignment found the value is -inf, and the structure may violate factors; the bound is -inf, too, if
+    there is none.
 
     Returns
     -------

@@ -102,11 +102,11 @@ def as_results(graph, layout, samples, arrays, statistics, tol, method):
     ]
 
 
-def _solve_on(graph, layout, method, result):
-    """Solve a sample again from where a result ended, as exactly as rounding allows."""
+def _solve_on(graph, layout, method, result, tol):
+    """Solve a sample again from where a result ended, more exactly."""
     warm = result._multipliers[None], result._links[None]
-    arrays, statistics = solve_graph(layout, method, [result._sample], 1e-10, 10_000, None, warm)
-    return as_results(graph, layout, [result._sample], arrays, statistics, 1e-10, method)[0]
+    arrays, statistics = solve_graph(layout, method, [result._sample], tol, 10_000, None, warm)
+    return as_results(graph, layout, [result._sample], arrays, statistics, tol, method)[0]
 
 
 def choose_solver(layout, solver):

@@ -11,6 +11,7 @@ from ._graph_rows import (
     box_marginals,
     compute_gradient,
     factor_of_support,
+    force_parts,
     multiplier_terms,
     new_dual,
     no_supports,
@@ -59,7 +60,8 @@ def _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d):
         local = scratch[: stop - start]
         for link in range(start, stop):
             local[link - start] = graph.signs[link] * d[graph.links[link]]
-        project_on_face(faces[place], sizes[place], ones[place], norms[place], local, products)
+        face = faces[place]
+        project_on_face(face.factor, face.slots, sizes[place], ones[place], norms[place], local, products)
         for link in range(start, stop):
             d[graph.links[link]] = graph.signs[link] * local[link - start]
 
@@ -162,12 +164,14 @@ def _recession(graph, oracles, additional, dual, mu):
         for link in range(start, stop):
             i = graph.links[link]
             z[link - start] = graph.signs[link] * d[i]
-            if graph.signs[link] < 0.0:
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                z[link - start] = -np.inf if graph.signs[link] > 0.0 else np.inf
+            elif graph.signs[link] < 0.0:
                 slope += d[i]
-            elif dual.scores[i] < 0.5 * FORBIDDEN:
-                z[link - start] = -np.inf
         for link in range(first, last):
             none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
+        forced, count = force_parts(z, none, graph.sizes[f])
+        slope -= count * forced
         slope += oracles[graph.oracles[f]](
             z,
             none,

@@ -27,6 +27,9 @@ from ._support import append, gather, new_support, project_on_support
 
 CONVERGED, NOT_CONVERGED, INFEASIBLE = 0, 1, 2
 
+# A factor that gives a forbidden variable more than this cannot do without it.
+OFF = 1e-6
+
 # The dual of one sample. `scores` are those of the variables with what pairs of positive score add to them; `pair`
 # the scores of the pairs; `a` the scores less what the multipliers take; `u` the marginals.
 Dual = namedtuple("Dual", ["scores", "pair", "mu", "t", "a", "u", "gradient", "pair_gradient"])
@@ -188,10 +191,41 @@ def no_supports(n):
 
 
 @kernel
+def force_parts(z, additional, sizes):
+    """Replace scores of +inf, of parts that a structure must have, by one that is worth more than all other parts.
+
+    Whatever solves SparseMAP under such scores has all of these parts, or as many as any structure has.
+
+    Returns
+    -------
+    forced : float
+        The score.
+    count : int
+        How often it was needed.
+    """
+    largest, additional_largest, count = 1.0, 0.0, 0
+    for i in range(z.shape[0]):
+        if z[i] == np.inf:
+            count += 1
+        elif z[i] > -np.inf:
+            largest = max(largest, 1.0 + abs(z[i]))
+    if count == 0:
+        return 0.0, count
+    for i in range(additional.shape[0]):
+        if additional[i] > -np.inf:
+            additional_largest = max(additional_largest, abs(additional[i]))
+    forced = 2.0 * (sizes[0] * largest + sizes[1] * additional_largest) + 2.0
+    for i in range(z.shape[0]):
+        if z[i] == np.inf:
+            z[i] = forced
+    return forced, count
+
+
+@kernel
 def solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, tol):
     """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
 
-    NaN says that a structure factor has no structure that is allowed.
+    NaN says that a structure factor has no structure that is allowed, or none with all parts that it must have.
     """
     value = 0.0
     for place in range(graph.structures.shape[0]):
@@ -202,16 +236,21 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
         constant = 0.0
         for link in range(n):
             a = dual.a[graph.links[start + link]]
-            if graph.signs[start + link] < 0.0:
+            if a < 0.5 * FORBIDDEN:
+                z[link] = -np.inf if graph.signs[start + link] > 0.0 else np.inf
+            elif graph.signs[start + link] < 0.0:
                 # h of 1 - a and of a differ by what does not depend on u.
                 z[link] = 1.0 - a
                 constant += a - 0.5
             else:
-                z[link] = a if a > 0.5 * FORBIDDEN else -np.inf
+                z[link] = a
+        own = additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+        forced, count = force_parts(z, own, graph.sizes[f])
+        constant -= count * (forced - 0.5)
         slots, additional_slots, w, k, objective, _, _ = solver(
             oracles[graph.oracles[f]],
             z,
-            additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
+            own,
             graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
             graph.sizes[f],
             tol,
@@ -227,7 +266,12 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
         extra[place] = additional_slots[:k].copy()
         weights[place] = w[:k].copy()
         for link in range(n):
-            dual.u[graph.links[start + link]] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
+            i = graph.links[start + link]
+            dual.u[i] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                if dual.u[i] > OFF:
+                    return np.nan
+                dual.u[i] = 0.0
         value += objective + constant
     return value
 
@@ -245,20 +289,26 @@ def factor_of_support(slots):
 
 
 @kernel
-def project_on_face(support, k, ones, ones_norm, direction, products):
-    """Overwrite `direction` with its component along the face that the support spans."""
+def project_on_face(factor, slots, k, ones, ones_norm, direction, products):
+    """Overwrite `direction` with its component along the face that `k` structures span.
+
+    `factor` is that of the support (see _support.py), `ones` its solution ``R'^{-1} 1``.
+    """
+    if k == 1:
+        direction[:] = 0.0
+        return
     for s in range(k):
-        products[s] = gather(direction, support.slots[s])
-    solve_lower(support.factor, k, products)
+        products[s] = gather(direction, slots[s])
+    solve_lower(factor, k, products)
     shift = 0.0
     for s in range(k):
         shift += ones[s] * products[s]
     shift /= ones_norm
     for s in range(k):
         products[s] -= shift * ones[s]
-    solve_upper(support.factor, k, products)
+    solve_upper(factor, k, products)
     direction[:] = 0.0
     for s in range(k):
-        for part in support.slots[s]:
+        for part in slots[s]:
             if part >= 0:
                 direction[part] += products[s]
