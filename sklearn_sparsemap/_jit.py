@@ -20,6 +20,8 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
+from ._jit_cache import PackageCache
+
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
 INTS = types.Array(types.int64, 1, "C", readonly=True)
@@ -47,15 +49,18 @@ _compile_lock = threading.Lock()
 
 
 def _compile(signature, function, fastmath, **options):
-    options = {**_OPTIONS, "fastmath": fastmath, **options}
-    args = (signature,) if signature is not None else ()
+    dispatcher = njit(**{**_OPTIONS, "fastmath": fastmath, **options})(function)
     try:
-        return njit(*args, cache=True, **options)(function)
+        # What `cache=True` does, with a cache of our own.
+        dispatcher._cache = PackageCache(function)
     except RuntimeError as error:
-        # Nowhere to write the cache (read-only home, zipped package): slower to start, but it works.
+        # Nowhere to write the cache (read-only home): slower to start, but it works.
         if "cannot cache function" not in str(error):
             raise
-        return njit(*args, **options)(function)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return dispatcher
 
 
 def kernel(function=None, *, fast_sums=False, no_nans=False):

@@ -289,6 +289,59 @@ except KeyboardInterrupt:
     assert out.stdout.split() == ["interrupted", "400"], out.stderr
 
 
+INFERENCE = {
+    "near ties in a chain": """
+rng = np.random.default_rng(0)
+scores, transitions = 1e-3 * rng.normal(size=(100, 30)), 1e-5 * rng.normal(size=(30, 30))
+def solve(scores=scores, **parameters):
+    return sparsemap(LinearChain(), scores, transitions=transitions, **parameters)
+small, parameters = {"scores": scores, "max_iter": 2}, {"max_iter": 10**9}
+""",
+    "a batch on two threads": """
+rng = np.random.default_rng(0)
+scores, transitions = 1e-3 * rng.normal(size=(100, 30)), 1e-5 * rng.normal(size=(30, 30))
+def solve(**parameters):
+    return sparsemap(LinearChain(), [scores] * 4, transitions=transitions, n_jobs=2, **parameters)
+small, parameters = {"max_iter": 2}, {"max_iter": 10**9}
+""",
+    "a graph": """
+scores = np.random.default_rng(0).normal(size=(101, 100))
+graph = FactorGraph()
+arcs = graph.variables(scores.shape)
+graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 3) for row in arcs])
+def solve(scale=0.003, **parameters):
+    return lp_sparsemap(graph, scale * scores, **parameters)
+small, parameters = {"scale": 10.0, "max_iter": 2}, {"tol": 1e-15, "max_iter": 10**9}
+""",
+}
+
+
+@pytest.mark.parametrize("name", INFERENCE)
+def test_ctrl_c_stops_inference(name):
+    code = f"""
+import _thread, threading, time
+import numpy as np
+from sklearn_sparsemap import lp_sparsemap, sparsemap
+from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
+from sklearn_sparsemap.structures import DependencyTree, LinearChain
+{INFERENCE[name]}
+solve(**small)
+for delay in (0.1, 0.4):
+    threading.Timer(delay, _thread.interrupt_main).start()
+    began = time.perf_counter()
+    try:
+        solve(**parameters)
+        print("finished")
+    except KeyboardInterrupt:
+        print("interrupted" if time.perf_counter() - began < 10 else "late")
+# The thread of the kernels is free again.
+solve(**small)
+print("done")
+"""
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=600)
+    assert out.stdout.split() == ["interrupted", "interrupted", "done"], out.stderr
+
+
 def test_inexact_probabilities_are_reported(monkeypatch):
     model = chain(alpha=0.1).fit(X, Y)
     for name in ("sparsemap", "sparsemap_problems"):

@@ -7,10 +7,7 @@ import numpy as np
 from .._jit import readonly
 from .._threads import over_ranges
 from ..solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, map_range, marginals_range, sparsemap_range
-
-# The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
-# whose error can be as large as the gap's square root, are right to about `tol` themselves.
-_AIM = 1e-3
+from ..solvers._protocol import AIM
 
 
 def map_problems(structure, problems, *, n_jobs=None, many=True):
@@ -48,15 +45,16 @@ def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, ma
     """
     if max_iter is None:
         max_iter = 10_000 + 100 * int(np.diff(problems.score_ptr).max())
-    max_iter = min(max_iter, np.iinfo(np.int64).max)
+    limit = np.array([min(max_iter, np.iinfo(np.int64).max)])
     run = solver_of(structure, solver)
     marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), 4))
     pools = over_ranges(
         lambda start, stop: sparsemap_range(
-            structure.oracle, run, problems, start, stop, tol * _AIM, max_iter, marginals, statistics
+            structure.oracle, run, problems, start, stop, AIM * tol, tol, limit, marginals, statistics
         ),
         np.diff(problems.score_ptr),
         n_jobs,
+        limit=limit,
     )
     check_feasible(statistics[:, N_STRUCTURES] > 0, many)
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))

@@ -12,6 +12,7 @@ from ..solvers._active_set import active_set
 from ..solvers._graph_batch import BY_MULTIPLIERS, GRAPH_SOLVERS, N_ITER, STATUS
 from ..solvers._graph_result import LPSparseMAPResult
 from ..solvers._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from ..solvers._protocol import MOST_STRUCTURE_CALLS
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
 
@@ -199,13 +200,15 @@ def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     oracles = layout.all_oracles(Simplex.oracle)
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
     aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
+    limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
     over_ranges(
         lambda start, stop: GRAPH_SOLVERS[method](
-            arrays, *oracles, active_set, scores, additional, none if warm is None else warm, aim, max_iter,
+            arrays, *oracles, active_set, scores, additional, none if warm is None else warm, aim, limits,
             start, stop, *out, statistics
         ),
         np.full(n, len(arrays.links) + layout.n_variables),
         n_jobs,
+        limit=limits,
     )  # fmt: skip
     return out, statistics
 

@@ -72,8 +72,8 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
         ``"active_set"`` is exact and finite; structures with a closed form (`Simplex`) use that instead. The others are
         conditional gradient, for comparison: vanilla, which converges slowly, and with away steps or pairwise steps.
     tol : float, default=1e-9
-        Largest duality gap at which a solution counts as converged. The solver aims lower. Where scores are so
-        large that rounding exceeds `tol`, rounding decides.
+        Largest duality gap at which a solution counts as converged. The solver aims lower, as far as rounding lets it.
+        Where scores are so large that rounding exceeds `tol`, rounding decides.
     max_iter : int, default=None
         Most calls of the MAP oracle for a sample, but at least 2 are made. None is ``10_000 + 100 * n_parts``, far
         more than usual; where scores are close to zero and additional scores still smaller, it can fall short. A

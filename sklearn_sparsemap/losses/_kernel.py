@@ -20,11 +20,12 @@ Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
 GOLD = types.NamedTuple([PARTS, INTS, PARTS, INTS], Gold)
 
 # The structures of each sample's last solution, from which its next one starts: up to `capacity` of them, at
-# slots[slot_start[i]:] and so on; capacity 0 remembers nothing.
+# slots[slot_start[i]:] and so on; capacity 0 remembers nothing. `limit[0]` is the most calls of the oracle for a loss,
+# as in solvers/_protocol.py: whoever holds the memory can end the inference under way by setting it to 0.
 Memory = namedtuple(
-    "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights"]
+    "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
 )
-MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT], Memory)
+MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT], Memory)
 
 # Most calls of the oracle for a loss. Scores near zero with structures that all but tie would take many more, for a
 # gain that no training would notice.
@@ -119,7 +120,8 @@ def loss_of_sample(
         dims,
         sizes,
         tol,
-        _MAX_ITER,
+        tol,
+        memory.limit,
         memory.slots[first : first + n_warm * n_slots].reshape((n_warm, n_slots)),
         memory.additional[first_additional : first_additional + n_warm * n_additional].reshape((n_warm, n_additional)),
         memory.weights[first_weight : first_weight + n_warm],
@@ -222,4 +224,5 @@ def new_memory(sizes, max_bytes, most=16):
         np.empty(capacity * int(sizes[:, 1].sum()), np.int32),
         starts[1],
         np.empty(capacity * n),
+        np.array([_MAX_ITER]),
     )

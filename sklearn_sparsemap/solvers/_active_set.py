@@ -24,6 +24,9 @@ from ._support import (
     score,
 )
 
+# A gap that will do is improved on as long as it falls to this share of the best one within so many calls.
+_GETS_ON, _MOST_IDLE = 0.7, 12
+
 
 @kernel
 def refine(support, k):
@@ -108,11 +111,13 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
 @as_solver
 def active_set(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly; see `_protocol`.
 
-    Rounding sets a floor to the gap, of a few units in the last place of the scores' sum.
+    Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
+    the last digit, and more where the support is large. From there on structures are swapped without end, so the solver
+    also stops where the gap is good enough and the calls that follow do not improve it.
     """
     n_warm = warm_weights.shape[0]
     n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
@@ -122,7 +127,7 @@ def active_set(
     reduced = np.empty(scores.shape[0])
     support, k = new_support(max(8, n_warm + 2), n_slots, n_additional)
     n_iter, reference = 0, 0.0
-    if n_warm > 0:
+    if n_warm > 0 and limit[0] > 0:
         k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
     if k == 0:
         value = oracle(scores, additional, dims, work, slots, additional_slots)
@@ -132,7 +137,9 @@ def active_set(
         reference = score(scores, additional, slots, additional_slots)
         k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
 
-    tol = max(tol, rounding_of_gap(scores, additional, support.slots[0], support.additional[0]))
+    floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0])
+    aim, tol = max(aim, floor), max(tol, 4.0 * floor)
+    best_gap, idle = np.inf, 0
 
     # What the oracle finds is sometimes new by rounding only. Fresh factors may help; a few are tried.
     refreshed = 0
@@ -146,7 +153,11 @@ def active_set(
         value = oracle(reduced, additional, dims, work, slots, additional_slots)
         n_iter += 1
         gap = certified_gap(value, linear - norm_squared)
-        if gap <= tol or gap == np.inf or n_iter >= max_iter or refreshed > 2:
+        if gap < _GETS_ON * best_gap:
+            best_gap, idle = gap, 0
+        elif gap <= tol:
+            idle += 1
+        if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MOST_IDLE:
             break
         pivot_squared, weight = project_on_support(support, k, slots), 0.0
         if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:

@@ -13,7 +13,7 @@ from ._support import mix
 
 @as_solver
 def map_argmax(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Return the structure of highest score with probability 1; the objective is its score."""
     work = np.zeros(sizes[2])
@@ -28,7 +28,7 @@ def map_argmax(
 
 @as_solver
 def gibbs_argmax(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Return the marginals of the Gibbs distribution; the objective is the log-partition.
 

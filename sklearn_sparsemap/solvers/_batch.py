@@ -89,11 +89,12 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
 
 @entry(
     _SUPPORTS(
-        ORACLE, SOLVER, PROBLEMS, types.int64, types.int64, types.float64, types.int64, FLOATS_OUT, FLOATS_2D_OUT
+        ORACLE, SOLVER, PROBLEMS, types.int64, types.int64, types.float64, types.float64, INTS, FLOATS_OUT,
+        FLOATS_2D_OUT,
     )
-)
-def sparsemap_range(oracle, solver, problems, start, stop, tol, max_iter, marginals, statistics):
-    """Solve problems start..stop.
+)  # fmt: skip
+def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marginals, statistics):
+    """Solve problems start..stop; see `_protocol` for `aim`, `tol` and `limit`.
 
     Marginals and statistics (see the column names above) are written in place. The supports are returned one after
     the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.
@@ -112,8 +113,9 @@ def sparsemap_range(oracle, solver, problems, start, stop, tol, max_iter, margin
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
             problems.dims[i],
             problems.sizes[i],
+            aim,
             tol,
-            max_iter,
+            limit,
             no_slots,
             no_slots,
             no_weights,

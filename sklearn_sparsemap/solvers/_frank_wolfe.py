@@ -43,8 +43,9 @@ def frank_wolfe(
     additional,
     dims,
     sizes,
+    aim,
     tol,
-    max_iter,
+    limit,
     warm_slots,
     warm_additional,
     warm_weights,
@@ -80,7 +81,7 @@ def frank_wolfe(
         weights_and_scores[s, 0] = warm_weights[s] / total
         weights_and_scores[s, 1] = score(scores, additional, warm_slots[s], warm_additional[s])
         k += 1
-    tol = max(tol, rounding_of_gap(scores, additional, slots[0], extra[0]))
+    aim = max(aim, rounding_of_gap(scores, additional, slots[0], extra[0]))
 
     step_number = 0
     while True:
@@ -98,7 +99,7 @@ def frank_wolfe(
         n_iter += 1
         here = linear - norm_squared
         gap = certified_gap(value, here)
-        if gap <= tol or gap == np.inf or n_iter >= max_iter:
+        if gap <= aim or gap == np.inf or n_iter >= limit[0]:
             break
 
         # The structure of the support that is worst under the reduced scores, and its distance below the mixture.
@@ -170,7 +171,7 @@ def frank_wolfe(
 
 @as_solver
 def conditional_gradient(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Vanilla conditional gradient: always towards the structure that the oracle finds."""
     return frank_wolfe(
@@ -180,8 +181,9 @@ def conditional_gradient(
         additional,
         dims,
         sizes,
+        aim,
         tol,
-        max_iter,
+        limit,
         warm_slots,
         warm_additional,
         warm_weights,
@@ -191,7 +193,7 @@ def conditional_gradient(
 
 @as_solver
 def away_step(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Conditional gradient that may also go away from the worst structure of the support."""
     return frank_wolfe(
@@ -201,8 +203,9 @@ def away_step(
         additional,
         dims,
         sizes,
+        aim,
         tol,
-        max_iter,
+        limit,
         warm_slots,
         warm_additional,
         warm_weights,
@@ -212,7 +215,7 @@ def away_step(
 
 @as_solver
 def pairwise(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Conditional gradient that moves weight from the worst structure of the support to the one found."""
     return frank_wolfe(
@@ -222,8 +225,9 @@ def pairwise(
         additional,
         dims,
         sizes,
+        aim,
         tol,
-        max_iter,
+        limit,
         warm_slots,
         warm_additional,
         warm_weights,

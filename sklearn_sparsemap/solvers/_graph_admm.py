@@ -14,6 +14,7 @@ from ..factors._closed_forms import clip01
 from ._graph_block import blame, longest_factor, proves_infeasible, what_is_left
 from ._graph_certificate import project_factor
 from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, force_parts, no_supports
+from ._protocol import STRUCTURE_TOL
 
 # The penalty follows the residuals: they are kept within this factor of each other. (The paper's 0.1 at first, and
 # factors of 100 and 10, leave the penalty too small: matchings of 20 x 20 take 3,000 sweeps instead of 120.) A penalty
@@ -23,7 +24,7 @@ _ADAPT_EVERY, _ADAPT_UNTIL = 10, 1000
 
 
 @kernel
-def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
+def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
     """Solve one sample; see `solve_block`."""
     n, n_links = scores.shape[0], graph.links.shape[0]
     lam, u, old_u, own = np.zeros(n_links), np.empty(n), np.empty(n), np.zeros(n_links)
@@ -50,7 +51,7 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
     # Factors that share no variable are solved by one step without a penalty.
     penalty = _FIRST_PENALTY if most > 1 else 0.0
     primal, dual, n_iter = np.inf, np.inf, 0
-    while (primal > tol or dual > tol) and n_iter < max_iter:
+    while (primal > tol or dual > tol) and n_iter < limits[0]:
         n_iter += 1
         place = 0
         for f in range(graph.kinds.shape[0]):
@@ -74,7 +75,7 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
             at = place if graph.kinds[f] == STRUCTURE else len(supports) - 1
             support, own_extra, w, _, _, feasible = project_factor(
                 graph, oracles, solver, scaled, f, z[: stop - start], p[: stop - start],
-                supports[at], extra[at], weights[at], 1e-13
+                supports[at], extra[at], weights[at], STRUCTURE_TOL, limits
             )  # fmt: skip
             if not feasible:
                 blame(lam, start, stop)
@@ -110,7 +111,7 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, max_iter):
                 penalty *= 0.5
         if n_iter % 200 == 0:
             direction = y - far
-            if proves_infeasible(graph, oracles, solver, scores, additional, direction):
+            if proves_infeasible(graph, oracles, solver, scores, additional, limits, direction):
                 for link in range(n_links):
                     lam[link] = direction[link]
                 return u, lam, supports, extra, weights, n_iter, INFEASIBLE

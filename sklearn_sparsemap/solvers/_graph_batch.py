@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_2D, FLOATS_2D_OUT, ORACLE, copy_into, entry, kernel
+from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, ORACLE, copy_into, entry, kernel
 from ..factors._arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
 from ._graph_admm import solve_admm
 from ._graph_block import solve_block
@@ -52,31 +52,32 @@ def _link_multipliers(graph, dual, lam):
 # Arguments of each loop: the graph, its oracles and the solver of its structures; then
 #   scores, additional    one row a sample (`additional` may have a single row for all)
 #   warm                  multipliers or link variables to start from, one row a sample or no row
-#   tol, max_iter, start, stop
+#   tol, limits, start, stop (see `solve_rows`)
 # and what is written, one row a sample: marginals, marginals of the additional scores, multipliers of rows and pairs,
 # dual variables of the links, statistics.
 _LOOP = types.void(
     GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER,
-    FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, types.int64, types.int64, types.int64,
+    FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64,
     FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT,
 )  # fmt: skip
 
 
 @kernel
 def _finish(
-    graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, n_iter, status, joint, statistics
-):
+    graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, n_iter, status, joint,
+    statistics,
+):  # fmt: skip
     """Certify the solution of one sample."""
     statistics[3], statistics[4] = n_iter, status
     if status != INFEASIBLE:
         statistics[0], statistics[1], statistics[2] = certify(
-            graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, joint
+            graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, joint
         )
 
 
 @entry(types.void(types.boolean, *_LOOP.args))
 def rows_range(
-    use_newton, graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, max_iter, start, stop, marginals, joint,
+    use_newton, graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint,
     multipliers, links, statistics
 ):  # fmt: skip
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
@@ -85,21 +86,21 @@ def rows_range(
     for i in range(start, stop):
         own = additional[min(i, additional.shape[0] - 1)]
         dual, supports, extra, weights, n_iter, status = solve_rows(
-            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, max_iter, use_newton
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits, use_newton
         )
         copy_into(marginals[i], dual.u)
         copy_into(multipliers[i], dual.mu)
         copy_into(multipliers[i, n_rows:], dual.t)
         _link_multipliers(graph, dual, links[i])
         _finish(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, n_iter, status,
-            joint[i], statistics[i]
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
+            status, joint[i], statistics[i]
         )  # fmt: skip
 
 
 @entry(_LOOP)
 def block_range(
-    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, max_iter, start, stop, marginals, joint, multipliers,
+    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
     links, statistics
 ):  # fmt: skip
     """Solve samples start..stop by block coordinate ascent."""
@@ -107,19 +108,19 @@ def block_range(
     for i in range(start, stop):
         own = additional[min(i, additional.shape[0] - 1)]
         u, lam, supports, extra, weights, n_iter, status = solve_block(
-            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, max_iter
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
         )
         copy_into(marginals[i], u)
         copy_into(links[i], lam)
         _finish(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, n_iter, status,
-            joint[i], statistics[i]
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
+            status, joint[i], statistics[i]
         )  # fmt: skip
 
 
 @entry(_LOOP)
 def admm_range(
-    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, max_iter, start, stop, marginals, joint, multipliers,
+    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
     links, statistics
 ):  # fmt: skip
     """Solve samples start..stop by alternating directions."""
@@ -127,13 +128,13 @@ def admm_range(
     for i in range(start, stop):
         own = additional[min(i, additional.shape[0] - 1)]
         u, lam, supports, extra, weights, n_iter, status = solve_admm(
-            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, max_iter
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
         )
         copy_into(marginals[i], u)
         copy_into(links[i], lam)
         _finish(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, n_iter, status,
-            joint[i], statistics[i]
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
+            status, joint[i], statistics[i]
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from ..factors._closed_forms import clip01
 from ._anderson import extrapolate, forget, new_anderson
 from ._graph_certificate import literal_scores, project_factor
 from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, no_supports
+from ._protocol import STRUCTURE_TOL
 
 _MEMORY = 8
 # How often the search for a proof of infeasibility runs, and the scale at which SparseMAP is as good as MAP.
@@ -44,7 +45,7 @@ def what_is_left(graph, scores, lam, u):
 
 
 @kernel
-def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, tol):
+def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, limits):
     """Solve every factor on what the others leave; return the dual, NaN if a factor allows nothing.
 
     Then only the links of that factor have variables that are not zero.
@@ -58,7 +59,7 @@ def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, suppor
         at = place if is_structure else supports_place(supports)
         support, own_extra, w, linear, _, feasible = project_factor(
             graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start],
-            supports[at], extra[at], weights[at], tol
+            supports[at], extra[at], weights[at], STRUCTURE_TOL, limits
         )  # fmt: skip
         if not feasible:
             blame(lam, start, stop)
@@ -97,7 +98,7 @@ def supports_place(supports):
 
 
 @kernel
-def proves_infeasible(graph, oracles, solver, scores, additional, direction):
+def proves_infeasible(graph, oracles, solver, scores, additional, limits, direction):
     """Tell whether a direction of the link variables, which is changed, proves that no marginals satisfy all factors.
 
     Along a direction whose links sum to zero at each variable only the factors' MAP values change; if these sum to
@@ -130,7 +131,7 @@ def proves_infeasible(graph, oracles, solver, scores, additional, direction):
         literal_scores(graph, f, scores, none, zeros, direction, z)
         _, _, _, _, _, feasible = project_factor(
             graph, oracles, solver, none, f, z[: stop - start], p[: stop - start],
-            supports[0], extra[0], weights[0], 1.0
+            supports[0], extra[0], weights[0], 1.0, limits
         )  # fmt: skip
         if not feasible:
             return True
@@ -143,7 +144,7 @@ def proves_infeasible(graph, oracles, solver, scores, additional, direction):
 
 
 @kernel
-def solve_block(graph, oracles, solver, scores, additional, warm, tol, max_iter):
+def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
     """Solve one sample; `warm` holds link variables to start from, or nothing.
 
     Returns
@@ -167,12 +168,12 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, max_iter)
     # What rounding leaves.
     tol = max(tol, 4e-15)
     best, residual, n_iter, extrapolated = np.inf, np.inf, 0, False
-    while residual > tol and n_iter < max_iter:
+    while residual > tol and n_iter < limits[0]:
         n_iter += 1
         copy_into(before, lam)
         what_is_left(graph, scores, lam, u)
         value = _sweep(
-            graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, 1e-13
+            graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, limits
         )
         if value != value:
             return u, lam, supports, extra, weights, n_iter, INFEASIBLE
@@ -183,7 +184,7 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, max_iter)
             break
         if n_iter % _CHECK_EVERY == 0:
             direction = lam - far
-            if proves_infeasible(graph, oracles, solver, scores, additional, direction):
+            if proves_infeasible(graph, oracles, solver, scores, additional, limits, direction):
                 copy_into(lam, direction)
                 return u, lam, supports, extra, weights, n_iter, INFEASIBLE
             copy_into(far, lam)

@@ -14,10 +14,11 @@ from .._jit import kernel
 from ..factors._arrays import FORBIDDEN, PAIR, STRUCTURE
 from ..factors._closed_forms import clip01, project_logic, project_pair
 from ._graph_rows import force_parts
+from ._protocol import AIM, STRUCTURE_TOL
 
 
 @kernel
-def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, weights, tol):
+def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, weights, tol, limits):
     """SparseMAP of one factor under the scores `z` of its literals, into `p`.
 
     Returns
@@ -45,8 +46,9 @@ def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, 
         additional[first:last],
         graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
         graph.sizes[f],
+        AIM * tol,
         tol,
-        100_000,
+        limits[1:],
         support,
         extra,
         weights,
@@ -111,7 +113,7 @@ def _certify_pairs(graph, scores, additional, u, lam, joint, rest):
 
 
 @kernel
-def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, joint):
+def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, joint):
     """Certify marginals `u` and dual variables `lam`, which are moved to the dual point that is certified.
 
     Sets `joint`, the marginals of the additional scores.
@@ -148,8 +150,9 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
         if is_structure:
             support, own, w = supports[place], extra[place], weights[place]
         support, own, w, linear, _, feasible = project_factor(
-            graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start], support, own, w, 1e-13
-        )
+            graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start], support, own, w,
+            STRUCTURE_TOL, limits,
+        )  # fmt: skip
         if not feasible:
             return objective, np.inf, np.inf
         if is_structure:

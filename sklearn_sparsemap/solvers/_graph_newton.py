@@ -29,9 +29,6 @@ _CERTAIN = 1e-7
 # How often multipliers are examined for a proof that there is no solution.
 _CHECK_EVERY = 20
 
-# The duality gap to which structures are solved: rounding, for the active set is finite.
-_STRUCTURE_TOL = 1e-13
-
 
 @kernel
 def _free_multipliers(graph, dual, free_rows, free_pairs):
@@ -200,12 +197,12 @@ def is_infeasible(graph, oracles, additional, dual, mu):
 
 
 @kernel
-def _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights):
+def _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits):
     """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
     dual.a[:] = dual.scores
     take(graph, dual, dual.mu, dual.t, dual.a)
     value = box_marginals(graph, dual) + multiplier_terms(graph, dual)
-    value += solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, _STRUCTURE_TOL)
+    value += solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
     return value, compute_gradient(graph, dual)
 
 
@@ -220,7 +217,7 @@ def _move(graph, dual, mu, t, step, x):
 
 
 @kernel
-def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, use_newton):
+def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, use_newton):
     """Solve one sample whose variables are in one structure at most.
 
     Parameters
@@ -235,8 +232,9 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
         Multipliers to start from, or nothing.
     tol : float
         Largest violation allowed.
-    max_iter : int
-        Most sweeps and Newton steps together.
+    limits : int array of shape (2,)
+        Most sweeps and Newton steps together, and most calls of an oracle by one solve of a structure. Another thread
+        can end the solver by setting them to 0.
     use_newton : bool
 
     Returns
@@ -258,7 +256,7 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
     free_rows, free_pairs = np.zeros(n_rows, np.bool_), np.zeros(n_pairs, np.bool_)
     x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
     far_mu = dual.mu.copy()
-    value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+    value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
     floor = 4e-15
     for i in range(scores.shape[0]):
         if scores[i] > 0.5 * FORBIDDEN:
@@ -267,7 +265,7 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
     damping, n_iter, next_check = 1e-3, 0, _CHECK_EVERY
     if value != value:
         return dual, supports, extra, weights, n_iter, INFEASIBLE
-    while violation > tol and n_iter < max_iter:
+    while violation > tol and n_iter < limits[0]:
         previous = violation
         if n_structures == 0:
             n_iter += 1
@@ -291,7 +289,7 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
             continue
         n_iter += 1
         if n_structures == 0:
-            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
         if _free_multipliers(graph, dual, free_rows, free_pairs) == 0:
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
@@ -304,10 +302,12 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, max_iter, 
         for attempt in range(most + 1):
             # The last attempt goes back to where the step began.
             _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
-            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights)
+            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
             if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
                 break
             step *= 0.25
+            if limits[0] == 0:
+                break
         if attempt == 0:
             damping = max(0.1 * damping, 1e-10)
         elif attempt == most:

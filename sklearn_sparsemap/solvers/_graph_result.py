@@ -12,6 +12,7 @@ from ._backward import FACE_TOLERANCE, Face, complete_face
 from ._batch import Problems, sparsemap_range
 from ._graph_backward import Faces, project_on_faces, pull_back_pairs
 from ._graph_rows import force_parts
+from ._protocol import AIM, MOST_STRUCTURE_CALLS, STRUCTURE_TOL
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
@@ -177,8 +178,9 @@ class LPSparseMAPResult:
             readonly(sizes[None], np.int64),
         )
         p, statistics = np.empty(len(z)), np.empty((1, 4))
+        limit = np.array([MOST_STRUCTURE_CALLS])
         slots, extra, weights = sparsemap_range(
-            structure.oracle, active_set, problem, 0, 1, 1e-13, 100_000, p, statistics
+            structure.oracle, active_set, problem, 0, 1, AIM * STRUCTURE_TOL, STRUCTURE_TOL, limit, p, statistics
         )
         slots, extra = slots.reshape(len(weights), -1), extra.reshape(len(weights), -1)
         order = np.argsort(-weights, kind="stable")

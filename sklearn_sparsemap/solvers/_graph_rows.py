@@ -23,6 +23,7 @@ from ..factors._arrays import FORBIDDEN
 from ..factors._closed_forms import clip01
 from ..factors._threshold import threshold
 from ._linalg import dot, solve_lower, solve_upper
+from ._protocol import AIM, STRUCTURE_TOL
 from ._support import append, gather, new_support, project_on_support
 
 CONVERGED, NOT_CONVERGED, INFEASIBLE = 0, 1, 2
@@ -222,7 +223,7 @@ def force_parts(z, additional, sizes):
 
 
 @kernel
-def solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, tol):
+def solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits):
     """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
 
     NaN says that a structure factor has no structure that is allowed, or none with all parts that it must have.
@@ -253,8 +254,9 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
             own,
             graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
             graph.sizes[f],
-            tol,
-            100_000,
+            AIM * STRUCTURE_TOL,
+            STRUCTURE_TOL,
+            limits[1:],
             supports[place],
             extra[place],
             weights[place],

@@ -7,7 +7,7 @@ from ._protocol import INFEASIBLE, as_solver
 
 @as_solver
 def project_simplex(
-    oracle, scores, additional, dims, sizes, tol, max_iter, warm_slots, warm_additional, warm_weights, marginals
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Project onto the probability simplex (sparsemax, S 2); see `_protocol`.
 
