@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, random_matching
+from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, off_factors, random_matching
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.isotonic import IsotonicRegression
 
 from sklearn_sparsemap import lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
@@ -547,6 +548,92 @@ def test_large_scores_are_certified_honestly():
     case = random_matching(rng)
     for solver in ("auto", "block"):
         assert lp_sparsemap(case.graph, 1e4 * case.scores, solver=solver).converged
+
+
+@pytest.mark.parametrize("solver", ["auto", "block"])
+def test_large_negative_scores_are_as_good_as_infinite_ones(solver):
+    rng = np.random.default_rng(17)
+    compared = refused = 0
+    for kind in RANDOM_GRAPHS:
+        for size in (1e6, 1e9, 1e12, 1e16, 1e50):
+            case = RANDOM_GRAPHS[kind](rng)
+            masked = rng.random(case.scores.shape) < 0.3
+            # Equal ones, and ones of very different sizes.
+            values = -size if rng.random() < 0.5 else -(10.0 ** rng.uniform(5, np.log10(size), size=masked.shape))
+            options = {"additional": case.additional, "solver": solver, "max_iter": 20_000}
+            finite, infinite = np.where(masked, values, case.scores), np.where(masked, -np.inf, case.scores)
+            try:
+                expected = lp_sparsemap(case.graph, infinite, **options)
+            except ValueError:
+                refused += 1
+                try:
+                    result = lp_sparsemap(case.graph, finite, **options)
+                except ValueError:
+                    continue
+                # What cannot be avoided is shared as the factors say.
+                assert not result.converged or off_factors(case, result) <= 1e-6
+                continue
+            result = lp_sparsemap(case.graph, finite, **options)
+            compared += 1
+            assert result.converged
+            assert_allclose(result.marginals, expected.marginals, atol=1e-6)
+            assert result.objective == pytest.approx(expected.objective, abs=1e-5)
+            v = rng.normal(size=masked.shape)
+            assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-5)
+            if case.scores.size <= 9:
+                found = map_inference(case.graph, finite, additional=case.additional)
+                best = map_inference(case.graph, infinite, additional=case.additional)
+                assert found.value == pytest.approx(best.value, abs=1e-6)
+                assert found.bound == pytest.approx(best.bound, abs=1e-5)
+    assert compared >= 20 and refused >= 2
+
+
+def test_large_scores_in_common_are_taken_away():
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(Xor(u[:3]), Imply([u[0], u[3]]))
+    for size in (1e6, 1e12, 1e16, 1e99):
+        result = lp_sparsemap(graph, [-size, -size, -size, 0.2])
+        assert result.converged
+        assert_allclose(result.marginals, [0.28, 0.36, 0.36, 0.28], atol=1e-9)
+        result = lp_sparsemap(graph, [size, size, 0.0, 0.2])
+        assert_allclose(result.marginals, [0.4, 0.6, 0.0, 0.4], atol=1e-9)
+        assert result.objective == pytest.approx(size - 0.26, rel=1e-12)
+        # One that is warm, and one for which nothing is in common.
+        again = lp_sparsemap(graph, [size, size, 0.0, 0.2], warm_start=result)
+        assert_allclose(again.marginals, result.marginals, atol=1e-9)
+    either = FactorGraph()
+    either.add(Or(either.variables(3)))
+    with pytest.raises(ValueError, match=r"scores\[1\] .* so large.*use -inf"):
+        lp_sparsemap(either, [np.zeros(3), np.full(3, -1e12)])
+
+
+def test_scores_above_100_are_solved_by_way_of_smaller_ones():
+    rng = np.random.default_rng(18)
+    graph = FactorGraph()
+    u = graph.variables((12, 15))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    for scale in (1e4, 1e5):
+        for solver in ("auto", "block") if scale == 1e4 else ("auto",):
+            result = lp_sparsemap(graph, scale * rng.normal(size=u.shape), solver=solver)
+            assert result.converged and result.n_iter < 500
+
+
+def test_long_paths_and_trees_of_implications():
+    rng = np.random.default_rng(19)
+    n = 1500
+    path, tree = range(n - 1), [int(rng.integers(0, i)) for i in range(1, n)]
+    for parents in (path, tree):
+        graph = FactorGraph()
+        u = graph.variables(n)
+        graph.add(*[Imply([u[i], u[parent]]) for i, parent in enumerate(parents, start=1)])
+        for scale in (1.0, 10.0):
+            scores = scale * rng.normal(size=n)
+            result = lp_sparsemap(graph, scores, max_iter=300)
+            assert result.converged and result.residual <= 1e-9
+            if parents is path:
+                expected = np.clip(IsotonicRegression(increasing=False).fit_transform(np.arange(n), scores), 0, 1)
+                assert_allclose(result.marginals, expected, atol=1e-8)
 
 
 def test_the_unit_of_costs_does_not_matter():

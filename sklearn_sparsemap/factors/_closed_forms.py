@@ -10,11 +10,24 @@ from .._jit import kernel
 from ._arrays import COUNT, FORBIDDEN, OR_OUT, PAIR
 from ._threshold import threshold
 
+# Thresholds above this are solved for twice: rounding leaves their sums fewer digits than the marginals should have.
+_LARGE = 1e3
+
 
 @kernel
 def clip01(x):
     """Return `x` clipped to [0, 1]."""
     return min(max(x, 0.0), 1.0)
+
+
+@kernel
+def _move_to(z, costs, bound, mu, p):
+    """Set `p` to what is left of the scores `z` at the threshold `mu`, which is made good for its own rounding."""
+    for i in range(z.shape[0]):
+        p[i] = z[i] - costs[i] * mu
+    rest = threshold(p, costs, bound, 0.0, -np.inf, np.inf) if _LARGE < abs(mu) < np.inf else 0.0
+    for i in range(z.shape[0]):
+        p[i] = clip01(p[i] - costs[i] * rest)
 
 
 @kernel
@@ -28,8 +41,7 @@ def project_count(z, costs, low, high, p):
         return True
     bound = high if total > high else low
     mu = threshold(z, costs, bound, 0.0, 0.0 if total > high else -np.inf, np.inf if total > high else 0.0)
-    for i in range(z.shape[0]):
-        p[i] = clip01(z[i] - costs[i] * mu)
+    _move_to(z, costs, bound, mu, p)
     # Forbidden literals have scores of FORBIDDEN: a threshold beyond those of the others would have to use them.
     return abs(mu) < -1e-10 * FORBIDDEN
 
@@ -57,9 +69,7 @@ def project_or_out(z, costs, p):
         total += p[i]
     if total >= p[n]:
         return
-    mu = threshold(z, costs, 0.0, 0.0, -np.inf, 0.0)
-    for i in range(n + 1):
-        p[i] = clip01(z[i] - costs[i] * mu)
+    _move_to(z, costs, 0.0, threshold(z, costs, 0.0, 0.0, -np.inf, 0.0), p)
 
 
 @kernel

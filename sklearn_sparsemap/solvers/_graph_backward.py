@@ -41,7 +41,12 @@ def _project_links(graph, additional, literals, faces, snap, d, change):
             slots = faces.slots[first_slot : first_slot + k * n].reshape((k, n))
             factor = faces.factors[first_entry : first_entry + k * k].reshape((k, k))
             ones = faces.ones[first_one : first_one + k]
-            project_on_face(factor, slots, k, ones, dot(ones, ones), d[start:stop], np.empty(k))
+            # Once more on what the first projection leaves of the face by rounding.
+            rest, products, norm = d[start:stop].copy(), np.empty(k), dot(ones, ones)
+            project_on_face(factor, slots, k, ones, norm, d[start:stop], products)
+            add_scaled(rest, -1.0, d[start:stop])
+            project_on_face(factor, slots, k, ones, norm, rest, products)
+            add_scaled(d[start:stop], 1.0, rest)
             place += 1
             first_slot, first_entry, first_one = first_slot + k * n, first_entry + k * k, first_one + k
         else:

@@ -16,7 +16,6 @@ from ._protocol import AIM, MOST_STRUCTURE_CALLS, STRUCTURE_TOL
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
-_MOST_ROUNDING = 1e-6
 # Derivatives look for faces. A marginal as close to a bound as this lies on it, and a structure whose reduced cost is
 # this small is in the face, both relative to the scores where these are small; solutions are made ten times as exact
 # before. No solution is exact beyond rounding.
@@ -60,13 +59,7 @@ class LPSparseMAPResult:
         self.gap = float(statistics[1])
         self.residual = float(statistics[2])
         self.n_iter = int(statistics[3])
-        size = max(1.0, abs(self.objective))
-        largest = np.abs(self._scores[self._scores > 0.5 * FORBIDDEN]).max(initial=1.0)
-        # What rounding can leave, as long as that is little for a marginal.
-        rounding = min(1e-15 * largest, _MOST_ROUNDING)
-        self.converged = bool(
-            self.residual <= max(tol, rounding) and abs(self.gap) <= max(tol * size, rounding * len(self._links))
-        )
+        self.converged = self.residual <= tol and self.gap <= tol * max(1.0, abs(self.objective))
 
     @property
     def marginals(self):

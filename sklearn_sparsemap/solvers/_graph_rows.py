@@ -26,7 +26,8 @@ from ._linalg import dot, solve_lower, solve_upper
 from ._protocol import AIM, STRUCTURE_TOL
 from ._support import append, gather, new_support, project_on_support
 
-CONVERGED, NOT_CONVERGED, INFEASIBLE = 0, 1, 2
+# How a solver ends; inference may add that rounding makes the solution worthless.
+CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
 
 # A factor that gives a forbidden variable more than this cannot do without it.
 OFF = 1e-6
@@ -56,16 +57,24 @@ def new_dual(graph, scores, additional, warm):
         if score > 0.0:
             j = graph.pair_ends[e, 1]
             dual.scores[j] += graph.pair_signs[e, 1] * score
+    start(graph, dual, warm)
+    return dual
+
+
+@kernel
+def start(graph, dual, warm):
+    """Set the multipliers to those to start from."""
+    n_rows, n_pairs = dual.mu.shape[0], dual.t.shape[0]
     if warm.shape[0] > 0:
         for r in range(n_rows):
             dual.mu[r] = min(max(warm[r], graph.row_low[r]), graph.row_high[r])
         for e in range(n_pairs):
             dual.t[e] = min(max(warm[n_rows + e], 0.0), abs(dual.pair[e]))
     else:
+        dual.mu[:] = 0.0
         for e in range(n_pairs):
             # What a positive score gives is shared in equal parts, and half of a negative one is felt by each.
             dual.t[e] = 0.5 * abs(dual.pair[e])
-    return dual
 
 
 @kernel
@@ -132,12 +141,21 @@ def sweep_rows(graph, dual, z):
 
 
 @kernel
-def box_marginals(graph, dual):
-    """Set the marginals of all variables that are in no structure; return their part of phi."""
+def clip_wide(x, wide):
+    """Return `x` clipped to a box that is wider than [0, 1]."""
+    return min(max(x, -wide), 1.0 + wide)
+
+
+@kernel
+def box_marginals(graph, dual, wide):
+    """Set the marginals of all variables that are in no structure; return their part of phi.
+
+    Their box is [0, 1], or wider by `wide` on both sides.
+    """
     value = 0.0
     for i in range(dual.a.shape[0]):
         if graph.owners[i] < 0:
-            u = clip01(dual.a[i])
+            u = clip01(dual.a[i]) if wide == 0.0 or dual.scores[i] < 0.5 * FORBIDDEN else clip_wide(dual.a[i], wide)
             dual.u[i] = u
             value += u * (dual.a[i] - 0.5 * u)
     return value
