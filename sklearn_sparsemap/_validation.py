@@ -142,7 +142,9 @@ def check_scores(scores, ndim, name="scores"):
                 f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part"
             )
         if np.abs(array[np.isfinite(array)]).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale the scores")
+            raise ValueError(
+                f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale them, or forbid by -inf"
+            )
     return array
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, random_matching
+from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, off_factors, random_matching
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.isotonic import IsotonicRegression
 
 from sklearn_sparsemap import lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
@@ -17,6 +18,7 @@ from sklearn_sparsemap.factors import (
     Imply,
     Knapsack,
     Or,
+    OrOut,
     Pair,
     StructureFactor,
     Xor,
@@ -283,10 +285,84 @@ def test_forbidden_variables(solver):
     chain.add(StructureFactor(LinearChain(), c), Budget(c[:, 1], 2))
     result = lp_sparsemap(chain, [[0, -np.inf], [0, 5], [0, 5]], solver=solver)
     assert_allclose(result.marginals, [[1, 0], [0, 1], [0, 1]], atol=1e-9)
-    chain = FactorGraph()
-    chain.add(StructureFactor(LinearChain(), ~chain.variables((2, 2))))
-    with pytest.raises(ValueError, match=r"forbids u\[0, 1\], whose negation"):
-        lp_sparsemap(chain, [[0, -np.inf], [0, 5]])
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_a_structure_has_the_parts_whose_variables_are_forbidden(solver):
+    rng = np.random.default_rng(16)
+    options = {"solver": solver, "tol": 1e-7, "max_iter": 20_000}
+    for structure, shape, must, rivals in [
+        (LinearChain(), (3, 3), (1, 2), [(1, 0), (1, 1)]),
+        (DependencyTree(), (4, 3), (2, 0), [(0, 0), (3, 0)]),
+        (Matching(), (3, 3), (0, 1), [(0, 0), (0, 2), (1, 1), (2, 1)]),
+    ]:
+        graph, negated = FactorGraph(), FactorGraph()
+        u, off = graph.variables(shape), negated.variables(shape)
+        graph.add(StructureFactor(structure, u, name="s"), Budget(u[0], 1))
+        negated.add(StructureFactor(structure, ~off, name="s"), Budget(~off[0], 1))
+        for scale in (1.0, 10.0):
+            scores = scale * rng.normal(size=shape)
+            additional = {"s": {"transitions": scale * rng.normal(size=(3, 3))} if shape == (3, 3) else {}}
+            if not isinstance(structure, LinearChain):
+                additional = None
+            without, forced = scores.copy(), 1.0 - scores
+            for rival in rivals:
+                without[rival] = -np.inf
+            forced[must] = -np.inf
+            expected = lp_sparsemap(graph, without, additional=additional, **options)
+            result = lp_sparsemap(negated, forced, additional=additional, **options)
+            assert result.converged and result.marginals[must] == 0.0
+            assert_allclose(1.0 - result.marginals, expected.marginals, atol=1e-5)
+            v = rng.normal(size=shape)
+            assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-6)
+            best = map_inference(graph, without, additional=additional).structure
+            assert_array_equal(~map_inference(negated, forced, additional=additional).structure, best)
+        forced[rivals[0]] = -np.inf
+        with pytest.raises(ValueError, match="infeasible"):
+            lp_sparsemap(negated, forced, additional=additional, **options)
+
+
+@pytest.mark.parametrize("kind", RANDOM_GRAPHS)
+def test_the_gap_is_never_negative(kind):
+    rng = np.random.default_rng(12)
+    for solver in ("auto", "block", "admm"):
+        for _ in range(8):
+            assert solve(RANDOM_GRAPHS[kind](rng, 3.0), solver=solver, max_iter=200).gap >= 0.0
+
+
+def test_derivatives_at_ties_are_those_of_one_matrix():
+    # Pairs without a score between equal ends: where learning starts.
+    rng = np.random.default_rng(13)
+    for _ in range(10):
+        graph = FactorGraph()
+        u = graph.variables(6)
+        i, j = np.triu_indices(6, 1)
+        graph.add(Pair(u[i], u[j], name="pairs"), Budget(u[:2], 1))
+        scores, zeros = np.repeat(rng.choice([0.25, 0.5], size=2), 3), np.zeros(len(i))
+        result = lp_sparsemap(graph, scores, additional={"pairs": zeros})
+        v, d, changes = rng.normal(size=6), rng.normal(size=6), rng.normal(size=len(i))
+        gradients = result.vjp(v)
+        total = gradients["scores"] @ d + gradients["additional"]["pairs"] @ changes
+        assert v @ result.jvp(d, {"pairs": changes}) == pytest.approx(total, abs=1e-10)
+
+
+def test_derivatives_do_not_depend_on_the_unit_of_scores():
+    # Factors that allow all variables to be off, and no others that matter near that: solutions grow with the scores.
+    rng = np.random.default_rng(14)
+    for solver in ("auto", "block"):
+        for _ in range(40):
+            graph = FactorGraph()
+            u = graph.variables(6)
+            for kind in rng.choice([AtMostOne, Imply, OrOut, XorOut, AndOut], size=4):
+                graph.add(kind(u[rng.permutation(6)[: rng.integers(2, 5)]]))
+            graph.add(Pair(u[:3], u[3:], name="pairs"))
+            scores, pairs, v = rng.normal(size=6), rng.normal(size=3), rng.normal(size=6)
+            large, small = (
+                lp_sparsemap(graph, size * scores, additional={"pairs": size * pairs}, solver=solver).vjp(v)
+                for size in (1e-2, 1e-8)
+            )
+            assert_allclose(small["scores"], large["scores"], atol=1e-7)
+            assert_allclose(small["additional"]["pairs"], large["additional"]["pairs"], atol=1e-7)
 
 
 @pytest.mark.parametrize("solver", ["auto", "block", "admm"])
@@ -500,6 +576,18 @@ def test_map_of_batches_and_forbidden_variables():
         map_inference(graph, [many[0], {"u": [-np.inf, -np.inf], "w": [0, 0]}], additional={"pairs": 0.0})
 
 
+def test_map_of_contradictions_that_fractions_satisfy():
+    graph = FactorGraph()
+    u = graph.variables(5)
+    graph.add(Xor([u[0], u[1]]), Xor([u[1], u[2]]), Xor([u[2], u[0]]), Xor(u[3:]))
+    assert_allclose(lp_sparsemap(graph, np.zeros(5)).marginals, 0.5)
+    named = r"infeasible: under scores .*no assignment satisfies all factors.*: Xor\(\[u\[0\], u\[1\]\]\)"
+    with pytest.raises(ValueError, match=named):
+        map_inference(graph, [0.3, 0.2, 0.1, 1.0, 0.0])
+    with pytest.raises(ValueError, match=r"infeasible: under scores\[0\]"):
+        map_inference(graph, np.zeros((2, 5)))
+
+
 def test_map_with_negated_parts_of_structures():
     graph = FactorGraph()
     u = graph.variables(4)
@@ -530,6 +618,92 @@ def test_large_scores_are_certified_honestly():
     case = random_matching(rng)
     for solver in ("auto", "block"):
         assert lp_sparsemap(case.graph, 1e4 * case.scores, solver=solver).converged
+
+
+@pytest.mark.parametrize("solver", ["auto", "block"])
+def test_large_negative_scores_are_as_good_as_infinite_ones(solver):
+    rng = np.random.default_rng(17)
+    compared = refused = 0
+    for kind in RANDOM_GRAPHS:
+        for size in (1e6, 1e9, 1e12, 1e16, 1e50):
+            case = RANDOM_GRAPHS[kind](rng)
+            masked = rng.random(case.scores.shape) < 0.3
+            # Equal ones, and ones of very different sizes.
+            values = -size if rng.random() < 0.5 else -(10.0 ** rng.uniform(5, np.log10(size), size=masked.shape))
+            options = {"additional": case.additional, "solver": solver, "max_iter": 20_000}
+            finite, infinite = np.where(masked, values, case.scores), np.where(masked, -np.inf, case.scores)
+            try:
+                expected = lp_sparsemap(case.graph, infinite, **options)
+            except ValueError:
+                refused += 1
+                try:
+                    result = lp_sparsemap(case.graph, finite, **options)
+                except ValueError:
+                    continue
+                # What cannot be avoided is shared as the factors say.
+                assert not result.converged or off_factors(case, result) <= 1e-6
+                continue
+            result = lp_sparsemap(case.graph, finite, **options)
+            compared += 1
+            assert result.converged
+            assert_allclose(result.marginals, expected.marginals, atol=1e-6)
+            assert result.objective == pytest.approx(expected.objective, abs=1e-5)
+            v = rng.normal(size=masked.shape)
+            assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-5)
+            if case.scores.size <= 9:
+                found = map_inference(case.graph, finite, additional=case.additional)
+                best = map_inference(case.graph, infinite, additional=case.additional)
+                assert found.value == pytest.approx(best.value, abs=1e-6)
+                assert found.bound == pytest.approx(best.bound, abs=1e-5)
+    assert compared >= 20 and refused >= 2
+
+
+def test_large_scores_in_common_are_taken_away():
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(Xor(u[:3]), Imply([u[0], u[3]]))
+    for size in (1e6, 1e12, 1e16, 1e99):
+        result = lp_sparsemap(graph, [-size, -size, -size, 0.2])
+        assert result.converged
+        assert_allclose(result.marginals, [0.28, 0.36, 0.36, 0.28], atol=1e-9)
+        result = lp_sparsemap(graph, [size, size, 0.0, 0.2])
+        assert_allclose(result.marginals, [0.4, 0.6, 0.0, 0.4], atol=1e-9)
+        assert result.objective == pytest.approx(size - 0.26, rel=1e-12)
+        # One that is warm, and one for which nothing is in common.
+        again = lp_sparsemap(graph, [size, size, 0.0, 0.2], warm_start=result)
+        assert_allclose(again.marginals, result.marginals, atol=1e-9)
+    either = FactorGraph()
+    either.add(Or(either.variables(3)))
+    with pytest.raises(ValueError, match=r"scores\[1\] .* so large.*use -inf"):
+        lp_sparsemap(either, [np.zeros(3), np.full(3, -1e12)])
+
+
+def test_scores_above_100_are_solved_by_way_of_smaller_ones():
+    rng = np.random.default_rng(18)
+    graph = FactorGraph()
+    u = graph.variables((12, 15))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    for scale in (1e4, 1e5):
+        for solver in ("auto", "block") if scale == 1e4 else ("auto",):
+            result = lp_sparsemap(graph, scale * rng.normal(size=u.shape), solver=solver)
+            assert result.converged and result.n_iter < 500
+
+
+def test_long_paths_and_trees_of_implications():
+    rng = np.random.default_rng(19)
+    n = 1500
+    path, tree = range(n - 1), [int(rng.integers(0, i)) for i in range(1, n)]
+    for parents in (path, tree):
+        graph = FactorGraph()
+        u = graph.variables(n)
+        graph.add(*[Imply([u[i], u[parent]]) for i, parent in enumerate(parents, start=1)])
+        for scale in (1.0, 10.0):
+            scores = scale * rng.normal(size=n)
+            result = lp_sparsemap(graph, scores, max_iter=300)
+            assert result.converged and result.residual <= 1e-9
+            if parents is path:
+                expected = np.clip(IsotonicRegression(increasing=False).fit_transform(np.arange(n), scores), 0, 1)
+                assert_allclose(result.marginals, expected, atol=1e-8)
 
 
 def test_the_unit_of_costs_does_not_matter():

@@ -87,7 +87,10 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     """
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Compute the scores of the parts.
+        """Compute the scores of the parts, by which `predict` decides.
+
+        For losses with SparseMAP's regulariser, and structures that differ in their number of parts, these are less by
+        ``temperature / 2`` than what is linear in the features: what the loss takes off each part.
 
         Parameters
         ----------
@@ -103,13 +106,19 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = self._linear_scores(X, self._current)
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        tilt = self._tilt(structure, "map", self.temperature)
         if isinstance(structure, GraphsOf):
-            return structure.decision(X, self._graph_shapes, scores[:, 0])
+            return structure.decision(X, self._graph_shapes, scores[:, 0], tilt)
         _, _, shapes = linear_problems(structure, X, scores.shape[1])
+        if tilt:
+            scores += tilt
         return object_array(_in_shapes(scores.ravel(), shapes))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
+
+        Where structures differ in their number of parts, it is the best one under the objective of the loss: the
+        regulariser of SparseMAP takes half the temperature off the score of each part, that of other losses nothing.
 
         Parameters
         ----------
@@ -132,7 +141,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """Compute the probability of each label, or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
-        the Gibbs distribution.
+        the Gibbs distribution. Where structures differ in their number of parts, the marginals go with what `predict`
+        decides: those of an item that depends on no others are above one half if it is predicted.
 
         Parameters
         ----------
@@ -144,14 +154,16 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         structure, X = self._check_predict(X)
         if isinstance(structure, GraphsOf):
-            check_positive("temperature", self.temperature)
+            tilt = self._tilt(structure, "sparsemap")
             marginals, gaps, objectives = structure.marginals(
-                X, self._current, self._graph_shapes, self.temperature, self.n_jobs
+                X, self._current, self._graph_shapes, self.temperature, tilt, self.n_jobs
             )
             _check_converged(gaps, objectives)
             return marginals
-        problems, shapes = self._problems(structure, X, self._current, self.temperature)
-        if LOSSES[self._loss].argmax == "gibbs":
+        is_gibbs = LOSSES[self._loss].argmax == "gibbs"
+        tilt = self._tilt(structure, "gibbs" if is_gibbs else "sparsemap")
+        problems, shapes = self._problems(structure, X, self._current, self.temperature, tilt)
+        if is_gibbs:
             marginals, _, _ = marginal_problems(structure.marginal_oracle, problems, n_jobs=self.n_jobs)
         else:
             marginals, statistics, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
@@ -182,6 +194,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             )
         check_positive("temperature", self.temperature)
         scores = self._linear_scores(X, self._current).ravel() / self.temperature
+        if tilt := self._tilt(structure, "sparsemap"):
+            scores += tilt
         _, _, shapes = linear_problems(structure, X, len(self._current.intercept))
         additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
         results = sparsemap(structure, _in_shapes(scores, shapes), n_jobs=self.n_jobs, **additional)
@@ -209,6 +223,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of single labels, or parts; for trees that is the unlabelled attachment score.
 
+        Where structures differ in their number of parts, it is the F1 of the parts over all samples, as
+        `sklearn_sparsemap.metrics.parts_f1_score` has it: who predicts nothing may be right about most parts.
+
         Parameters
         ----------
         X, y : as in `fit`
@@ -234,22 +251,28 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._accuracy(structure, X, object_array(list(y)), self._current, weights)
 
     def _accuracy(self, structure, X, codes, model, weights):
-        """Return the share of labels or parts that are right, each with the weight of its sample."""
+        """Return the score: the share of labels or parts that are right, or their F1; samples have weights."""
         predicted = self._predict_codes(structure, X, model)
         if isinstance(structure, GraphsOf):
-            right = structure.agreement(X, self._graph_shapes, codes, predicted)
-            return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+            pairs, fixed_size = structure.encode(X, self._graph_shapes, codes, predicted)
+            right = [gold == found for gold, found in pairs]
+            return _accuracy_of(right, weights) if fixed_size else _f1_of(pairs, weights)
         if structure.labelled:
             gold = codes if is_flat(structure) else codes.values
             return float(np.average(predicted == gold, weights=np.repeat(weights, X.lengths)))
         dims, _, _ = linear_problems(structure, X, len(model.intercept))
-        right = []
+        compared = []
         for i, (gold, found) in enumerate(zip(codes, predicted)):
             try:
-                right.append(structure.agreement(gold, found, dims[i]))
+                if structure.fixed_size:
+                    compared.append(structure.agreement(gold, found, dims[i]))
+                else:
+                    compared.append(tuple(structure.encode(s, dims[i])[0] for s in (gold, found)))
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
-        return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+        if structure.fixed_size:
+            return _accuracy_of(compared, weights)
+        return _f1_of(compared, weights)
 
     # What is learned can be assigned, too. It is what training goes on from.
 
@@ -436,18 +459,48 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """Return the prediction as `codes`."""
         if is_flat(structure):
             return self._linear_scores(X, model).argmax(axis=1)
+        tilt = self._tilt(structure, "map", self.temperature)
         if isinstance(structure, GraphsOf):
-            return structure.predict(X, model, self._graph_shapes, self.n_jobs)
-        found, _ = map_problems(structure, self._problems(structure, X, model)[0], n_jobs=self.n_jobs)
+            return structure.predict(X, model, self._graph_shapes, tilt, self.n_jobs)
+        problems, _ = self._problems(structure, X, model, tilt=tilt)
+        found, _ = map_problems(structure, problems, n_jobs=self.n_jobs)
         return np.concatenate(found) if structure.labelled else object_array(found)
 
-    def _problems(self, structure, X, model, temperature=1.0):
-        """Lay out the inference problems of all samples; also return the shapes of their scores."""
+    def _tilt(self, structure, argmax, temperature=1.0):
+        """Return what to add to all scores, so that inference of any kind decides as the loss of the model does.
+
+        SparseMAP's regulariser takes half the temperature off the score of each part of a structure; that of the other
+        losses takes nothing off a structure, and is this one where half the temperature is added before. Where
+        structures have the same number of parts all this changes nothing, and is left out.
+
+        Parameters
+        ----------
+        structure : Structure or GraphsOf
+        argmax : {"map", "sparsemap", "gibbs"}
+            The kind of inference, as in `LOSSES`.
+        temperature : float, default=1.0
+            1.0 if scores are divided by the temperature already.
+        """
+        if structure.fixed_size:
+            return 0.0
+        check_positive("temperature", self.temperature)
+        of_loss = LOSSES[self._latest_loss].argmax
+        return temperature * (0.5 * (argmax == "sparsemap") - 0.5 * (of_loss == "sparsemap"))
+
+    @property
+    def _latest_loss(self):
+        """The loss that the model has minimised last."""
+        return self._loss
+
+    def _problems(self, structure, X, model, temperature=1.0, tilt=0.0):
+        """Lay out the inference problems of all samples, see `_tilt`; also return the shapes of their scores."""
         n_outputs, n_additional = len(model.intercept), len(model.additional)
         dims, sizes, shapes = linear_problems(structure, X, n_outputs)
         check_positive("temperature", temperature)
         # The model may have been edited.
         scores = check_scores(self._linear_scores(X, model) / temperature, 2, "the scores of all rows of X")
+        if tilt:
+            scores = scores + tilt
         if n_additional:
             check_scores(model.additional / temperature, 1, "the additional scores")
         problems = Problems(
@@ -500,6 +553,19 @@ def _check_weights(name, values, shape, finite=False):
         wanted = "finite" if finite else "finite, or -inf to forbid a part"
         raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
     return array
+
+
+def _accuracy_of(right, weights):
+    """Return the share of what is right, from one bool array and one weight a sample."""
+    return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+
+
+def _f1_of(pairs, weights):
+    """Return the F1 of parts, from the slots of the right and the predicted structure and one weight of each sample."""
+    counts = [(((gold == found) & (gold >= 0)).sum(), (gold >= 0).sum() + (found >= 0).sum()) for gold, found in pairs]
+    n_right, n = weights @ np.array(counts, np.float64)
+    # Without any parts, all agree.
+    return float(2.0 * n_right / n) if n else 1.0
 
 
 def _flat_rows(X):

@@ -295,7 +295,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """Visit all samples some times."""
         inference, form, memory = self._inference(structure, loss, targets, optimizer.n_outputs)
         rows, order = make_rows(features), np.arange(len(targets.weights))
-        monitor.follow(optimizer)
+        monitor.follow(optimizer, loss)
         for epoch in range(n_epochs):
             if self.shuffle:
                 rng.shuffle(order)
@@ -469,7 +469,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """Take the model out of the optimisers, which go."""
         self._model = monitor.latest()
         first = self._optimizer
-        self._final = final_state(first, monitor.optimizer)
+        self._final = final_state(first, monitor.optimizer, monitor.loss)
         self.loss_curve_ = monitor.losses
         self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
         self._optimizer = None
@@ -526,6 +526,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
 
+    @property
+    def _latest_loss(self):
+        # Debiasing has a loss of its own.
+        return self._loss if self._final is None else self._final["loss"]
+
     def _linear_scores(self, X, model):
         rows, coef = make_rows(X.values), make_rows(model.coef)
         scores = np.empty((X.values.shape[0], len(model.intercept)))
@@ -554,11 +559,11 @@ class PairMonitor(Monitor):
     def __init__(self, estimator, progress):
         super().__init__(estimator, None, None, progress, watch_loss=False)
         self.stopped = False
-        self.optimizer = None
+        self.optimizer, self.loss = None, None
 
-    def follow(self, optimizer):
-        """Watch another optimiser."""
-        self.optimizer = optimizer
+    def follow(self, optimizer, loss):
+        """Watch another optimiser, which minimises this loss."""
+        self.optimizer, self.loss = optimizer, loss
         self.latest = lambda: wide_model(optimizer, self.estimator.n_features_in_)
 
     def iteration(self, loss):
@@ -576,12 +581,12 @@ class PairMonitor(Monitor):
             "n_iter_": max(1, len(self.losses)),
             "_model": model.copy(),
             "_optimizer": None,
-            "_final": estimator._final or final_state(first, self.optimizer),
+            "_final": estimator._final or final_state(first, self.optimizer, self.loss),
         }
 
 
-def final_state(first, last):
-    """Return what is left of the optimiser that selected, and of the one that learned last."""
+def final_state(first, last, loss):
+    """Return what is left of the optimiser that selected, and of the one that learned last, with its loss."""
     curve = first.joined_curve()
     if last is not first:
         curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
@@ -590,6 +595,7 @@ def final_state(first, last):
         "norms": first.group_norms(),
         "sigma": float(first.sigma[0]),
         "curve": curve,
+        "loss": loss,
     }
 
 

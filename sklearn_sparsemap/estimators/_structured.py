@@ -270,6 +270,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         model = self._initial_model(structure, n_features, classes)
         validate = None
         if self.early_stopping:
+            # Also what is held out must be right; and what is said of y[i] is of the i-th of all samples.
+            make_targets(structure, X, n_outputs, codes, weights)
             X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
         # The objective is a mean: weights count relative to each other.
         weights = weights / weights.max()
@@ -307,6 +309,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         validate = None
         self._graph_shapes = shapes
         if self.early_stopping:
+            structure.task(X, codes, weights, shapes)
             X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
         weights = weights / weights.max()
         task, _ = structure.task(X, codes, weights / weights.mean(), shapes)

@@ -60,6 +60,14 @@ class Factor:
         """Return the interval in which ``coefficients @ literals`` must lie."""
         raise NotImplementedError
 
+    @property
+    def is_equality(self) -> bool:
+        """Whether ``coefficients @ literals`` can be one number only."""
+        if self.kind != COUNT:
+            return False
+        low, high = self.bounds()
+        return low == high
+
     def _arguments(self):
         return ""
 
@@ -378,6 +386,10 @@ class StructureFactor(Factor):
             )
         structure.dims(self.shape, {})
         self.name = None if name is None else _check_name(name, "StructureFactor")
+
+    @property
+    def is_equality(self) -> bool:
+        return self.structure.fixed_size
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"

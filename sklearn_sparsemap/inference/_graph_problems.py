@@ -175,22 +175,11 @@ def as_graph_samples(graph, scores, additional):
             flat.append((own[owner] if name is None else own[owner][name]).ravel())
         flat = np.concatenate(flat)
         joined.append(readonly(flat if layout.expand is None else flat[layout.expand]))
-    arrays, found = layout.arrays, []
-    negated = np.zeros(graph.n_variables, bool)
-    for f in arrays.structures:
-        links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
-        negated[arrays.links[links][arrays.signs[links] < 0]] = True
+    found = []
     for i, own in enumerate(samples):
         name = f"scores[{i}]" if many else "scores"
         flat = _join_scores(graph.shapes, own, single, name)
-        forbidden = flat == -np.inf
-        if (forbidden & negated).any():
-            which = graph.describe(int(np.argmax(forbidden & negated)))
-            raise ValueError(
-                f"{name} forbids {which}, whose negation is a part of a structure; no structure can be made to have a "
-                "part: forbid its rivals instead"
-            )
-        flat[forbidden] = FORBIDDEN
+        flat[flat == -np.inf] = FORBIDDEN
         found.append(GraphSample(graph, layout, single, readonly(flat), joined[i if len(joined) > 1 else 0]))
     return layout, found, many
 

@@ -12,12 +12,13 @@ from .._threads import over_ranges
 from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors._arrays import FORBIDDEN, PAIR
 from ..solvers._active_set import active_set
-from ..solvers._graph_batch import BY_MULTIPLIERS, GRAPH_SOLVERS, N_ITER, STATUS
+from ..solvers._graph_batch import BY_MULTIPLIERS, GAP, GRAPH_SOLVERS, N_ITER, OBJECTIVE, RESIDUAL, STATUS
 from ..solvers._graph_result import LPSparseMAPResult
-from ..solvers._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from ..solvers._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
 from ..solvers._protocol import MOST_STRUCTURE_CALLS
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
+from ._graph_sizes import clipped_samples
 
 if TYPE_CHECKING:
     from ..factors import FactorGraph
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
 _AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3}
 
-# Scores of this size are easy; from there they grow by this factor.
-_EASY, _GROWTH = 10.0, 10.0
+# Scores of this size are easy; from there they grow by this factor. Those above the third get few iterations at once.
+_EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
+# Where scores are larger than this, rounding is above 1e-6.
+_MOST_SIZE = 1e9
 
 
 def lp_sparsemap(
@@ -118,11 +121,11 @@ def as_results(graph, layout, samples, arrays, statistics, tol, method):
     ]
 
 
-def _solve_on(graph, layout, method, result):
-    """Solve a sample again from where a result ended, as exactly as rounding allows."""
+def _solve_on(graph, layout, method, result, tol):
+    """Solve a sample again from where a result ended, more exactly."""
     warm = result._multipliers[None], result._links[None]
-    arrays, statistics = solve_graph(layout, method, [result._sample], 1e-10, 10_000, None, warm)
-    return as_results(graph, layout, [result._sample], arrays, statistics, 1e-10, method)[0]
+    arrays, statistics = solve_graph(layout, method, [result._sample], tol, 10_000, None, warm)
+    return as_results(graph, layout, [result._sample], arrays, statistics, tol, method)[0]
 
 
 def choose_solver(layout, solver):
@@ -141,7 +144,7 @@ def choose_solver(layout, solver):
 def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     """Solve samples that are laid out for the kernels.
 
-    Samples that do not converge are examined for feasibility, and tried again from the solutions under smaller scores.
+    Scores of very different sizes are solved by clipping; see `clipped_samples`.
 
     Returns
     -------
@@ -150,27 +153,94 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     statistics : array of shape (n_samples, 5)
         Columns as in solvers/_graph_batch.py.
     """
-    out, statistics = _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm)
-    left = np.flatnonzero(statistics[:, STATUS] == NOT_CONVERGED)
+    sizes = [size_of(sample) for sample in samples]
+    trials = [clipped_samples(layout, sample, size) for sample, size in zip(samples, sizes)]
+    plain = [i for i, own in enumerate(trials) if not own]
+    if len(plain) == len(samples):
+        return _solve_easy_first(layout, method, samples, np.array(sizes), tol, max_iter, n_jobs, warm)
+    out, statistics = _empty(layout, len(samples))
+
+    def solve(chosen, inner, offsets=None):
+        own_warm = None if warm is None else [array[chosen] for array in warm]
+        if own_warm is not None and offsets is not None:
+            own_warm = [array - np.array(offset) for array, offset in zip(own_warm, zip(*offsets))]
+        own_sizes = np.array([size_of(sample) for sample in inner])
+        return _solve_easy_first(layout, method, inner, own_sizes, tol, max_iter, n_jobs, own_warm)
+
+    if plain:
+        found, own = solve(plain, [samples[i] for i in plain])
+        _put(out, statistics, plain, found, own)
+    left = [i for i, own in enumerate(trials) if own]
+    while left:
+        current = [trials[i].pop(0) for i in left]
+        offsets = [trial.offsets() for trial in current]
+        found, own = solve(left, [trial.sample for trial in current], offsets)
+        for k, (i, trial, offset) in enumerate(zip(left, current, offsets)):
+            u, joint, multipliers, links = (array[k] for array in found)
+            n_before = statistics[i, N_ITER]
+            if own[k, STATUS] != INFEASIBLE and trial.accepts(u, joint):
+                own[k, RESIDUAL] += trial.snap(u)
+                own[k, OBJECTIVE] += trial.value(u, joint)
+                multipliers += offset[0]
+                links += offset[1]
+                trials[i] = []
+            if not trials[i] and own[k, STATUS] != INFEASIBLE and _is_rounded(trial, u, own[k], tol):
+                own[k, STATUS] = TOO_LARGE
+            if own[k, STATUS] == INFEASIBLE:
+                # Scores have no part in that.
+                trials[i] = []
+            _put(out, statistics, [i], [array[k : k + 1] for array in found], own[k : k + 1])
+            statistics[i, N_ITER] += n_before
+        left = [i for i in left if trials[i]]
+    return out, statistics
+
+
+def _is_rounded(trial, u, statistics, tol):
+    """Tell whether rounding leaves no digits to marginals that are not 0 or 1."""
+    size = size_of(trial.sample)
+    if size <= _MOST_SIZE:
+        return False
+    solved = statistics[STATUS] == CONVERGED and statistics[RESIDUAL] <= tol and statistics[GAP] <= 1e-13 * size
+    return not solved or bool((np.minimum(u, 1.0 - u) > 1e-9).any())
+
+
+def _put(out, statistics, chosen, found, own):
+    """Write solutions of some samples into the arrays of all."""
+    for array, new in zip(out, found):
+        array[chosen] = new
+    statistics[chosen] = own
+
+
+def _solve_easy_first(layout, method, samples, sizes, tol, max_iter, n_jobs, warm):
+    """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
+    far = sizes > _FAR if warm is None else np.zeros(len(samples), bool)
+    if not far.any():
+        out, statistics = _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm)
+    else:
+        out, statistics = _empty(layout, len(samples))
+        for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
+            if chosen.any():
+                own_samples = [samples[i] for i in np.flatnonzero(chosen)]
+                _put(out, statistics, chosen, *_solve_once(layout, method, own_samples, tol, most, n_jobs))
+    left = np.flatnonzero((statistics[:, STATUS] == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
         none = [_scaled(samples[i], 0.0) for i in left]
         found, own = _solve_once(layout, method, none, 1e-6, max_iter, n_jobs)
         _replace(out, statistics, found, own, left, own[:, STATUS] == INFEASIBLE)
-        left = left[own[:, STATUS] != INFEASIBLE]
-        # Where scores are large, multipliers have far to go.
-        sizes = np.array([size_of(samples[i]) for i in left])
-        left, scale, warm = left[sizes > _EASY], _EASY / sizes[sizes > _EASY], None
-        while len(left):
-            trial = [_scaled(samples[i], s) for i, s in zip(left, scale)]
-            found, own = _solve_once(layout, method, trial, tol, max_iter, n_jobs, warm)
-            done = scale >= 1.0
-            better = done & (own[:, STATUS] == CONVERGED)
-            _replace(out, statistics, found, own, left, better)
-            statistics[left[~better], N_ITER] += own[~better, N_ITER]
-            growth = np.minimum(_GROWTH, 1.0 / scale)
-            warm = tuple((growth[:, None] * array)[~done] for array in found[2:])
-            left, scale = left[~done], np.minimum(scale * _GROWTH, 1.0)[~done]
+    left = np.flatnonzero((statistics[:, STATUS] == NOT_CONVERGED) & (sizes > _EASY))
+    # Where scores are large, multipliers have far to go.
+    scale, start = _EASY / sizes[left], None
+    while len(left):
+        trial = [_scaled(samples[i], s) for i, s in zip(left, scale)]
+        found, own = _solve_once(layout, method, trial, tol, max_iter, n_jobs, start)
+        done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
+        better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
+        _replace(out, statistics, found, own, left, better)
+        statistics[left[~better], N_ITER] += own[~better, N_ITER]
+        growth = np.minimum(_GROWTH, 1.0 / scale)
+        start = tuple((growth[:, None] * array)[~done] for array in found[2:])
+        left, scale = left[~done], np.minimum(scale * _GROWTH, 1.0)[~done]
     return out, statistics
 
 
@@ -199,16 +269,21 @@ def _replace(out, statistics, found, own, left, chosen):
     statistics[left[chosen], N_ITER] += before
 
 
+def _empty(layout, n):
+    """Return arrays and statistics of `n` samples, as `solve_graph` does."""
+    arrays = layout.arrays
+    n_multipliers = len(arrays.row_bounds) + len(arrays.pairs)
+    sizes = layout.n_variables, layout.n_additional, n_multipliers, len(arrays.links)
+    return tuple(np.zeros((n, size)) for size in sizes), np.zeros((n, 5))
+
+
 def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     """Solve samples; see `solve_graph`."""
     arrays, n = layout.arrays, len(samples)
     scores = readonly([sample.scores for sample in samples])
     shared = all(sample.additional is samples[0].additional for sample in samples)
     additional = readonly([sample.additional for sample in (samples[:1] if shared else samples)])
-    n_multipliers = len(arrays.row_bounds) + len(arrays.pairs)
-    sizes = layout.n_variables, layout.n_additional, n_multipliers, len(arrays.links)
-    out = tuple(np.zeros((n, size)) for size in sizes)
-    statistics = np.zeros((n, 5))
+    out, statistics = _empty(layout, n)
     none = readonly(np.zeros((0, 0)))
     if warm is not None:
         warm = readonly(warm[0] if method in BY_MULTIPLIERS else warm[1])
@@ -228,8 +303,18 @@ def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     return out, statistics
 
 
-def check_feasible(graph, layout, arrays, statistics, many):
-    """Raise ValueError for the first sample in which no marginals satisfy all factors."""
+def check_feasible(graph, layout, arrays, statistics, many, numbers=None):
+    """Raise ValueError for the first sample in which no marginals satisfy all factors, or rounding hides which do.
+
+    `numbers` are those of the samples, where they are not counted from 0.
+    """
+    too_large = np.flatnonzero(statistics[:, STATUS] == TOO_LARGE)
+    if len(too_large):
+        which = _name(too_large[0], many, numbers)
+        raise ValueError(
+            f"{which} (with the additional scores) are so large, above {_MOST_SIZE:g}, that rounding leaves no digits "
+            "of the marginals. Divide them by a number; to forbid a variable use -inf"
+        )
     infeasible = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)
     if not len(infeasible):
         return
@@ -240,7 +325,7 @@ def check_feasible(graph, layout, arrays, statistics, many):
     if not strength.any():
         of_link = np.repeat(np.arange(len(strength)), np.diff(layout.arrays.link_ptr))
         np.maximum.at(strength, of_link, np.abs(arrays[3][i]))
-    which = f"scores[{i}]" if many else "scores"
+    which = _name(i, many, numbers)
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
@@ -248,6 +333,10 @@ def check_feasible(graph, layout, arrays, statistics, many):
         message += "; these contradict each other: " + ", ".join(repr(graph.factor_of(f)) for f in numbers[:4])
         message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
+
+
+def _name(i, many, numbers):
+    return f"scores[{i if numbers is None else numbers[i]}]" if many else "scores"
 
 
 def _warm(warm_start, samples):

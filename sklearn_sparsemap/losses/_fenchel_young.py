@@ -57,8 +57,9 @@ class FenchelYoungLoss:
         the structured perceptron.
     cost : array-like of shape (n_labels, n_labels), default=None
         For structures made of labels: what it costs to predict the label of the column where that of the row is right,
-        not negative, and 0 on the diagonal. None costs 1 for each part that gold does not have; parts that are
-        missing cost nothing.
+        not negative, and 0 on the diagonal. None costs 1 for each part that gold does not have; and 1 for each part of
+        gold that is missing, where structures differ in their number of parts (else a wrong part implies a missing
+        one).
     tol : float, default=1e-9
         Duality gap of the inference.
 
@@ -211,4 +212,8 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
             raise ValueError("cost must be finite, not negative, and 0 on the diagonal")
         flat = matrix.ravel()
     recipe = LOSSES[name]
-    return LossForm(float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), readonly(flat))
+    # Of structures of one size, a wrong part implies a missing one.
+    missing = recipe.margin and cost is None and not structure.fixed_size
+    return LossForm(
+        float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), float(missing), readonly(flat)
+    )

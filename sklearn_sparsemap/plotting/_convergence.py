@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-    from ..structures import Structure
-
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
 # Of each solver its own look, whichever are drawn; told apart in grey by dashes and lightness.
@@ -130,7 +128,7 @@ class ConvergenceDisplay:
     @classmethod
     def from_problem(
         cls,
-        structure: Structure,
+        structure: Any,
         scores: Any,
         *,
         solvers: Sequence[str] = ("active_set", "pairwise", "away_step", "cg"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._jit import readonly
 from .._validation import check_numbers
-from ._backward import Face, complete_face, face_of, gather_rows, scatter_rows
+from ._backward import FACE_TOLERANCE, Face, complete_face, face_of, gather_rows, scatter_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -230,6 +230,7 @@ class SparseMAPResult:
                 readonly(self.marginals.ravel()),
                 *self._all,
                 readonly(direction),
+                FACE_TOLERANCE,
             )
             self._face = Face(*spanning, p.n_parts, len(p.additional))
         return self._face

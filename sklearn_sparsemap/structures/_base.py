@@ -38,6 +38,15 @@ class Structure:
         Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
         for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
         and a row of features for each part.
+    fixed_size : bool
+        Whether all structures of a problem have the same number of unary parts. Where they do not, how many parts there
+        are is itself predicted: estimators decide by the objective of their loss, in which SparseMAP's regulariser
+        takes something off each part; the cost of losses with a margin counts missing parts as it counts wrong ones;
+        and `score` is the F1 of the parts. Where they do, none of this would change a prediction, and `score` is
+        the share of slots that are right. Structures made of labels are so; for others False, the default, is safe.
+    strict_encode : bool
+        Whether `encode` refuses whatever is no structure of the problem. If not, estimators ask the oracle about each
+        structure that they are to learn from.
 
     Notes
     -----
@@ -80,6 +89,11 @@ class Structure:
     no_marginals = "it has no marginal oracle"
     projection = None
     labelled = False
+    strict_encode = False
+
+    @property
+    def fixed_size(self) -> bool:
+        return self.labelled
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Return the accepted shapes of each additional score: dict of name -> tuple of shapes."""
@@ -117,7 +131,7 @@ class Structure:
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         """Write a structure, in the form a user gives it, as ``(slots, additional_slots)``.
 
-        Raises ValueError when it is not a structure of this problem.
+        Raises ValueError when it is not a structure of this problem; see `strict_encode`.
         """
         raise NotImplementedError
 
@@ -128,7 +142,7 @@ class Structure:
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell for each slot whether a predicted structure has it as the right one: bool array.
 
-        Its mean is what `score` of an estimator counts.
+        Its mean is what `score` of an estimator counts, for structures of `fixed_size`.
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 

@@ -118,6 +118,7 @@ class LinearChain(Structure):
     oracle = viterbi
     marginal_oracle = chain_marginals
     labelled = True
+    strict_encode = True
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         n_steps, m = shape

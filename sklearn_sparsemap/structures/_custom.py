@@ -78,6 +78,9 @@ class CustomStructure(Structure):
     decode : callable, default=None
         From the sorted int array of a structure's parts to the structure as `predict` is to return it. None: that
         array itself.
+    fixed_size : bool, default=False
+        Whether all structures of a problem have the same number of parts, so that it need not be predicted; see
+        `Structure`.
 
     Examples
     --------
@@ -92,6 +95,8 @@ class CustomStructure(Structure):
     """
 
     score_ndim = 1
+    # A parameter here.
+    fixed_size = False
     no_marginals = "a MAP oracle does not tell how to sum over all structures"
 
     def __init__(
@@ -103,6 +108,7 @@ class CustomStructure(Structure):
         max_additional_parts: int | None = None,
         encode: Callable[..., Any] | None = None,
         decode: Callable[..., Any] | None = None,
+        fixed_size: bool = False,
     ) -> None:
         for name, function in (("map_oracle", map_oracle), ("encode", encode), ("decode", decode)):
             if not callable(function) and (function is not None or name == "map_oracle"):
@@ -113,6 +119,8 @@ class CustomStructure(Structure):
         is_dict = additional is None or isinstance(additional, dict)
         if not is_dict or not all(isinstance(shape, tuple) for shape in (additional or {}).values()):
             raise ValueError(f"additional must map names to shapes, which are tuples of int; got {additional!r}")
+        if not isinstance(fixed_size, bool | np.bool_):
+            raise ValueError(f"fixed_size must be True or False; got {fixed_size!r}")
         taken = sorted(_TAKEN & set(additional or {}))
         if taken:
             raise ValueError(f"additional scores cannot be named {taken[0]!r}, like a parameter of inference")
@@ -124,6 +132,7 @@ class CustomStructure(Structure):
         self.max_additional_parts = max_additional_parts
         self._encode = encode
         self._decode = decode
+        self.fixed_size = bool(fixed_size)
 
     @property
     def additional_names(self) -> tuple[str, ...]:

@@ -156,6 +156,8 @@ class Matching(Structure):
 
     score_ndim = 2
     oracle = best_matching
+    fixed_size = True
+    strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:

@@ -46,6 +46,7 @@ class Simplex(Structure):
     marginal_oracle = simplex_marginals
     projection = "simplex"
     labelled = True
+    strict_encode = True
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape

@@ -73,6 +73,7 @@ class Subset(Structure):
     score_ndim = 1
     oracle = best_subset
     marginal_oracle = subset_marginals
+    strict_encode = True
 
     def __init__(self, min_size: int = 0, max_size: int | None = None) -> None:
         for name, size in (("min_size", min_size), ("max_size", max_size)):
@@ -83,6 +84,10 @@ class Subset(Structure):
             raise ValueError(f"max_size={max_size} is less than min_size={min_size}")
         self.min_size = min_size
         self.max_size = max_size
+
+    @property
+    def fixed_size(self) -> bool:
+        return self.min_size == self.max_size
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[0]

@@ -319,6 +319,8 @@ class DependencyTree(Structure):
     score_ndim = 2
     oracle = best_tree
     marginal_oracle = tree_marginals
+    fixed_size = True
+    strict_encode = True
 
     def __init__(self, projective: bool = False, single_root: bool = False) -> None:
         self.projective = bool(projective)

@@ -39,7 +39,7 @@ def check_structure(
     - **MAP oracle**: the value is the score of the parts returned; parts exist, and each has a slot of its own; all
       slots are written, and nothing else; the same answer every time, also with what the last call left in `work`, in
       threads, and from a copy of the structure; the best structure, also with ties, scores of 1e8, and -inf.
-    - **encode and decode** are inverse.
+    - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
     - **SparseMAP**, with all solvers: equal to a plain quadratic program over the structures seen, with the gap
       recomputed; derivatives equal to differences.
     - **Marginal oracle**, if there is one: equal to the sum over all structures, where these are known; else to
