@@ -364,7 +364,7 @@ def main():
         return bool(failed)
     with np.load(options.path) as record:
         lines = differences({name: record[name] for name in record.files}, found, options.atol)
-    print(*lines[:200], sep="\n")
+    print(*lines, sep="\n")
     print(f"{len(found)} arrays compared, {len(lines)} differ, {len(failed)} cases failed")
     return bool(lines or failed)
 
