@@ -26,7 +26,7 @@ from .._validation import (
     check_scores,
 )
 from ..inference import sparsemap
-from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
+from ..inference._batch import decode_problems, map_problems, marginal_problems, sparsemap_problems
 from ..losses import LOSSES
 from ..solvers._batch import GAP, OBJECTIVE, Problems
 from ..structures import DependencyTree, LinearChain, Matching, Simplex, Structure
@@ -463,7 +463,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(structure, GraphsOf):
             return structure.predict(X, model, self._graph_shapes, tilt, self.n_jobs)
         problems, _ = self._problems(structure, X, model, tilt=tilt)
-        found, _ = map_problems(structure, problems, n_jobs=self.n_jobs)
+        slots, slot_ptr, _ = map_problems(structure, problems, n_jobs=self.n_jobs)
+        found = decode_problems(structure, problems, slots, slot_ptr)
         return np.concatenate(found) if structure.labelled else object_array(found)
 
     def _tilt(self, structure, argmax, temperature=1.0):

@@ -102,7 +102,16 @@ def join_problems(samples):
 
 
 def as_samples(structure, scores, additional):
-    """Check what the user gave; return a list of `Problem` and whether there were many."""
+    """Check what the user gave.
+
+    Returns
+    -------
+    samples : list of Problem
+    many : bool
+        Whether a list came in.
+    own_names : set of str
+        Additional scores of which each sample has its own.
+    """
     check_structure(structure)
     ndim, names = structure.score_ndim, structure.additional_names
     additional = {name: value for name, value in additional.items() if value is not None}
@@ -118,7 +127,7 @@ def as_samples(structure, scores, additional):
             for name in names
             if name in additional
         }
-        return [_problem(structure, array, given, _join(given), "scores")], False
+        return [_problem(structure, array, given, _join(given), "scores")], False, set()
     if len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
     arrays = [check_scores(s, ndim, f"scores[{i}]") for i, s in enumerate(scores)]
@@ -143,7 +152,7 @@ def as_samples(structure, scores, additional):
                 shared[key] = _join(given)
             joined = shared[key]
         samples.append(_problem(structure, array, given, joined, f"scores[{i}]"))
-    return samples, True
+    return samples, True, per_sample
 
 
 def _problem(structure, scores, given, joined, name):

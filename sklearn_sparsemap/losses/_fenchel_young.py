@@ -125,7 +125,7 @@ class FenchelYoungLoss:
             If the scores are not as `sparsemap` wants them, or `gold` is not a structure of the problem.
         """
         check_n_jobs(n_jobs)
-        samples, many = as_samples(self.structure, scores, additional)
+        samples, many, _ = as_samples(self.structure, scores, additional)
         golds = gold if many else [gold]
         check_same_length(samples, golds)
         problems = join_problems(samples)

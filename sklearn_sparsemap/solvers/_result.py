@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 # Structures with less weight than this are rounding, and are not reported.
-_NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-12
 
 
 def _rounding(problem, slots, additional_slots):
@@ -87,7 +87,7 @@ class SparseMAPResult:
         self._problem = problem
         self._all = slots, additional_slots
         order = np.argsort(-weights, kind="stable")
-        order = order[weights[order] > _NEGLIGIBLE]
+        order = order[weights[order] > NEGLIGIBLE]
         self._selected = slots[order], additional_slots[order]
         self._all_weights = weights
         self._face = self._weights_face = None
