@@ -13,8 +13,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
@@ -382,7 +385,7 @@ def test_all_kinds_learn(data, loss, label_graph):
 def test_network_sparse_input_and_threads_give_the_same(data):
     X, Y = data
     X = X * (X > 0.4)
-    params = dict(hidden_layer_sizes=(16,), dropout=0.2, early_stopping=True)
+    params = dict(hidden_layer_sizes=(16,), dropout=0.2, early_stopping=True, threshold="auto")
     one = quick(**params).fit(X, Y)
     two = quick(**params, n_jobs=2).fit(X, Y)
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -532,7 +535,7 @@ def test_non_convergence_is_a_warning(data):
 
 def test_a_stream_is_learned(data):
     X, Y = data
-    model = MultilabelLPSparseMAP(learning_rate_init=0.02, random_state=0)
+    model = MultilabelLPSparseMAP(learning_rate_init=0.02, threshold="auto", random_state=0)
     for start in range(0, 2000, 50):
         rows = np.arange(start, start + 50) % 250
         model.partial_fit(sparse.csr_matrix(X[rows]), sparse.csr_matrix(Y[rows]), classes=list("abcdef"))
@@ -595,6 +598,24 @@ def test_a_stream_with_constraints(data):
     with pytest.warns(UserWarning, match="violate the constraints"):
         model.partial_fit(X[wrong][:1], Y[wrong][:1])
     assert model.n_iter_ == 1
+
+
+def test_which_threshold_serves_which_metric():
+    X, Y = make_multilabel_classification(900, 30, n_classes=10, n_labels=3, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    train, test = slice(600), slice(600, None)
+    peer = OneVsRestClassifier(LogisticRegression()).fit(X[train], Y[train])
+    sets, examples = [], []
+    for threshold in (0.5, "auto"):
+        models = [quick(max_iter=60, random_state=seed).set_params(threshold=threshold) for seed in range(2)]
+        assert threshold == "auto" or models[0].threshold == MultilabelLPSparseMAP().threshold
+        for model in models:
+            model.fit(X[train], Y[train])
+            assert model.threshold_ == 0.5 if threshold == 0.5 else model.threshold_ < 0.5
+        sets.append(np.mean([model.score(X[test], Y[test]) for model in models]))
+        examples.append(np.mean([example_f1_score(Y[test], model.predict(X[test])) for model in models]))
+    assert sets[0] == pytest.approx(peer.score(X[test], Y[test]), abs=0.02)
+    assert sets[1] < sets[0] - 0.03 and examples[1] > examples[0]
 
 
 def test_map_decides_as_the_threshold_in_the_middle():

@@ -111,9 +111,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
           loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
-    threshold : "auto" or float, default="auto"
-        ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training samples if fewer than
-        50 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+    threshold : float or "auto", default=0.5
+        From 0 to below 1. ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training
+        samples if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been
+        predicted. See the notes for which one serves which metric.
     label_names : array-like of shape (n_labels,), default=None
         Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
     shuffle : bool, default=True
@@ -154,6 +155,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
     with one label a sample: exactly one label is on, and `predict` returns the one of the highest score.
 
+    Metrics want different labels to be predicted. What serves which:
+
+    ======================================================= =========================================================
+    metric                                                  setting
+    ======================================================= =========================================================
+    subset accuracy, which is `score`                       ``threshold=0.5``, or ``decision="map"``
+    Hamming loss                                            ``threshold=0.5``
+    example F1; as a rule also micro and macro F1           ``threshold="auto"``
+    another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
+    rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
+    ======================================================= =========================================================
+
+    Where labels are rare, the threshold of the highest F1 is far below 0.5: more labels are found, and fewer sets are
+    right as a whole.
+
     Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
     an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
 
@@ -166,7 +182,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     >>> X = rng.normal(size=(200, 3))
     >>> Y = np.stack([X[:, 0] > 0.5, X[:, 0] > 0, X[:, 1] > 0], axis=1).astype(int)
     >>> model = MultilabelLPSparseMAP(
-    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], threshold=0.5, random_state=0
+    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], random_state=0
     ... ).fit(X, Y)
     >>> model.predict([[2.0, 1.0, 0.0]])
     array([[1, 1, 1]])
@@ -218,7 +234,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         decision: Literal["threshold", "map"] = "threshold",
-        threshold: float | Literal["auto"] = "auto",
+        threshold: float | Literal["auto"] = 0.5,
         label_names: Sequence[Any] | None = None,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,

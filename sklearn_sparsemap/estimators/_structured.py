@@ -58,10 +58,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. Those named ``margin_``, and hinge, ask the
-        right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`.
+        right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`. (Where
+        structures differ in their number of parts, missing parts count, too.)
     temperature : float, default=1.0
         Scale of the loss: small values approach a structured perceptron, large ones ask for a wider margin.
-        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it.
+        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it. Where structures
+        differ in their number of parts, the losses sparsemap and margin_sparsemap predict a part that depends on no
+        others if its score is above half of it.
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights but the intercept.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
@@ -148,6 +151,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     of a `Pair`, or one for all if it is ``tied``; a structure's learned scores for a named `StructureFactor`.
     Return the same graph object for samples of the same form where that is possible: they are then solved together.
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
+
+    Structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs) are predicted by the
+    objective of the loss, which decides how many parts there are; see `predict` and `score`.
 
     Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
 
