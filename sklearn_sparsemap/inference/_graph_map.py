@@ -133,7 +133,7 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
             allowed = samples[i].scores > 0.5 * FORBIDDEN
             own = np.where(allowed, sharp * samples[i].scores + u[i], FORBIDDEN)
             moved.append(samples[i].like(own, sharp * samples[i].additional))
-        arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm)
+        arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm, clip=False)
         if step == 0 and check is not None:
             check(arrays, statistics)
         change = np.abs(arrays[0] - u[left])

@@ -103,9 +103,9 @@ def clipped_samples(layout, sample, size, unit=1.0):
     sizes = np.sort(np.maximum(sizes[np.isfinite(sizes)], unit))
     found = []
     for kept, next_size in pairwise(sizes):
-        if next_size > max(_LARGE, _FAR * kept):
-            bounds = [clip * kept if kept > 0.0 else next_size / _FAR for clip in _CLIPS]
-            found += [ClippedSample(layout, sample, scores, shifts, b) for b in bounds if b < next_size]
+        if kept > 0.0 and next_size > max(_LARGE, _FAR * kept):
+            bounds = [clip * kept for clip in _CLIPS if clip * kept < next_size]
+            found += [ClippedSample(layout, sample, scores, shifts, bound) for bound in bounds]
     return [*found, ClippedSample(layout, sample, scores, shifts)]
 
 

@@ -54,7 +54,8 @@ def lp_sparsemap(
     graph : FactorGraph
     scores : array-like, dict of str -> array-like, or a list of these
         Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
-        or a list with those of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off.
+        or a list with those of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off; if a
+        structure has its negation as a part, every structure must have that part.
     additional : dict, or list of dict, default=None
         Additional scores by the name of the factor: for `Pair` an array with one score a pair (or one number for all),
         for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one for
@@ -83,7 +84,8 @@ def lp_sparsemap(
     ------
     ValueError
         If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors: the factors that
-        contradict each other are named.
+        contradict each other are named. If scores are so large, above 1e9, that rounding leaves no digits of marginals
+        between 0 and 1; large negative scores that keep variables off, as -inf does, are no matter.
 
     Examples
     --------
@@ -141,10 +143,15 @@ def choose_solver(layout, solver):
     return solver
 
 
-def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
+def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None, clip=True):
     """Solve samples that are laid out for the kernels.
 
-    Scores of very different sizes are solved by clipping; see `clipped_samples`.
+    Parameters
+    ----------
+    warm : (multipliers, links), default=None
+        To start from, one row a sample.
+    clip : bool, default=True
+        Whether to solve scores of very different sizes by clipping; see `clipped_samples`.
 
     Returns
     -------
@@ -153,51 +160,48 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     statistics : array of shape (n_samples, 5)
         Columns as in solvers/_graph_batch.py.
     """
-    sizes = [size_of(sample) for sample in samples]
-    trials = [clipped_samples(layout, sample, size) for sample, size in zip(samples, sizes)]
-    plain = [i for i, own in enumerate(trials) if not own]
-    if len(plain) == len(samples):
-        return _solve_easy_first(layout, method, samples, np.array(sizes), tol, max_iter, n_jobs, warm)
+    sizes = np.array([size_of(sample) for sample in samples])
+    trials = [clipped_samples(layout, sample, size) if clip else [] for sample, size in zip(samples, sizes)]
+    if not any(trials):
+        return _solve_easy_first(layout, method, samples, sizes, tol, max_iter, n_jobs, warm)
     out, statistics = _empty(layout, len(samples))
-
-    def solve(chosen, inner, offsets=None):
-        own_warm = None if warm is None else [array[chosen] for array in warm]
-        if own_warm is not None and offsets is not None:
-            own_warm = [array - np.array(offset) for array, offset in zip(own_warm, zip(*offsets))]
-        own_sizes = np.array([size_of(sample) for sample in inner])
-        return _solve_easy_first(layout, method, inner, own_sizes, tol, max_iter, n_jobs, own_warm)
-
+    plain = [i for i, own in enumerate(trials) if not own]
     if plain:
-        found, own = solve(plain, [samples[i] for i in plain])
-        _put(out, statistics, plain, found, own)
+        own_warm = None if warm is None else [array[plain] for array in warm]
+        some = [samples[i] for i in plain]
+        solved = _solve_easy_first(layout, method, some, sizes[plain], tol, max_iter, n_jobs, own_warm)
+        _put(out, statistics, plain, *solved)
     left = [i for i, own in enumerate(trials) if own]
     while left:
         current = [trials[i].pop(0) for i in left]
-        offsets = [trial.offsets() for trial in current]
-        found, own = solve(left, [trial.sample for trial in current], offsets)
-        for k, (i, trial, offset) in enumerate(zip(left, current, offsets)):
-            u, joint, multipliers, links = (array[k] for array in found)
-            n_before = statistics[i, N_ITER]
-            if own[k, STATUS] != INFEASIBLE and trial.accepts(u, joint):
-                own[k, RESIDUAL] += trial.snap(u)
-                own[k, OBJECTIVE] += trial.value(u, joint)
-                multipliers += offset[0]
-                links += offset[1]
-                trials[i] = []
-            if not trials[i] and own[k, STATUS] != INFEASIBLE and _is_rounded(trial, u, own[k], tol):
-                own[k, STATUS] = TOO_LARGE
+        offsets = [np.array(own) for own in zip(*(trial.offsets() for trial in current))]
+        own_warm = None if warm is None else [array[left] - own for array, own in zip(warm, offsets)]
+        some = [trial.sample for trial in current]
+        own_sizes = np.array([size_of(sample) for sample in some])
+        found, own = _solve_easy_first(layout, method, some, own_sizes, tol, max_iter, n_jobs, own_warm)
+        own[:, N_ITER] += statistics[left, N_ITER]
+        for k, (i, trial) in enumerate(zip(left, current)):
+            u, joint = found[0][k], found[1][k]
             if own[k, STATUS] == INFEASIBLE:
                 # Scores have no part in that.
                 trials[i] = []
-            _put(out, statistics, [i], [array[k : k + 1] for array in found], own[k : k + 1])
-            statistics[i, N_ITER] += n_before
+            elif not trials[i] or trial.accepts(u, joint):
+                trials[i] = []
+                own[k, RESIDUAL] += trial.snap(u)
+                own[k, OBJECTIVE] += trial.value(u, joint)
+                if _is_rounded(size_of(trial.sample), u, own[k], tol):
+                    own[k, STATUS] = TOO_LARGE
+        # Where nothing is feasible, they hold the proof.
+        solved = own[:, STATUS] != INFEASIBLE
+        for array, offset in zip(found[2:], offsets):
+            array[solved] += offset[solved]
+        _put(out, statistics, left, found, own)
         left = [i for i in left if trials[i]]
     return out, statistics
 
 
-def _is_rounded(trial, u, statistics, tol):
-    """Tell whether rounding leaves no digits to marginals that are not 0 or 1."""
-    size = size_of(trial.sample)
+def _is_rounded(size, u, statistics, tol):
+    """Tell whether rounding leaves no digits to marginals under scores of a size, unless they are 0 or 1."""
     if size <= _MOST_SIZE:
         return False
     solved = statistics[STATUS] == CONVERGED and statistics[RESIDUAL] <= tol and statistics[GAP] <= 1e-13 * size

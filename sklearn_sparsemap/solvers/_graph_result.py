@@ -219,10 +219,10 @@ class LPSparseMAPResult:
             self._faces[f] = Face(*spanning, len(p), len(problem.additional))
         faces = list(self._faces.values())
         self._joined = Faces(
-            readonly(np.concatenate([np.zeros(0), *(face.slots.ravel() for face in faces)]), np.int32),
-            readonly(np.concatenate([np.zeros(0), *(face.factor.ravel() for face in faces)])),
-            readonly(np.concatenate([np.zeros(0), *(face.ones for face in faces)])),
-            readonly(np.array([len(face.slots) for face in faces], np.int64), np.int64),
+            np.concatenate([np.zeros(0, np.int32), *(face.slots.ravel() for face in faces)]),
+            np.concatenate([np.zeros(0), *(face.factor.ravel() for face in faces)]),
+            np.concatenate([np.zeros(0), *(face.ones for face in faces)]),
+            np.array([len(face.slots) for face in faces], np.int64),
         )
 
     def _project(self, direction, average, tol, max_iter):
@@ -230,10 +230,12 @@ class LPSparseMAPResult:
         arrays = self._layout.arrays
         if self._joined is None:
             self._find_faces(direction)
+        # Arrays that went through pickle are writable.
+        faces = Faces(*(readonly(array, array.dtype) for array in self._joined))
         w, change = np.empty(len(self._u)), np.zeros(len(arrays.kinds))
         n_iter = project_on_faces(
-            arrays, self._additional, readonly(self._u), self._joined, self._snap, readonly(direction), average, tol,
-            max_iter, w, change,
+            arrays, self._additional, readonly(self._u), faces, self._snap, readonly(direction), average, tol, max_iter,
+            w, change,
         )  # fmt: skip
         if n_iter >= max_iter:
             warnings.warn(
