@@ -7,6 +7,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     # What type checkers see of the names below.
+    from ._compile_ahead import compile
     from ._ragged import RaggedArray
     from .estimators import (
         GroupLassoPerceptron,
@@ -25,6 +26,7 @@ _PUBLIC = {
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
+    "compile": "._compile_ahead",
     "group_path": ".estimators",
     "lp_sparsemap": ".inference",
     "map_inference": ".inference",
@@ -54,6 +56,7 @@ __all__ = [
     "RaggedArray",
     "StructuredSparseMAPClassifier",
     "__version__",
+    "compile",
     "group_path",
     "lp_sparsemap",
     "map_inference",
