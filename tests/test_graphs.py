@@ -9,7 +9,7 @@ from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, off_facto
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.isotonic import IsotonicRegression
 
-from sklearn_sparsemap import lp_sparsemap, map_inference, sparsemap
+from sklearn_sparsemap import RaggedArray, lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
     AndOut,
     AtMostOne,
@@ -764,3 +764,81 @@ def test_large_graphs():
     graph.add(*[Budget(u[k : k + 10], 3) for k in range(0, 10_000, 10)])
     result = lp_sparsemap(graph, rng.normal(size=10_000), additional={"pairs": 0.1 * rng.normal(size=len(pairs))})
     assert result.converged and result.residual <= 1e-6
+
+
+def two_arrays():
+    graph = FactorGraph()
+    a, b = graph.variables((2, 3), name="a"), graph.variables(2, name="b")
+    graph.add(*[Xor(row) for row in a], Pair(a[:, 0], b, name="pairs"))
+    return graph
+
+
+def lp_matching(n, m):
+    graph = FactorGraph()
+    u = graph.variables((n, m))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(u[:, j]) for j in range(m)])
+    return graph
+
+
+def tree_with_budgets(n, budget):
+    graph = FactorGraph()
+    arcs = graph.variables((n + 1, n))
+    graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, budget) for row in arcs])
+    return graph
+
+
+def test_a_batch_of_graphs_has_the_arrays_and_derivatives_of_its_samples():
+    rng = np.random.default_rng(0)
+    graphs = [lp_matching(3, 4), tree_with_budgets(4, 2)]
+    chosen = [graphs[i] for i in (0, 1, 1, 0, 1)]
+    scores = [rng.normal(size=next(iter(g.shapes.values()))) for g in chosen]
+    batch = lp_sparsemap(chosen, scores, n_jobs=2)
+    single = [lp_sparsemap(g, s) for g, s in zip(chosen, scores)]
+    assert len(batch) == 5 and batch[-1] is batch[4]
+    for name in ("gap", "objective", "residual", "n_iter", "converged"):
+        assert_array_equal(getattr(batch, name), [getattr(r, name) for r in single])
+    for i, r in enumerate(single):
+        assert_array_equal(batch[i].marginals, r.marginals)
+        assert_array_equal(batch.marginals[i], r.marginals.ravel())
+    vs = [rng.normal(size=s.shape) for s in scores]
+    found = batch.vjp(vs)
+    again = batch.vjp(RaggedArray(np.concatenate([v.ravel() for v in vs]), batch.marginals.indptr))
+    assert_array_equal(found["scores"].values, again["scores"].values)
+    moved = batch.jvp(scores=vs)
+    for i, r in enumerate(single):
+        assert_allclose(found["scores"][i], r.vjp(vs[i])["scores"].ravel(), atol=1e-12)
+        assert_allclose(moved[i], r.jvp(scores=vs[i]).ravel(), atol=1e-12)
+    warm = lp_sparsemap(chosen, scores, warm_start=batch)
+    assert_allclose(warm.marginals.values, batch.marginals.values, atol=1e-8)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_batch_of_one_graph_sums_what_is_shared(own):
+    rng, graph = np.random.default_rng(1), two_arrays()
+    scores = [{"a": rng.normal(size=(2, 3)), "b": rng.normal(size=2)} for _ in range(3)]
+    additional = [{"pairs": rng.normal(size=2)} for _ in scores] if own else {"pairs": rng.normal(size=2)}
+    batch = lp_sparsemap(graph, scores, additional=additional)
+    single = [lp_sparsemap(graph, s, additional=additional[i] if own else additional) for i, s in enumerate(scores)]
+    found = batch.vjp(scores)
+    expected = [r.vjp(s) for r, s in zip(single, scores)]
+    for name in ("a", "b"):
+        assert_array_equal(batch.marginals[name].values, np.concatenate([r.marginals[name].ravel() for r in single]))
+        assert_allclose(found["scores"][name].values, np.concatenate([e["scores"][name].ravel() for e in expected]))
+    each = [e["additional"]["pairs"] for e in expected]
+    if own:
+        assert_allclose([f["pairs"] for f in found["additional"]], each)
+    else:
+        assert_allclose(found["additional"]["pairs"], np.sum(each, axis=0))
+
+
+def test_lists_of_graphs_say_what_is_wrong():
+    graph = two_arrays()
+    with pytest.raises(ValueError, match=r"graph\[1\] must be a FactorGraph"):
+        lp_sparsemap([graph, None], [{}, {}])
+    with pytest.raises(ValueError, match="with a list of 2 graphs, scores must be a list"):
+        lp_sparsemap([graph, graph], [{}])
+    given = {"additional": {"pairs": 0.0}}
+    with pytest.raises(ValueError, match=r"scores\[2\]\['a'\] has shape"):
+        lp_sparsemap([graph, two_arrays(), graph], [{}, {}, {"a": np.zeros((1, 3))}], **given)
+    with pytest.raises(ValueError, match="holds 1 arrays for 2 samples"):
+        lp_sparsemap(graph, [{}, {}], **given).vjp([{}])

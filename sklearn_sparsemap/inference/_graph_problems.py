@@ -139,8 +139,10 @@ def is_many(graph, scores):
         return True
 
 
-def as_graph_samples(graph, scores, additional):
+def as_graph_samples(graph, scores, additional, numbers=None):
     """Check scores and additional scores; return a layout, a list of `GraphSample`, and whether there were many.
+
+    `numbers` are those of the samples, where they are not counted from 0: there are many then.
 
     Raises
     ------
@@ -151,7 +153,7 @@ def as_graph_samples(graph, scores, additional):
         raise ValueError(f"graph must be a FactorGraph; got {graph!r}")
     if graph.n_variables == 0:
         raise ValueError("the graph has no variables; make some with graph.variables(shape)")
-    many = is_many(graph, scores)
+    many = numbers is not None or is_many(graph, scores)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
     single = len(graph.shapes) == 1
@@ -160,7 +162,8 @@ def as_graph_samples(graph, scores, additional):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
             raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one a sample")
-        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in enumerate(additional)]
+        names = range(len(samples)) if numbers is None else numbers
+        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in zip(names, additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
     shapes = [_shapes_of(own) for own in given]
@@ -177,7 +180,7 @@ def as_graph_samples(graph, scores, additional):
         joined.append(readonly(flat if layout.expand is None else flat[layout.expand]))
     found = []
     for i, own in enumerate(samples):
-        name = f"scores[{i}]" if many else "scores"
+        name = f"scores[{i if numbers is None else numbers[i]}]" if many else "scores"
         flat = _join_scores(graph.shapes, own, single, name)
         flat[flat == -np.inf] = FORBIDDEN
         found.append(GraphSample(graph, layout, single, readonly(flat), joined[i if len(joined) > 1 else 0]))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
 from .._validation import check_choice, check_n_jobs, check_positive
+from ..factors import FactorGraph
 from ..factors._arrays import FORBIDDEN, PAIR
+from ..solvers import LPSparseMAPBatch
 from ..solvers._active_set import active_set
+from ..solvers._argmax import map_argmax
 from ..solvers._graph_batch import BY_MULTIPLIERS, GAP, GRAPH_SOLVERS, N_ITER, OBJECTIVE, RESIDUAL, STATUS
 from ..solvers._graph_result import LPSparseMAPResult
 from ..solvers._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
@@ -19,9 +23,6 @@ from ..solvers._protocol import MOST_STRUCTURE_CALLS
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
 from ._graph_sizes import clipped_samples
-
-if TYPE_CHECKING:
-    from ..factors import FactorGraph
 
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
@@ -34,7 +35,7 @@ _MOST_SIZE = 1e9
 
 
 def lp_sparsemap(
-    graph: FactorGraph,
+    graph: FactorGraph | Sequence[FactorGraph],
     scores: Any,
     *,
     additional: Any = None,
@@ -51,7 +52,8 @@ def lp_sparsemap(
 
     Parameters
     ----------
-    graph : FactorGraph
+    graph : FactorGraph, or a list of these
+        One for all samples, or one for each; samples that share a graph are solved together.
     scores : array-like, dict of str -> array-like, or a list of these
         Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
         or a list with those of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off; if a
@@ -78,7 +80,9 @@ def lp_sparsemap(
 
     Returns
     -------
-    result : LPSparseMAPResult or list of LPSparseMAPResult
+    result : LPSparseMAPResult or LPSparseMAPBatch
+        Where a list came in, a sequence with one result for each sample, made when it is asked for, with `marginals`,
+        `gap`, `objective`, `residual`, `n_iter` and `converged` of all samples as arrays.
 
     Raises
     ------
@@ -104,30 +108,66 @@ def lp_sparsemap(
     check_n_jobs(n_jobs)
     check_positive("tol", tol)
     check_positive("max_iter", max_iter, integer=True)
-    layout, samples, many = as_graph_samples(graph, scores, additional)
-    method = choose_solver(layout, solver)
-    warm = _warm(warm_start, samples)
-    arrays, statistics = solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm)
-    check_feasible(graph, layout, arrays, statistics, many)
-    results = as_results(graph, layout, samples, arrays, statistics, tol, method)
-    return results if many else results[0]
+    if isinstance(graph, FactorGraph):
+        groups = [(graph, slice(None), *as_graph_samples(graph, scores, additional))]
+        many, n = groups[0][-1], len(groups[0][-2])
+    else:
+        groups, many, n = _by_graph(graph, scores, additional), True, len(scores)
+    warm_start = _check_warm_start(warm_start, n)
+    solved = []
+    for own_graph, places, layout, samples, _ in groups:
+        numbers = np.arange(n)[places]
+        method = choose_solver(layout, solver)
+        warm = None if warm_start is None else _warm([warm_start[i] for i in numbers], samples, numbers)
+        arrays, statistics = solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm)
+        check_feasible(own_graph, layout, arrays, statistics, many, numbers)
+        solved.append((numbers, samples, arrays, statistics))
+    own_additional = isinstance(additional, list | tuple)
+    batch = LPSparseMAPBatch(solved, n, own_additional, partial(_as_result, tol=tol, solver=solver), tol, n_jobs)
+    return batch if many else batch[0]
 
 
-def as_results(graph, layout, samples, arrays, statistics, tol, method):
-    """Make one result of each sample."""
-    return [
-        LPSparseMAPResult(
-            graph, layout, sample, own, row, tol, partial(_solve_on, graph, layout, method)
-        )
-        for sample, row, *own in zip(samples, statistics, *arrays)
-    ]
+def _by_graph(graphs, scores, additional):
+    """Check a list of graphs with one sample of each; return groups of samples that share a graph."""
+    if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str):
+        raise ValueError(f"graph must be a FactorGraph, or a list with one for each sample; got {graphs!r}")
+    for i, graph in enumerate(graphs):
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"graph[{i}] must be a FactorGraph; got {graph!r}")
+    if not hasattr(scores, "__len__") or isinstance(scores, dict) or len(scores) != len(graphs) or not len(graphs):
+        raise ValueError(f"with a list of {len(graphs)} graphs, scores must be a list with one sample for each")
+    own = isinstance(additional, list | tuple)
+    if own and len(additional) != len(graphs):
+        raise ValueError(f"additional is a list of {len(additional)} for {len(graphs)} samples; pass one dict for each")
+    places = {}
+    for i, graph in enumerate(graphs):
+        places.setdefault(id(graph), []).append(i)
+    groups = []
+    for chosen in places.values():
+        graph = graphs[chosen[0]]
+        given = [additional[i] for i in chosen] if own else additional
+        groups.append((graph, chosen, *as_graph_samples(graph, [scores[i] for i in chosen], given, chosen)))
+    return groups
 
 
-def _solve_on(graph, layout, method, result, tol):
+def _as_result(sample, arrays, row, tol, solver):
+    """Make the result of one sample."""
+    return LPSparseMAPResult(
+        sample._graph, sample._layout, sample, arrays, row, tol, partial(_solve_on, solver)
+    )
+
+
+def _solve_on(solver, result, tol):
     """Solve a sample again from where a result ended, more exactly."""
-    warm = result._multipliers[None], result._links[None]
-    arrays, statistics = solve_graph(layout, method, [result._sample], tol, 10_000, None, warm)
-    return as_results(graph, layout, [result._sample], arrays, statistics, tol, method)[0]
+    sample, warm = result._sample, (result._multipliers[None], result._links[None])
+    layout = sample._layout
+    arrays, statistics = solve_graph(layout, choose_solver(layout, solver), [sample], tol, 10_000, None, warm)
+    return _as_result(sample, [array[0] for array in arrays], statistics[0], tol, solver)
+
+
+def structure_solver(layout):
+    """Return the solver of the graph's structures; where there are none, any other one, that is compiled sooner."""
+    return active_set if len(layout.arrays.structures) else map_argmax
 
 
 def choose_solver(layout, solver):
@@ -297,7 +337,7 @@ def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
     over_ranges(
         lambda start, stop: GRAPH_SOLVERS[method](
-            arrays, *oracles, active_set, scores, additional, none if warm is None else warm, aim, limits,
+            arrays, *oracles, structure_solver(layout), scores, additional, none if warm is None else warm, aim, limits,
             start, stop, *out, statistics
         ),
         np.full(n, len(arrays.links) + layout.n_variables),
@@ -343,16 +383,21 @@ def _name(i, many, numbers):
     return f"scores[{i if numbers is None else numbers[i]}]" if many else "scores"
 
 
-def _warm(warm_start, samples):
-    """Check results to start from; return their multipliers and link variables."""
+def _check_warm_start(warm_start, n):
+    """Return earlier results to start from as a sequence with one for each sample, or None."""
     if warm_start is None:
         return None
     results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else warm_start
-    if not isinstance(results, list | tuple | np.ndarray):
+    if not isinstance(results, Sequence | np.ndarray):
         raise ValueError(f"warm_start must be a result of lp_sparsemap, or a list of these; got {warm_start!r}")
-    if len(results) != len(samples):
-        raise ValueError(f"warm_start holds {len(results)} results for {len(samples)} samples; pass one for each")
-    for i, (result, sample) in enumerate(zip(results, samples)):
+    if len(results) != n:
+        raise ValueError(f"warm_start holds {len(results)} results for {n} samples; pass one for each")
+    return results
+
+
+def _warm(results, samples, numbers):
+    """Check results to start from; return their multipliers and link variables."""
+    for i, result, sample in zip(numbers, results, samples):
         same = isinstance(result, LPSparseMAPResult) and result._graph is sample._graph
         if not same or len(result._links) != len(sample._layout.arrays.links):
             raise ValueError(f"warm_start[{i}] is no result of this graph; solve the graph once without it")

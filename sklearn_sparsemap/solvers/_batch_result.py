@@ -341,3 +341,111 @@ def _take_rows(pool, ptr, first, widths, rows):
     starts = ptr[of_sample] + (rows - first[of_sample]) * width
     ends = np.cumsum(width)
     return pool[np.repeat(starts - (ends - width), width) + np.arange(ends[-1] if len(ends) else 0)]
+
+
+class LPSparseMAPBatch(LazyResults):
+    """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made when they are asked for.
+
+    Attributes
+    ----------
+    marginals : RaggedArray, or dict of str -> RaggedArray
+        Of all samples, flat in `values`; by name where a graph has several arrays of variables.
+    objective, gap, residual : ndarray of shape (n_samples,)
+        See `LPSparseMAPResult`.
+    n_iter : int ndarray of shape (n_samples,)
+    converged : bool ndarray of shape (n_samples,)
+    """
+
+    def __init__(self, groups, n, own_additional, make, tol, n_jobs):
+        super().__init__(n)
+        self._make_one, self._own_additional, self._n_jobs = make, own_additional, n_jobs
+        self._samples, self._arrays, statistics = [None] * n, [None] * n, np.empty((n, 5))
+        for places, samples, arrays, own in groups:
+            statistics[places] = own
+            for k, i in enumerate(places):
+                self._samples[i], self._arrays[i] = samples[k], tuple(array[k] for array in arrays)
+        self._statistics = statistics
+        self.objective, self.gap, self.residual = statistics[:, :3].T
+        self.n_iter = statistics[:, 3].astype(np.int64)
+        self.converged = (self.residual <= tol) & (self.gap <= tol * np.maximum(1.0, np.abs(self.objective)))
+
+    def _make(self, i):
+        return self._make_one(self._samples[i], self._arrays[i], self._statistics[i])
+
+    @cached_property
+    def marginals(self):
+        return _stack_shaped([s.shape_variables(a[0]) for s, a in zip(self._samples, self._arrays)])
+
+    def vjp(self, vs):
+        """Multiply vectors with the Jacobians of the marginals (reverse mode).
+
+        Parameters
+        ----------
+        vs : list of array-like or dict, or RaggedArray
+            For each sample the gradient of some loss with respect to its marginals.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores, summed over the samples,
+            where one dict served all; else a list with one for each sample.
+        """
+        vs = self._each(vs, "vs")
+        found = self._over_samples(lambda i: self[i].vjp(vs[i]))
+        additional = [gradients["additional"] for gradients in found]
+        return {
+            "scores": _stack_shaped([gradients["scores"] for gradients in found]),
+            "additional": additional if self._own_additional else _sum_nested(additional),
+        }
+
+    def jvp(self, scores=None, additional=None):
+        """Directional derivatives of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : list of array-like or dict, or RaggedArray, default=None
+            For each sample the direction in which its scores change; None is zero.
+        additional : dict, or list of dict, default=None
+            Directions of the additional scores: one dict where one dict served all samples, else a list.
+
+        Returns
+        -------
+        derivatives : like `marginals`
+        """
+        each = [None] * len(self) if scores is None else self._each(scores, "scores")
+        own = additional if isinstance(additional, list | tuple) else [additional] * len(self)
+        if len(own) != len(self):
+            raise ValueError(f"additional holds {len(own)} directions for {len(self)} samples")
+        return _stack_shaped(self._over_samples(lambda i: self[i].jvp(each[i], own[i])))
+
+    def _each(self, values, name):
+        if len(values) != len(self):
+            raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
+        if not isinstance(values, RaggedArray):
+            return values
+        return [np.reshape(value, u.shape) for value, u in zip(values, (self[i].marginals for i in range(len(self))))]
+
+    def _over_samples(self, function):
+        found = over_ranges(
+            lambda start, stop: [function(i) for i in range(start, stop)],
+            [len(a[0]) + len(a[3]) for a in self._arrays],
+            self._n_jobs,
+        )
+        return [one for part in found for one in part]
+
+
+def _stack_shaped(arrays):
+    """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
+    if isinstance(arrays[0], dict):
+        return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
+    indptr = np.concatenate([[0], np.cumsum([array.size for array in arrays])])
+    return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=[array.shape for array in arrays])
+
+
+def _sum_nested(dicts):
+    """Return the sum of dicts of arrays, or of dicts of arrays."""
+    first = dicts[0]
+    return {
+        name: _sum_nested([d[name] for d in dicts]) if isinstance(first[name], dict) else sum(d[name] for d in dicts)
+        for name in first
+    }
