@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -165,7 +166,7 @@ class SparseMAPBatch(_OfStructures):
         u = self.marginals.values[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
         return SparseMAPResult(self._structure, self._samples[i], u, support, self._statistics[i], self._tol)
 
-    def vjp(self, vs):
+    def vjp(self, vs: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call.
 
         Parameters
@@ -194,7 +195,7 @@ class SparseMAPBatch(_OfStructures):
         out, extra = self._products(self._join(vs, "vs"), np.zeros(self._extra_ptr[-1]))
         return self._gradients(out, extra)
 
-    def jvp(self, scores=None, **additional):
+    def jvp(self, scores: Any = None, **additional: Any) -> RaggedArray:
         """Directional derivatives of the marginals (forward mode), in one compiled call.
 
         Parameters
@@ -220,7 +221,7 @@ class SparseMAPBatch(_OfStructures):
         ]
         return self._like_scores(self._products(unary, np.concatenate(extra))[0])
 
-    def weights_vjp(self, ws):
+    def weights_vjp(self, ws: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the weights (reverse mode), in one compiled call.
 
         Parameters
