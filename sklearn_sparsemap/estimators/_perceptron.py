@@ -142,6 +142,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     The number of epochs is fixed, as in the paper, so that none of them ends with a ConvergenceWarning.
 
+    Structures that differ in their number of parts (`Subset`, `CustomStructure`) are predicted by the objective of the
+    loss that the weights were learned with last: hinge after debiasing by MIRA.
+
     See Also
     --------
     StructuredSparseMAPClassifier : All features, with a squared penalty.

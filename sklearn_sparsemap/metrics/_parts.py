@@ -92,7 +92,10 @@ def _as_bools(structure):
     if not isinstance(structure, list | tuple | np.ndarray):
         return None
     try:
-        array = np.asarray(structure.tolist() if isinstance(structure, np.ndarray) else structure)
+        array = np.asarray(structure)
+        if array.dtype == object:
+            # Bools among objects.
+            array = np.asarray(array.tolist())
     except ValueError:
         # Parts of different lengths.
         return None
