@@ -12,7 +12,9 @@ All are `nogil` and cached. Arrays reach an entry C-contiguous and in one of the
 read-only type takes both read-only and writable arrays, so that no input compiles a second version.
 """
 
+import logging
 import threading
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -78,7 +80,8 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    return _compile(None, function, allowed or False)
+    # Python never calls it: half of its machine code would be the ways in from there.
+    return _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @kernel
@@ -90,6 +93,37 @@ def copy_into(target, source):
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+# A first use that takes longer than so many seconds says why, once in a process.
+_PATIENCE = 2.0
+
+
+class _Patience:
+    """Say that kernels are being compiled, to who has waited for some time already."""
+
+    said = False
+
+    @classmethod
+    def say(cls):
+        if not cls.said:
+            cls.said = True
+            logging.getLogger("sklearn_sparsemap").warning(
+                "compiling for the first use in this installation, which takes some seconds; later processes load the "
+                "result. sklearn_sparsemap.compile() compiles ahead of time"
+            )
+
+    @classmethod
+    @contextmanager
+    def of_user(cls):
+        """Within this context a user waits."""
+        timer = threading.Timer(_PATIENCE, cls.say)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class Entry:
@@ -110,7 +144,8 @@ class Entry:
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:
-                    self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
+                    with _Patience.of_user():
+                        self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
         return self._dispatcher
 
     def __call__(self, *args):
@@ -119,6 +154,16 @@ class Entry:
     def __reduce__(self):
         # By name, like any module-level function.
         return self.__name__
+
+
+@contextmanager
+def compiling_is_expected():
+    """Within this context nothing is said about compiling."""
+    said, _Patience.said = _Patience.said, True
+    try:
+        yield
+    finally:
+        _Patience.said = said
 
 
 def entry(signature):

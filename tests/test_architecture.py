@@ -25,6 +25,9 @@ MAY_IMPORT = {
     "estimators": FOUNDATION
     | {"structures", "penalties", "factors", "solvers", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
+    # Ahead of time it uses whatever a user may use first.
+    "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
+    "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
     "plotting": {"_validation", "penalties", "inference", "factors", "solvers"},
     # It checks what the others stand on, and looks behind the public functions for that.

@@ -4,9 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from sklearn_sparsemap import _jit
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 CODE = """
@@ -65,3 +68,39 @@ def test_damaged_files_are_compiled_anew(installed):
     assert damaged > 4
     assert run(installed)[0] == [0.5, 0.5]
     assert run(installed) == ([0.5, 0.5], 0)
+
+
+def test_compile_ahead(used, tmp_path):
+    shutil.copytree(used, tmp_path, dirs_exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+
+    def python(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    out = python("-m", "sklearn_sparsemap.compile", "simplex", "--n-jobs", "1")
+    assert out.returncode == 0 and out.stderr.startswith("1/1: simplex in "), out.stderr
+    assert run(tmp_path) == ([0.5, 0.5], 0)
+    out = python("-m", "sklearn_sparsemap.compile", "simplx")
+    assert out.returncode == 2 and "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
+    # Whichever of the two was imported first, the name of the package is the function.
+    code = "import sklearn_sparsemap.compile; from sklearn_sparsemap import compile; compile('simplex', 1); print(1)"
+    assert python("-c", code).stdout == "1\n"
+
+
+def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):
+    monkeypatch.setattr(_jit, "_PATIENCE", 0.01)
+    monkeypatch.setattr(_jit._Patience, "said", False)
+    for _ in range(3):
+        with _jit._Patience.of_user():
+            time.sleep(0.1)
+    with _jit._Patience.of_user():
+        pass
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "sklearn_sparsemap.compile()" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr(_jit._Patience, "said", False)
+    with _jit.compiling_is_expected(), _jit._Patience.of_user():
+        time.sleep(0.1)
+    assert not caplog.records and not _jit._Patience.said

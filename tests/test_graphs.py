@@ -415,6 +415,76 @@ def test_hostile_numbers():
     assert result.converged and not result.integral
 
 
+def test_arrays_that_are_left_out_are_zero():
+    graph = FactorGraph()
+    u, w = graph.variables(3, name="u"), graph.variables((2, 2), name="w")
+    graph.add(Xor([u[0], w[0, 0], w[1, 1]]), Budget(u, 2), Pair(u[:2], w[0], name="pairs"))
+    rng = np.random.default_rng(0)
+    zeros = {"u": np.zeros(3), "w": np.zeros((2, 2))}
+    whole = {"u": rng.normal(size=3), "w": rng.normal(size=(2, 2))}
+    pairs = {"pairs": [0.3, -0.4]}
+    for names in [("u",), ("w",), ()]:
+        some = {name: whole[name] for name in names}
+        filled = {**zeros, **some}
+        results = [lp_sparsemap(graph, scores, additional=pairs) for scores in (some, filled)]
+        for name in zeros:
+            assert_array_equal(results[0].marginals[name], results[1].marginals[name])
+        best = [map_inference(graph, scores, additional=pairs) for scores in (some, filled)]
+        assert best[0].value == best[1].value
+        result = lp_sparsemap(graph, whole, additional=pairs)
+        for name in zeros:
+            found, wanted = result.vjp(some), result.vjp(filled)
+            assert_array_equal(found["scores"][name], wanted["scores"][name])
+            assert_array_equal(found["additional"]["pairs"], wanted["additional"]["pairs"])
+            assert_array_equal(result.jvp(some)[name], result.jvp(filled)[name])
+    several = lp_sparsemap(graph, [{"u": whole["u"]}, {"w": whole["w"]}], additional=pairs)
+    assert len(several) == 2
+    with pytest.raises(ValueError, match=r"v names 'x', which the graph does not have; there are \['u', 'w'\]"):
+        result.vjp({"x": 1.0})
+
+
+@pytest.mark.parametrize("budget", [4, 5, 10**12])
+@pytest.mark.parametrize("solver", ["newton", "block", "admm"])
+def test_a_budget_that_always_holds(budget, solver):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=5)
+    found = []
+    for has_budget in (False, True):
+        graph = FactorGraph()
+        u = graph.variables(5)
+        graph.add(Xor([~u[0], u[3], u[4]]))
+        if has_budget:
+            graph.add(Budget(u[:4], budget))
+            graph.add(Budget([~u[0], u[1]], budget))
+        result = lp_sparsemap(graph, scores, solver=solver)
+        assert result.converged
+        found.append((result.marginals, result.vjp(scores)["scores"], map_inference(graph, scores).structure))
+    for one, other in zip(*found):
+        assert_allclose(one, other, atol=1e-6)
+
+
+def test_complex_numbers_are_refused():
+    graph = FactorGraph()
+    u = graph.variables((2, 3), name="links")
+    graph.add(Pair(u[0], u[1], name="pairs"), StructureFactor(LinearChain(), u, name="chain"))
+    scores, pairs = np.eye(2, 3), {"pairs": np.zeros(3)}
+    result = lp_sparsemap(graph, scores, additional=pairs)
+    for function in (
+        lambda: lp_sparsemap(graph, scores * 1j, additional=pairs),
+        lambda: lp_sparsemap(graph, [scores, scores * 1j], additional=pairs),
+        lambda: lp_sparsemap(graph, scores.astype(complex).tolist(), additional=pairs),
+        lambda: lp_sparsemap(graph, scores, additional={"pairs": 1j}),
+        lambda: lp_sparsemap(graph, scores, additional={**pairs, "chain": {"transitions": np.eye(3) * 1j}}),
+        lambda: map_inference(graph, scores * 1j, additional=pairs),
+        lambda: result.vjp(scores * 1j),
+        lambda: result.jvp(scores * 1j),
+        lambda: result.jvp(additional={"pairs": 1j}),
+        lambda: Knapsack(u[0], [1j, 1.0, 1.0], 2.0),
+    ):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            function()
+
+
 def test_wrong_input_is_refused():
     graph = FactorGraph()
     u = graph.variables((2, 3), name="links")
@@ -438,7 +508,7 @@ def test_wrong_input_is_refused():
         ([], pairs, {}, "at least one sample"),
         (good + np.nan, pairs, {}, r"scores\[0, 0\] is nan"),
         (good + np.inf, pairs, {}, "inf"),
-        ({"link": good}, pairs, {}, "no array named 'links'"),
+        ({"link": good}, pairs, {}, r"names 'link', which the graph does not have; there are \['links'\]"),
         ({"links": good, "more": good}, pairs, {}, "names 'more'"),
         (good, pairs, {"solver": "fast"}, "solver='fast'"),
         (good, pairs, {"solver": "pairwise"}, "no factors but Pair"),

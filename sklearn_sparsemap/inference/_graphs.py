@@ -1,12 +1,15 @@
 """`lp_sparsemap`: SparseMAP in factor graphs, for one sample or for many."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from .._validation import check_choice, check_positive
+from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors._arrays import FORBIDDEN, PAIR
 from ..solvers._active_set import active_set
 from ..solvers._graph_batch import BY_MULTIPLIERS, GAP, GRAPH_SOLVERS, N_ITER, OBJECTIVE, RESIDUAL, STATUS
@@ -16,6 +19,9 @@ from ..solvers._protocol import MOST_STRUCTURE_CALLS
 from ..structures import Simplex
 from ._graph_problems import as_graph_samples
 from ._graph_sizes import clipped_samples
+
+if TYPE_CHECKING:
+    from ..factors import FactorGraph
 
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
@@ -28,8 +34,16 @@ _MOST_SIZE = 1e9
 
 
 def lp_sparsemap(
-    graph, scores, *, additional=None, solver="auto", tol=1e-6, max_iter=1000, n_jobs=None, warm_start=None
-):
+    graph: FactorGraph,
+    scores: Any,
+    *,
+    additional: Any = None,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_jobs: int | None = None,
+    warm_start: Any = None,
+) -> Any:
     """Solve LP-SparseMAP: sparse marginals that satisfy all factors of a graph (L 3).
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over marginals u of the variables, and v of the additional parts,
@@ -40,8 +54,8 @@ def lp_sparsemap(
     graph : FactorGraph
     scores : array-like, dict of str -> array-like, or a list of these
         Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
-        or a list with those of many samples. -inf switches a variable off; if a structure has its negation as a part,
-        every structure must have that part.
+        or a list with those of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off; if a
+        structure has its negation as a part, every structure must have that part.
     additional : dict, or list of dict, default=None
         Additional scores by the name of the factor: for `Pair` an array with one score a pair (or one number for all),
         for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one for
@@ -87,6 +101,7 @@ def lp_sparsemap(
     array([0.5, 0.5, 0. ])
     """
     check_choice("solver", solver, ("auto", *GRAPH_SOLVERS))
+    check_n_jobs(n_jobs)
     check_positive("tol", tol)
     check_positive("max_iter", max_iter, integer=True)
     layout, samples, many = as_graph_samples(graph, scores, additional)

@@ -30,17 +30,24 @@ def _reduced_score(scores, additional, marginals, slots, additional_slots):
 
 
 @kernel
-def _orthogonal_part(support, k, direction):
-    """Take from `direction` its component in the direction space of the support; return its largest entry."""
-    products, ones = np.empty(k), np.ones(k)
-    for s in range(k):
-        products[s] = gather(direction, support.slots[s])
+def respond(support, k, products):
+    """Overwrite `products`, one entry a structure, with Q times it: how the weights on the face respond."""
+    ones = np.ones(k)
     solve_lower(support.factor, k, products)
     solve_lower(support.factor, k, ones)
     shift = dot(ones, products) / dot(ones, ones)
     for s in range(k):
         products[s] -= shift * ones[s]
     solve_upper(support.factor, k, products)
+
+
+@kernel
+def _orthogonal_part(support, k, direction):
+    """Take from `direction` its component in the direction space of the support; return its largest entry."""
+    products = np.empty(k)
+    for s in range(k):
+        products[s] = gather(direction, support.slots[s])
+    respond(support, k, products)
     for s in range(k):
         for part in support.slots[s]:
             if part >= 0:
@@ -51,12 +58,8 @@ def _orthogonal_part(support, k, direction):
     return largest
 
 
-@entry(
-    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
-        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS, types.float64
-    )
-)
-def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
+@kernel
+def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
     """Find affinely independent structures that span the face of a solution.
 
     Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d that the span
@@ -66,9 +69,9 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
 
     Returns
     -------
-    slots, additional_slots : arrays with one structure a row
-    factor : array of shape (k, k)
-        Cholesky factor R of K = M'M + 11', in the upper triangle.
+    support : Support
+    k : int
+        How many structures are in it.
     """
     n_parts = scores.shape[0]
     support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional_slots.shape[1])
@@ -124,7 +127,37 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
             fruitless = 0
         elif attempt > 1:
             fruitless += 1
+    return support, k
+
+
+@entry(
+    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS, types.float64
+    )
+)
+def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
+    """Return the structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
+
+    The factor, of shape (k, k), is the Cholesky factor R of K = M'M + 11', in the upper triangle.
+    """
+    support, k = span_face(
+        oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance
+    )
     return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
+
+
+@kernel
+def spread(support, k, weights, unary, additional):
+    """Write ``M weights`` and ``N weights``."""
+    unary[:] = 0.0
+    additional[:] = 0.0
+    for s in range(k):
+        for part in support.slots[s]:
+            if part >= 0:
+                unary[part] += weights[s]
+        for part in support.additional[s]:
+            if part >= 0:
+                additional[part] += weights[s]
 
 
 def face_of(slots, additional_slots, n_parts, n_additional):

@@ -1,6 +1,9 @@
 """What inference in a factor graph returns."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,6 +16,9 @@ from ._batch import Problems, sparsemap_range
 from ._graph_backward import Faces, project_on_faces, pull_back_pairs
 from ._graph_rows import force_parts
 from ._protocol import AIM, MOST_STRUCTURE_CALLS, STRUCTURE_TOL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
@@ -62,19 +68,19 @@ class LPSparseMAPResult:
         self.converged = self.residual <= tol and self.gap <= tol * max(1.0, abs(self.objective))
 
     @property
-    def marginals(self):
+    def marginals(self) -> Any:
         return self._sample.shape_variables(self._u)
 
     @property
-    def additional_marginals(self):
+    def additional_marginals(self) -> dict[str, Any]:
         return self._sample.shape_additional(self._joint)
 
     @property
-    def integral(self):
+    def integral(self) -> bool:
         return bool((np.minimum(self._u, 1.0 - self._u) <= _INTEGRAL).all())
 
     @property
-    def structures(self):
+    def structures(self) -> dict[str, list[tuple[Any, float]]]:
         """For each named structure factor, its selected structures: dict of str -> list of (structure, probability)."""
         return {
             self._graph.factor_of(f).name: self._supports(f)[2]
@@ -82,13 +88,15 @@ class LPSparseMAPResult:
             if self._graph.factor_of(f).name is not None
         }
 
-    def vjp(self, v, *, method="cg", tol=1e-12, max_iter=10_000):
+    def vjp(
+        self, v: Any, *, method: Literal["cg", "average"] = "cg", tol: float = 1e-12, max_iter: int = 10_000
+    ) -> dict[str, Any]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
 
         Parameters
         ----------
         v : array-like or dict, like `marginals`
-            Gradient of some loss with respect to the marginals.
+            Gradient of some loss with respect to the marginals. Arrays that a dict leaves out are zero.
         method : {"cg", "average"}, default="cg"
             Conjugate gradients, or the iteration of L Alg. 2.
         tol : float, default=1e-12
@@ -110,7 +118,7 @@ class LPSparseMAPResult:
         w, joint = here._project(v, method == "average", tol, max_iter)
         return {"scores": self._sample.shape_variables(w), "additional": self._sample.sum_additional(joint)}
 
-    def jvp(self, scores=None, additional=None):
+    def jvp(self, scores: Any = None, additional: Mapping[str, Any] | None = None) -> Any:
         """Directional derivative of the marginals (forward mode).
 
         Parameters
