@@ -28,12 +28,10 @@ class ClippedSample:
     Attributes
     ----------
     sample : GraphSample
-    clipped : bool
-        Whether any score was.
     """
 
     def __init__(self, layout, original, scores, shifts, bound=np.inf):
-        self._layout, self._original, self._shifts = layout, original, shifts
+        self._layout, self._shifts = layout, shifts
         kept = original.scores == FORBIDDEN
         clipped = np.where(kept, scores, np.clip(scores, -bound, bound))
         given = original.additional
@@ -42,7 +40,6 @@ class ClippedSample:
         self.sample = original.like(clipped, additional)
         self._excess = scores - clipped
         self._additional_excess = np.where(forbidden, 0.0, given - np.where(forbidden, 0.0, additional))
-        self.clipped = bool(self._excess.any() or self._additional_excess.any())
 
     def accepts(self, u, joint):
         """Tell whether everything that was clipped is at its bound."""

@@ -13,7 +13,7 @@ from ..factors._arrays import FORBIDDEN, STRUCTURE
 from ..factors._closed_forms import clip01
 from ._graph_block import blame, longest_factor, proves_infeasible, what_is_left
 from ._graph_certificate import project_factor
-from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, force_parts, no_supports
+from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, no_supports
 from ._protocol import STRUCTURE_TOL
 
 # The penalty follows the residuals: they are kept within this factor of each other. (The paper's 0.1 at first, and
@@ -69,9 +69,6 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
                 z[link - start] = r if graph.signs[link] > 0.0 else 1.0 - r
             for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
                 scaled[a] = additional[a] / quadratic
-            if graph.kinds[f] == STRUCTURE:
-                first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
-                force_parts(z[: stop - start], scaled[first:last], graph.sizes[f])
             at = place if graph.kinds[f] == STRUCTURE else len(supports) - 1
             support, own_extra, w, _, _, feasible = project_factor(
                 graph, oracles, solver, scaled, f, z[: stop - start], p[: stop - start],

@@ -54,7 +54,7 @@ def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, suppor
     value = 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        literal_scores(graph, f, scores, additional, u, lam, z)
+        literal_scores(graph, f, scores, u, lam, z)
         is_structure = graph.kinds[f] == STRUCTURE
         at = place if is_structure else supports_place(supports)
         support, own_extra, w, linear, _, feasible = project_factor(
@@ -128,7 +128,7 @@ def proves_infeasible(graph, oracles, solver, scores, additional, limits, direct
     slope = 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        literal_scores(graph, f, scores, none, zeros, direction, z)
+        literal_scores(graph, f, scores, zeros, direction, z)
         _, _, _, _, _, feasible = project_factor(
             graph, oracles, solver, none, f, z[: stop - start], p[: stop - start],
             supports[0], extra[0], weights[0], 1.0, limits

@@ -19,7 +19,7 @@ from ._protocol import AIM, STRUCTURE_TOL
 
 @kernel
 def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, weights, tol, limits):
-    """SparseMAP of one factor under the scores `z` of its literals, into `p`.
+    """SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
 
     Returns
     -------
@@ -40,6 +40,7 @@ def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, 
             kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p
         )
         return support, extra, weights, score * joint, joint, feasible
+    force_parts(z, additional[first:last], graph.sizes[f])
     slots, additional_slots, w, k, _, _, _ = solver(
         oracles[graph.oracles[f]],
         z,
@@ -65,13 +66,13 @@ def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, 
 
 
 @kernel
-def literal_scores(graph, f, scores, additional, u, lam, z):
+def literal_scores(graph, f, scores, u, lam, z):
     """Set `z` to the scores ``u + lambda`` of a factor's literals.
 
-    Forbidden ones get FORBIDDEN; in structures -inf, and parts that a structure must have what `force_parts` gives.
+    Forbidden ones get FORBIDDEN; in structures -inf, and parts that a structure must have +inf (see `force_parts`).
     """
-    start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-    for link in range(start, stop):
+    start = graph.link_ptr[f]
+    for link in range(start, graph.link_ptr[f + 1]):
         i = graph.links[link]
         if scores[i] < 0.5 * FORBIDDEN:
             z[link - start] = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
@@ -79,9 +80,6 @@ def literal_scores(graph, f, scores, additional, u, lam, z):
             z[link - start] = u[i] + lam[link]
         if graph.signs[link] < 0.0:
             z[link - start] = 1.0 - z[link - start]
-    if graph.kinds[f] == STRUCTURE:
-        own = additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
-        force_parts(z[: stop - start], own, graph.sizes[f])
 
 
 @kernel
@@ -144,7 +142,7 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
         if graph.kinds[f] == PAIR:
             continue
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        literal_scores(graph, f, scores, additional, u, lam, z)
+        literal_scores(graph, f, scores, u, lam, z)
         is_structure = graph.kinds[f] == STRUCTURE
         support, own, w = none, none, no_weights
         if is_structure:
