@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
+from numba.core.registry import CPUDispatcher
 
 from ._jit_cache import PackageCache
 
@@ -65,6 +66,13 @@ def _compile(signature, function, fastmath, **options):
     return dispatcher
 
 
+class _Kernel(CPUDispatcher):
+    """A compiled function that has no way in from Python, where Numba would crash."""
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is a kernel: only compiled functions can call it; make it an entry")
+
+
 def kernel(function=None, *, fast_sums=False, no_nans=False):
     """Compile a function that is called from other kernels only.
 
@@ -80,8 +88,10 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    # Python never calls it: half of its machine code would be the ways in from there.
-    return _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    # Half of the machine code would be the ways in from Python.
+    dispatcher = _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    dispatcher.__class__ = _Kernel
+    return dispatcher
 
 
 @kernel

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sklearn_sparsemap import _jit
@@ -104,3 +105,8 @@ def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):
     with _jit.compiling_is_expected(), _jit._Patience.of_user():
         time.sleep(0.1)
     assert not caplog.records and not _jit._Patience.said
+
+
+def test_a_kernel_called_from_python_is_an_error_not_a_crash():
+    with pytest.raises(TypeError, match="copy_into is a kernel"):
+        _jit.copy_into(np.zeros(1), np.zeros(1))
