@@ -374,10 +374,10 @@ class LPSparseMAPBatch(LazyResults):
         return self._make_one(self._samples[i], self._arrays[i], self._statistics[i])
 
     @cached_property
-    def marginals(self):
+    def marginals(self) -> RaggedArray | dict[str, RaggedArray]:
         return _stack_shaped([s.shape_variables(a[0]) for s, a in zip(self._samples, self._arrays)])
 
-    def vjp(self, vs):
+    def vjp(self, vs: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the marginals (reverse mode).
 
         Parameters
@@ -399,7 +399,7 @@ class LPSparseMAPBatch(LazyResults):
             "additional": additional if self._own_additional else _sum_nested(additional),
         }
 
-    def jvp(self, scores=None, additional=None):
+    def jvp(self, scores: Any = None, additional: Any = None) -> RaggedArray | dict[str, RaggedArray]:
         """Directional derivatives of the marginals (forward mode).
 
         Parameters
