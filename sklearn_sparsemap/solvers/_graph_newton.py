@@ -115,7 +115,9 @@ def _faces_of(supports):
 
 
 @kernel
-def _newton_direction(graph, dual, supports, wide, damping, precision, use_forest, free_rows, free_pairs, x):
+def _newton_direction(
+    graph, dual, supports, wide, damping, precision, use_forest, free_rows, free_pairs, limits, x
+):  # fmt: skip
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
     If these take long, or if `use_forest` says that they did before, they are preconditioned; return whether they were.
@@ -145,7 +147,7 @@ def _newton_direction(graph, dual, supports, wide, damping, precision, use_fores
     if not use_forest:
         n_steps, rho = 0, dot(residual, residual)
         direction[:] = residual
-        while rho > goal and n_steps < min(most, _PLAIN_STEPS):
+        while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
             n_steps += 1
             _multiply(
                 graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
@@ -168,6 +170,8 @@ def _newton_direction(graph, dual, supports, wide, damping, precision, use_fores
     direction[:] = conditioned
     rho = dot(residual, conditioned)
     for _ in range(most):
+        if limits[0] == 0:
+            break
         _multiply(
             graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
             direction, image, d
@@ -367,7 +371,7 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
         use_forest = _newton_direction(
-            graph, dual, supports, wide, shrunk, min(1e-2, violation), use_forest, free_rows, free_pairs, x
+            graph, dual, supports, wide, shrunk, min(1e-2, violation), use_forest, free_rows, free_pairs, limits, x
         )
         old_mu[:] = dual.mu
         old_t[:] = dual.t
