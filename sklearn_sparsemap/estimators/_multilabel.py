@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _BATCH_SIZE = 64
 # Without hidden layers weights start at zero and have farther to go.
-_RATES = {"linear": 0.01, "network": 0.001}
+_RATES = {"linear": 0.003, "network": 0.001}
 _SEVERAL_LABELS = (
     "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
 )
@@ -85,7 +85,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
-        Learning rate of Adam. None is 0.01 for linear scores and 0.001 for networks.
+        Learning rate of Adam. None is 0.003 for linear scores and 0.001 for networks.
     edge_learning_rate_init : float, default=None
         Learning rate of Adam for the edge scores. None is that of the network.
     dropout : float, default=0.0
