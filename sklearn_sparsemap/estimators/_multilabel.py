@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from ..factors._labels import LabelConstraint
 
 _BATCH_SIZE = 64
-# Without hidden layers weights start at zero and have farther to go.
-_RATES = {"linear": 0.003, "network": 0.001}
+_NETWORK_RATE = 0.001
+# Without hidden layers weights start at zero and have farther to go. Where an epoch has few steps they must be long;
+# where it has many, long ones leave the last weights noisy.
+_LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 _SEVERAL_LABELS = (
     "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
 )
@@ -85,7 +87,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
-        Learning rate of Adam. None is 0.003 for linear scores and 0.001 for networks.
+        Learning rate of Adam. None is 0.001 for networks, and for linear scores from 0.01, where an epoch has one or two
+        mini-batches, to 0.003, where it has twenty or more; in streams 0.01.
     edge_learning_rate_init : float, default=None
         Learning rate of Adam for the edge scores. None is that of the network.
     dropout : float, default=0.0
@@ -407,16 +410,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 self._running.update(self._marginals(self._model, X[rows]), dense(gold[rows]), weights[rows])
             self.threshold_ = self._running.threshold
         inexact = self._optimizer.unconverged
-        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0]))
+        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0], stream=True))
         check_finite_loss(total, LabelMonitor.step_size)
         warn_of_inference(self._optimizer.unconverged - inexact)
         self.n_iter_ += 1
         self.loss_curve_.append(float(total / weights.sum()))
         return self
 
-    def _settings(self, n_samples):
-        kind = "network" if len(self.hidden_layer_sizes) else "linear"
-        rate = _RATES[kind] if self.learning_rate_init is None else self.learning_rate_init
+    def _settings(self, n_samples, stream=False):
+        batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
+        rate = self.learning_rate_init
+        if rate is None and len(self.hidden_layer_sizes):
+            rate = _NETWORK_RATE
+        elif rate is None:
+            n_steps = 1.0 if stream else n_samples / batch_size
+            rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
         return LabelSettings(
             loss=self.loss,
             temperature=self.temperature,
@@ -425,7 +433,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             rate=rate,
             edge_rate=rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init,
             dropout=self.dropout,
-            batch_size=min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size),
+            batch_size=batch_size,
             n_jobs=self.n_jobs,
         )
 
