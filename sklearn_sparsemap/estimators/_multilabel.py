@@ -87,8 +87,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
-        Learning rate of Adam. None is 0.001 for networks, and for linear scores from 0.01, where an epoch has one or two
-        mini-batches, to 0.003, where it has twenty or more; in streams 0.01.
+        Learning rate of Adam. None is 0.001 for networks; for linear scores it is between 0.01, where an epoch has one
+        or two mini-batches, and 0.003, where it has twenty or more; in streams 0.01.
     edge_learning_rate_init : float, default=None
         Learning rate of Adam for the edge scores. None is that of the network.
     dropout : float, default=0.0
