@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from sklearn_sparsemap import RaggedArray
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
@@ -13,6 +15,7 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _online
 from sklearn_sparsemap.training._batch import BatchObjective
+from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
 from sklearn_sparsemap.training._mira import MiraOptimizer
 from sklearn_sparsemap.training._online import OnlineOptimizer
@@ -212,3 +215,91 @@ def test_a_step_of_mira_mends_the_mistake():
     arguments = inference, form, make_rows(X), targets, np.arange(1), new_memory(targets.sizes, 0)
     losses = [optimizer.epoch(*arguments) for _ in range(50)]
     assert losses[0] > 0.1 and losses[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_quadratic_programs_over_the_simplex():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 5, 30):
+        for rank in (1, 3, n):
+            factor, linear = rng.normal(size=(n, rank)), rng.normal(size=n)
+            hessian, x = factor @ factor.T, simplex_qp(factor @ factor.T, linear, np.eye(n)[0])
+            assert (x >= 0).all() and x.sum() == pytest.approx(1.0)
+            slope = hessian @ x + linear
+            np.testing.assert_allclose(slope[x > 0], slope.min(), atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_the_bundle_method_finds_kinks(scale):
+    rng = np.random.default_rng(1)
+    n, alpha = 12, 0.01
+    ends, costs = rng.normal(size=n) / scale, scale * rng.uniform(0.5, 2.0, size=n)
+    penalised = np.arange(n) < 9
+
+    def objective(x):
+        slope = costs * np.sign(x - ends) + alpha * np.where(penalised, x, 0.0)
+        return costs @ np.abs(x - ends) + 0.5 * alpha * (x[penalised] @ x[penalised]), slope
+
+    steps = []
+    x, value, largest, message = minimize_bundle(
+        objective,
+        np.zeros(n),
+        penalised,
+        alpha=alpha,
+        tol=1e-7 * scale,
+        most_calls=500,
+        after_step=lambda point, value: steps.append(value),
+    )
+    # The penalty is too weak to move a weight from its kink, but for those that it holds at zero.
+    best = np.where(penalised & (alpha * np.abs(ends) > costs), np.sign(ends) * costs / alpha, ends)
+    assert message == "" and largest <= 1e-7 * scale
+    np.testing.assert_allclose(x, best, atol=1e-6 / scale)
+    assert value == steps[-1] and (np.diff(steps) < 1e-12).all()
+
+
+def noisy_chains(n, n_features=2, n_labels=3, seed=0):
+    """Sequences whose labels only the present features tell, and not well: transitions end at kinks."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(n_features, n_labels))
+    X = [rng.normal(size=(rng.integers(2, 12), n_features)) for _ in range(n)]
+    return X, [(x @ weights + rng.normal(size=(len(x), n_labels))).argmax(axis=1) for x in X]
+
+
+def test_lbfgs_reaches_the_minimum_from_anywhere():
+    X, y = noisy_chains(20)
+    losses = []
+    for start in range(2):
+        model = StructuredSparseMAPClassifier("chain", solver="lbfgs", alpha=1e-3, tol=1e-7, warm_start=True)
+        model.fit(X[: 10 * start + 5], y[: 10 * start + 5])
+        losses.append(model.fit(X, y).loss_curve_[-1])
+    assert np.ptp(losses) < 1e-8
+    # Without creeping along the kink.
+    default = StructuredSparseMAPClassifier("chain", solver="lbfgs", alpha=1e-3).fit(X, y)
+    assert default.loss_curve_[-1] < losses[0] + 1e-4 and default.n_iter_ < 80
+
+
+def test_lbfgs_says_when_it_does_not_meet_the_tolerance():
+    X, y = noisy_chains(30)
+    flat = np.vstack(X), np.concatenate(y)
+    with pytest.warns(ConvergenceWarning, match="no longer moves; the largest entry of the gradient is .*, tol is 0"):
+        StructuredSparseMAPClassifier(solver="lbfgs", tol=0.0).fit(*flat)
+    with pytest.warns(ConvergenceWarning, match="it reached max_iter=20; the largest entry of the gradient is"):
+        StructuredSparseMAPClassifier("chain", solver="lbfgs", max_iter=20, tol=1e-7).fit(X, y)
+
+
+def test_lbfgs_runs_on_one_thread_of_blas(monkeypatch):
+    seen = []
+
+    def n_threads():
+        return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+    original = BatchObjective.loss_gradient
+    monkeypatch.setattr(
+        BatchObjective, "loss_gradient", lambda self, x: (seen.append(n_threads()), original(self, x))[1]
+    )
+    with threadpool_limits(2, user_api="blas"):
+        before = n_threads()
+        StructuredSparseMAPClassifier(solver="lbfgs").fit(np.eye(4), [0, 1, 0, 1])
+        assert n_threads() == before
+    if before == 1:
+        pytest.skip("BLAS has a single thread here")
+    assert set(seen) == {1}

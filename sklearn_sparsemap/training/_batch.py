@@ -1,23 +1,23 @@
-"""L-BFGS: the exact objective over all samples, minimised by scipy."""
+"""L-BFGS: the exact objective over all samples, minimised by scipy; at kinks by a bundle method."""
 
 import numpy as np
 from numba import types
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._threads import cut_evenly, over_ranges
 from ..losses._kernel import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
+from ._bundle import minimize_bundle
 from ._data import TARGETS, LinearModel, loss_of_target
 
 # The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
 _N_RANGES = 64
-# Near zero scores, where all structures all but tie, so many parts can take a second: Ctrl-C should not wait for more.
-_COST_PER_CALL = 2_000
-# scipy's status of an L-BFGS run whose line search found no better point.
-_LINE_SEARCH_FAILED = 2
-# A new start after such an end must have gained this much, relative to the loss, for another one to be made.
+# A new start of L-BFGS after a failed line search must have gained this much, relative to the loss, for another one.
 _LEAST_GAIN = 1e-6
+# L-BFGS creeps along a kink where so many iterations gain less than this, relative to the loss.
+_CREEPS_AFTER, _CREEPING = 10, 1e-5
 
 
 @entry(
@@ -112,10 +112,23 @@ class BatchObjective:
         self.X, self.targets, self.memory = X, targets, memory
         self.alpha, self.tol = alpha, tol
         self.fit_intercept, self.n_jobs = fit_intercept, n_jobs
-        self.shape = template.coef.shape
+        self.shape, self.n_additional = template.coef.shape, len(template.additional)
         self.total_weight = float(targets.weights.sum())
         self.cuts = readonly(cut_evenly(np.diff(targets.row_ptr), _N_RANGES), np.int64)
         self.unconverged = 0
+
+    @property
+    def has_kinks(self):
+        """Whether the objective may have no gradient somewhere: in the additional scores of SparseMAP."""
+        return bool(self.form.quadratic) and self.n_additional > 0
+
+    @property
+    def penalised(self):
+        """Which weights of a flat vector are penalised: all but the intercept."""
+        n, (_, m) = int(np.prod(self.shape)), self.shape
+        mask = np.ones(n + m + self.n_additional, bool)
+        mask[n : n + m] = False
+        return mask
 
     def unpack(self, vector):
         """View a flat vector as a model."""
@@ -155,7 +168,7 @@ class BatchObjective:
             ),
             self.shape[1] * np.diff(self.targets.row_ptr[self.cuts]),
             self.n_jobs,
-            _COST_PER_CALL,
+            limit=self.memory.limit,
         )
         self.unconverged = int(sums[:, 1].sum())
         out = self.unpack(gradient)
@@ -168,11 +181,11 @@ class BatchObjective:
 
 
 def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
-    """Minimise with L-BFGS.
+    """Minimise with L-BFGS, and at kinks with a bundle method.
 
-    The loss is smooth in the scores of the unary parts, but has kinks in the additional scores, which the regulariser
-    does not see. At a kink the line search can fail short of the minimum; L-BFGS is then started anew from there, until
-    a start gains next to nothing.
+    The loss is smooth in the scores of the unary parts, but can have kinks in the additional scores, which its
+    regulariser does not see. At a kink L-BFGS gets stuck, or creeps along it, short of the minimum; a bundle method
+    goes on from there. Where there are no kinks, a line search that fails is repeated once without L-BFGS's memory.
 
     Parameters
     ----------
@@ -180,8 +193,9 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     model : LinearModel
         Where to start.
     max_iter : int
+        Most iterations. Each evaluation of the bundle method counts as one.
     tol : float
-        Largest entry of the gradient at which to stop.
+        Largest entry of the gradient at which to stop; at a kink, of a mean of gradients nearby.
     after_iteration : callable
         Called with the model and the objective's value after each iteration; a true result stops.
 
@@ -193,27 +207,42 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     message : str
         Why it stopped; empty if it converged or was stopped.
     """
-    stopped, n_iter = False, 0
+    # The vectors are short: threads of BLAS would wait for each other, ten times as long as one of them works.
+    with threadpool_limits(1, user_api="blas"):
+        return _minimize(objective, model, max_iter, tol, after_iteration)
 
-    def callback(intermediate_result):
-        nonlocal stopped, n_iter
-        n_iter += 1
-        if after_iteration(objective.unpack(intermediate_result.x.copy()), float(intermediate_result.fun)):
-            stopped = True
-        if stopped or n_iter >= max_iter:
-            raise StopIteration
 
-    x, loss = objective.pack(model), np.inf
+def _minimize(objective, model, max_iter, tol, after_iteration):
+    stopped, creeps, n_iter = False, False, 0
+    x, loss, largest, values, slopes = objective.pack(model), np.inf, np.inf, [], []
 
     def loss_gradient(point):
         # After a failed line search, scipy returns neither the best point nor the loss at the one it returns.
-        nonlocal x, loss
+        nonlocal x, loss, largest
         value, gradient = objective.loss_gradient(point)
+        slope = float(np.abs(gradient).max())
         if value < loss:
-            x, loss = point.copy(), value
+            x, loss, largest = point.copy(), value, slope
+        slopes[-1:] = [slope]
         return value, gradient
 
+    def after_step(point, value):
+        nonlocal stopped, n_iter
+        n_iter += 1
+        stopped = bool(after_iteration(objective.unpack(point.copy()), float(value)))
+        return stopped
+
+    def callback(intermediate_result):
+        nonlocal creeps
+        after_step(intermediate_result.x, intermediate_result.fun)
+        values.append(float(intermediate_result.fun))
+        creeps = objective.has_kinks and _creeps(values, slopes)
+        slopes.append(np.inf)
+        if stopped or creeps or n_iter >= max_iter:
+            raise StopIteration
+
     while True:
+        slopes.append(np.inf)
         before = loss
         result = minimize(
             loss_gradient,
@@ -223,13 +252,37 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
             callback=callback,
             options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps},
         )
-        if stopped or result.success or np.abs(result.jac).max() <= tol or not np.isfinite(result.fun):
-            message = ""
-        elif n_iter >= max_iter:
+        if not np.isfinite(result.fun):
+            return objective.unpack(x), result.fun, ""
+        if stopped or largest <= tol:
+            return objective.unpack(x), loss, ""
+        if n_iter >= max_iter:
             message = f"it reached max_iter={max_iter}"
-        elif result.status == _LINE_SEARCH_FAILED and before - loss > _LEAST_GAIN * max(1.0, abs(loss)):
-            continue
-        else:
-            at_a_kink = result.status == _LINE_SEARCH_FAILED and n_iter > 1
-            message = "" if at_a_kink else str(result.message)
-        return objective.unpack(x), loss if np.isfinite(result.fun) else result.fun, message
+            break
+        if objective.has_kinks:
+            x, loss, largest, message = minimize_bundle(
+                loss_gradient,
+                x,
+                objective.penalised,
+                alpha=objective.alpha,
+                tol=tol,
+                most_calls=max_iter - n_iter,
+                after_step=after_step,
+            )
+            if not message:
+                return objective.unpack(x), loss, ""
+            break
+        if not before - loss > _LEAST_GAIN * max(1.0, abs(loss)):
+            message = "the objective no longer moves"
+            break
+        values.clear()
+    return objective.unpack(x), loss, f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+
+
+def _creeps(values, slopes):
+    """Tell whether iterations gain next to nothing, though the gradient does not get smaller."""
+    n = _CREEPS_AFTER
+    if len(values) < 2 * n:
+        return False
+    gain, scale = values[-n] - values[-1], max(1.0, abs(values[-1]))
+    return gain < _CREEPING * scale and min(slopes[-n:]) > 0.5 * min(slopes[-2 * n : -n])

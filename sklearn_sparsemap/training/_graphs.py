@@ -72,9 +72,13 @@ class GraphObjective(BatchObjective):
     def __init__(self, task, name, temperature, template, *, alpha, fit_intercept, n_jobs):
         self.task, self.name, self.temperature = task, name, temperature
         self.alpha, self.fit_intercept, self.n_jobs = alpha, fit_intercept, n_jobs
-        self.shape = template.coef.shape
+        self.shape, self.n_additional = template.coef.shape, len(template.additional)
         self.total_weight = float(task.weights.sum())
         self.unconverged = 0
+
+    @property
+    def has_kinks(self):
+        return self.n_additional > 0
 
     def loss_gradient(self, vector):
         """Return the objective and its gradient at the model in a flat vector."""

@@ -1,0 +1,204 @@
+"""A proximal bundle method, for objectives that are convex but have kinks (Kiwiel 1990).
+
+At a kink the gradient says little about other directions. So each evaluation's gradient is kept, as a plane below the
+loss. The next point is the minimum of the highest plane, the penalty, and a quadratic term that keeps it near the best
+point so far. Some mean of the gradients then stands for the gradient at the best point: it is small only near the
+optimum.
+
+Reference: Kiwiel, Proximity control in bundle methods for convex nondifferentiable minimization. Mathematical
+Programming 46, 1990.
+"""
+
+import numpy as np
+
+# A step counts if it gains this share of what the planes promise; with the second share, steps may become longer.
+_SERIOUS, _VERY_GOOD = 0.1, 0.5
+# The planes may take so much memory, but so many there are at least, and at most.
+_PLANE_BYTES = 64 * 2**20
+_FEWEST_PLANES, _MOST_PLANES = 20, 200
+_SMALLEST_PROXIMITY = 1e-10
+# Relative to the loss: what the planes promise is rounding from here on.
+_ROUNDING = 16 * np.finfo(float).eps
+# So little, relative to the loss, is left to gain at most: losses themselves are not known better.
+_NOTHING = 1e-12
+# The objective no longer moves where so many calls gain less than this share of tol, relative to the loss.
+_MOST_IDLE, _IDLE_GAIN = 100, 1e-3
+# Relative rounding of the multipliers' optimality conditions, and what makes their equations regular.
+_SLACK, _RIDGE = 1e-15, 1e-13
+
+
+def simplex_qp(hessian, linear, start):
+    """Minimise ``x @ hessian @ x / 2 + linear @ x`` over the probability simplex by an active set.
+
+    Parameters
+    ----------
+    hessian : positive semidefinite array of shape (n, n)
+    linear : array of shape (n,)
+    start : array of shape (n,)
+        A point of the simplex, best near the solution.
+
+    Returns
+    -------
+    x : array of shape (n,)
+    """
+    n, x, free, entered = len(linear), start, start > 0.0, -1
+    scale = max(np.trace(hessian) / n, np.finfo(float).tiny)
+    for _ in range(20 * n + 50):
+        while True:
+            places = np.flatnonzero(free)
+            m = len(places)
+            system = np.zeros((m + 1, m + 1))
+            system[:m, :m] = hessian[np.ix_(places, places)] / scale
+            system[np.arange(m), np.arange(m)] += _RIDGE
+            system[:m, m] = system[m, :m] = 1.0
+            wanted = np.linalg.solve(system, np.append(-linear[places] / scale, 1.0))[:m]
+            old, out = x[places], wanted <= 0.0
+            x = np.zeros(n)
+            if not out.any():
+                x[places] = wanted / wanted.sum()
+                break
+            # As far as the first of them gets to zero, which leaves.
+            steps = np.where(out, old / np.where(out, old - wanted, 1.0), np.inf)
+            moved = np.maximum(old + steps.min() * (wanted - old), 0.0)
+            moved[steps.argmin()] = 0.0
+            x[places] = moved / moved.sum()
+            free = x > 0.0
+        if entered >= 0 and not free[entered]:
+            # It left at once: what it promised was rounding.
+            break
+        slope = hessian @ x + linear
+        entered = int(slope.argmin())
+        if free[entered] or slope[entered] >= x @ slope - _SLACK * np.abs(linear[free]).max():
+            break
+        free[entered] = True
+    return x
+
+
+class _Planes:
+    """Gradients of the loss, and by how much their planes are below it at the best point."""
+
+    def __init__(self, gradient, penalised):
+        self.penalised = penalised
+        self.most = int(np.clip(_PLANE_BYTES // gradient.nbytes, _FEWEST_PLANES, _MOST_PLANES))
+        self.gradients = np.empty((self.most, len(gradient)))
+        self.gradients[0] = gradient
+        self.n = 1
+        self.errors, self.multipliers = np.zeros(1), np.ones(1)
+        # Products of the gradients: over the penalised weights, and over the others.
+        self.products = [np.atleast_2d(gradient[mask] @ gradient[mask]) for mask in (penalised, ~penalised)]
+
+    @property
+    def held(self):
+        return self.gradients[: self.n]
+
+    def add(self, gradient, error):
+        if self.n == self.most:
+            self._forget()
+        self.gradients[self.n] = gradient
+        self.n += 1
+        self.errors, self.multipliers = np.append(self.errors, error), np.append(self.multipliers, 0.0)
+        for k, mask in enumerate((self.penalised, ~self.penalised)):
+            column = self.held @ np.where(mask, gradient, 0.0)
+            self.products[k] = np.block([[self.products[k], column[:-1, None]], [column[None]]])
+
+    def _forget(self):
+        """Drop a quarter of the planes: those that matter least, the oldest first."""
+        order = np.lexsort((-np.arange(self.n), -self.multipliers))[: self.n - self.n // 4]
+        kept = np.sort(order)
+        self.gradients[: len(kept)] = self.gradients[kept]
+        self.n = len(kept)
+        self.errors, self.multipliers = self.errors[kept], self.multipliers[kept] / self.multipliers[kept].sum()
+        self.products = [products[np.ix_(kept, kept)] for products in self.products]
+
+
+def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, after_step):
+    """Minimise ``loss(x) + alpha/2 |x[penalised]|^2`` where the loss is convex.
+
+    Parameters
+    ----------
+    loss_gradient : callable
+        From a point to the objective and its gradient, or any subgradient, both with the penalty.
+    x : array of shape (n,)
+        Where to start.
+    penalised : bool array of shape (n,)
+    alpha : float
+    tol : float
+        Stops where a mean of gradients has no larger entry, and its planes are at the best point within a hundredth of
+        that below the objective, relative to 1 or the objective; or where they prove that nothing is left to gain.
+    most_calls : int
+        Most calls of `loss_gradient`.
+    after_step : callable
+        Called with the point and the objective there after each step; a true result stops.
+
+    Returns
+    -------
+    x : array of shape (n,)
+    value : float
+        The objective there.
+    largest : float
+        Largest entry of the mean of the gradients.
+    message : str
+        Why it stopped; empty if it converged, or was stopped.
+    """
+
+    def without_penalty(point):
+        value, slope = loss_gradient(point)
+        own = alpha * np.where(penalised, point, 0.0)
+        return value, value - 0.5 * (own @ point), slope - own, slope
+
+    value, loss, gradient, _ = without_penalty(x)
+    planes = _Planes(gradient, penalised)
+    proximity = max(float(np.linalg.norm(gradient)), _SMALLEST_PROXIMITY)
+    run, largest_error, n_calls, noted, noted_at = 0, np.inf, 1, value, 1
+    while True:
+        # The step to the minimum of the model, by its dual: the multipliers of the planes.
+        curvature, own = np.where(penalised, proximity + alpha, proximity), alpha * np.where(penalised, x, 0.0)
+        hessian = planes.products[0] / (proximity + alpha) + planes.products[1] / proximity
+        planes.multipliers = simplex_qp(
+            hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers
+        )
+        mean, error = planes.multipliers @ planes.held, planes.multipliers @ planes.errors
+        slope = mean + own
+        step = -slope / curvature
+        promised = error - slope @ step - 0.5 * alpha * (step[penalised] @ step[penalised])
+        largest = float(np.abs(slope).max())
+        scale = max(1.0, abs(value))
+        if largest <= tol and error <= 0.01 * tol * scale:
+            return x, value, largest, ""
+        # The planes and the penalty bound the objective from below, if nothing is left to gain in the other weights.
+        known = alpha > 0.0 and np.abs(slope[~penalised]).max(initial=0.0) <= tol
+        if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= _NOTHING * scale:
+            return x, value, largest, ""
+        if noted - value > _IDLE_GAIN * tol * scale:
+            noted, noted_at = value, n_calls
+        if not promised > _ROUNDING * scale or n_calls - noted_at >= _MOST_IDLE:
+            return x, value, largest, "the objective no longer moves"
+        if n_calls >= most_calls:
+            return x, value, largest, "it reached max_iter"
+        point = x + step
+        new_value, new_loss, gradient, new_slope = without_penalty(point)
+        n_calls += 1
+        # The objective is convex: its slope at the new point bounds the gain from below, and is not lost in rounding.
+        gain, before = max(value - new_value, -(new_slope @ step)), proximity
+        wanted = 2.0 * proximity * (1.0 - gain / promised)
+        if gain >= _SERIOUS * promised:
+            planes.errors = np.maximum(planes.errors + new_loss - loss - planes.held @ step, 0.0)
+            x, value, loss = point, new_value, new_loss
+            planes.add(gradient, 0.0)
+            if run > 0 and gain >= _VERY_GOOD * promised:
+                proximity = min(wanted, proximity)
+            elif run > 3:
+                proximity *= 0.5
+            proximity = max(proximity, 0.1 * before, _SMALLEST_PROXIMITY)
+            largest_error = max(largest_error, 2.0 * promised)
+            run = max(run + 1, 1) if proximity == before else 1
+            if after_step(x, value):
+                return x, value, largest, ""
+        else:
+            below = max(loss - new_loss + gradient @ step, 0.0)
+            planes.add(gradient, below)
+            largest_error = min(largest_error, float(np.abs(slope).sum()) + error)
+            if below > max(largest_error, 10.0 * promised) and run < -3:
+                proximity = max(wanted, proximity)
+            proximity = min(proximity, 10.0 * before)
+            run = min(run - 1, -1) if proximity == before else -1
