@@ -272,9 +272,9 @@ def test_lbfgs_reaches_the_minimum_from_anywhere():
         model.fit(X[: 10 * start + 5], y[: 10 * start + 5])
         losses.append(model.fit(X, y).loss_curve_[-1])
     assert np.ptp(losses) < 1e-8
-    # Without creeping along the kink.
+    # Without creeping along the kink, for longer than that takes.
     default = StructuredSparseMAPClassifier("chain", solver="lbfgs", alpha=1e-3).fit(X, y)
-    assert default.loss_curve_[-1] < losses[0] + 1e-4 and default.n_iter_ < 80
+    assert default.loss_curve_[-1] < losses[0] + 1e-4 and default.n_iter_ < 120
 
 
 def test_lbfgs_says_when_it_does_not_meet_the_tolerance():

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from contextlib import contextmanager
+from functools import wraps
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +22,8 @@ _WARM_START_BYTES = 512 * 2**20
 _ONLINE_TOL = 1e-8
 _BATCH_TOL = 1e-12
 _WARM_UP_EPOCHS = 3
+# How the names of the attributes begin in which scikit-learn holds the callbacks of a call.
+_OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
 
 class Monitor:
@@ -35,7 +37,7 @@ class Monitor:
         The model before the first iteration.
     validate : callable or None
         From a model to its score on the held-out samples; the best model is then kept.
-    progress : Progress
+    progress : Progress or None
     watch_loss : bool
         Whether to stop when the loss no longer improves (if there is no `validate`).
     """
@@ -45,6 +47,9 @@ class Monitor:
         self.losses, self.scores = [], []
         # Returns the present model; the optimisers replace it.
         self.latest = lambda: model
+        # Tells whether there is something to keep if training ends now; online optimisers replace it.
+        self.begun = lambda: bool(self.losses)
+        self.diverged = False
         self._best_model = None
         self._best, self._without_improvement = -np.inf, 0
 
@@ -65,9 +70,14 @@ class Monitor:
             "_optimizer": None,
         }
 
+    def check(self, loss):
+        """Raise ValueError if training has left the finite numbers; nothing is kept then."""
+        self.diverged = not np.isfinite(loss)
+        check_finite_loss(loss)
+
     def iteration(self, loss):
         """Report an iteration; return whether to stop."""
-        check_finite_loss(loss)
+        self.check(loss)
         self.losses.append(float(loss))
         note, value = "", -loss
         if self.validate is not None:
@@ -77,7 +87,9 @@ class Monitor:
             note = f", validation score {value:.4f}"
             if value > max(self.scores[:-1], default=-np.inf):
                 self._best_model = model.copy()
-        stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
+        stop = False
+        if self.progress is not None:
+            stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
         if self.validate is not None or self.watch_loss:
             improved = value > self._best + self.estimator.tol
             self._without_improvement = 0 if improved else self._without_improvement + 1
@@ -118,7 +130,7 @@ def fit_lbfgs(estimator, structure, form, X, targets, model, max_iter, monitor):
     found, loss, message = minimize_lbfgs(
         objective, model, max_iter=max_iter, tol=estimator.tol, after_iteration=after_iteration
     )
-    check_finite_loss(loss)
+    monitor.check(loss)
     monitor.latest = lambda: found
     if not monitor.losses:
         # The first point was optimal already.
@@ -132,7 +144,7 @@ def fit_online(estimator, structure, form, X, targets, model, max_iter, monitor)
     """Run epochs of AdaGrad or MIRA, starting at `model`."""
     optimizer = new_optimizer(estimator, model)
     inference = inference_of(structure, estimator.loss)
-    monitor.latest = optimizer.model
+    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
     rows, memory = make_rows(X), new_memory(targets.sizes, _WARM_START_BYTES if form.quadratic else 0)
     rng = check_random_state(estimator.random_state)
     order = np.arange(len(targets.weights))
@@ -175,16 +187,55 @@ def adjust_optimizer(estimator, optimizer):
     return optimizer
 
 
-@contextmanager
-def unchanged_on_error(estimator):
-    """Leave an estimator as it was if what is done within raises an exception."""
-    before = dict(estimator.__dict__)
+def leaves_whole(method):
+    """Make a method of training leave its estimator whole, whatever exception ends it.
+
+    The estimator is then as it was; or, if it said so by `keep_if`, as the last step of training left it.
+    """
+
+    @wraps(method)
+    def guarded(estimator, *args, **kwargs):
+        before = dict(estimator.__dict__)
+        try:
+            return method(estimator, *args, **kwargs)
+        except BaseException:
+            if not _keep(estimator):
+                # What scikit-learn needs to end the callbacks of this call stays.
+                before |= {name: value for name, value in estimator.__dict__.items() if name.startswith(_OF_CALLBACKS)}
+                estimator.__dict__.clear()
+                estimator.__dict__.update(before)
+            raise
+        finally:
+            estimator.__dict__.pop("_kept", None)
+
+    return guarded
+
+
+def keep_if(estimator, begun, take=lambda: None):
+    """Say that what is learned from here on stays if an exception ends the training.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Within a method that `leaves_whole`.
+    begun : callable
+        Tells whether there is anything to keep.
+    take : callable
+        Puts it into the estimator.
+    """
+    estimator._kept = begun, take
+
+
+def _keep(estimator):
+    """Keep what was learned; return whether there was anything."""
+    begun, take = estimator.__dict__.get("_kept", (lambda: False, None))
+    if not begun():
+        return False
     try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
+        take()
+    except MemoryError:
+        return False
+    return True
 
 
 def check_finite_loss(loss):

@@ -224,7 +224,7 @@ def fit_graphs(estimator, task, model, solver, max_iter, monitor):
             monitor.losses.append(loss)
         return objective.unconverged, message
     optimizer = new_graph_optimizer(estimator, model)
-    monitor.latest = optimizer.model
+    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
     rng = check_random_state(estimator.random_state)
     order = np.arange(len(task.weights))
     total_weight = task.weights.sum()

@@ -13,7 +13,7 @@ from ..inference._label_graph import LabelGraph, OneLabel
 from ..losses._labels import LABEL_LOSSES
 from ..training._labels import LabelOptimizer, LabelSettings, LabelTask, dense
 from ..training._network import LabelModel
-from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_convergence, warn_of_inference
+from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_convergence, warn_of_inference
 from ._label_base import DECISIONS, LabelSetClassifier, blocks
 from ._label_data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
 from ._label_decision import RunningThreshold, best_threshold, threshold_f1
@@ -195,6 +195,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.verbose = verbose
 
     @with_callbacks
+    @leaves_whole
     def fit(self, X, y, sample_weight=None):
         """Learn from samples with their labels.
 
@@ -217,11 +218,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """
         hidden = self._check_params()
         data = X, y
-        with unchanged_on_error(self):
-            X, gold, classes, single = self._check_data(X, y, reset=True)
-            weights = check_sample_weight(sample_weight, X.shape[0])
-            graph = self._make_graph(classes, single, gold, weights)
-            X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        X, gold, classes, single = self._check_data(X, y, reset=True)
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        graph = self._make_graph(classes, single, gold, weights)
+        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
         rng = check_random_state(self.random_state)
         tunes = self._tunes_threshold(single)
         held_out = None
@@ -242,24 +242,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         progress = Progress(self, *data, self.max_iter)
         monitor = LabelMonitor(self, model, validate, progress, watch_loss=True)
         optimizer = LabelOptimizer(model, rng)
-        monitor.latest = lambda: optimizer.model
+        monitor.latest, monitor.begun = lambda: optimizer.model, lambda: optimizer.adam.n_steps > 0
+        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
         task = LabelTask(graph, X, gold, weights / weights.mean())
         settings = self._settings(X.shape[0])
         order, stopped = np.arange(X.shape[0]), False
-        try:
-            for _ in range(self.max_iter):
-                if self.shuffle:
-                    rng.shuffle(order)
-                total = optimizer.epoch(task, order, settings)
-                penalty = model.penalty(self.alpha, self.edge_alpha)
-                stopped = monitor.iteration(total / X.shape[0] + penalty)
-                if stopped:
-                    break
-        finally:
-            # Also when training is interrupted: what was learned so far is kept.
-            self._model = monitor.model()
-            self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
-            self.n_iter_ = max(1, len(monitor.losses))
+        for _ in range(self.max_iter):
+            if self.shuffle:
+                rng.shuffle(order)
+            total = optimizer.epoch(task, order, settings)
+            penalty = model.penalty(self.alpha, self.edge_alpha)
+            stopped = monitor.iteration(total / X.shape[0] + penalty)
+            if stopped:
+                break
+        self._take(monitor)
         if tunes:
             self.threshold_ = best_threshold(self._threshold_scores(self._model, held_out or task))
         if not stopped:
@@ -268,6 +264,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         progress.end(lambda: monitor.attributes(self._model))
         return self
 
+    @leaves_whole
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from a mini-batch: one pass over its samples, in their order.
 
@@ -329,13 +326,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             for rows in blocks(X.shape[0], len(classes)):
                 self._running.update(self._marginals(self._model, X[rows]), dense(gold[rows]), weights[rows])
             self.threshold_ = self._running.threshold
-        inexact = self._optimizer.unconverged
+        inexact, before = self._optimizer.unconverged, self._optimizer.adam.n_steps
+        keep_if(self, lambda: self._optimizer.adam.n_steps > before)
         total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0]))
         check_finite_loss(total)
         warn_of_inference(self._optimizer.unconverged - inexact)
         self.n_iter_ += 1
         self.loss_curve_.append(float(total / weights.sum()))
         return self
+
+    def _take(self, monitor):
+        """Take over what a fit has learned so far."""
+        self._model = monitor.model()
+        self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
+        self.n_iter_ = max(1, len(monitor.losses))
 
     def _settings(self, n_samples):
         kind = "network" if len(self.hidden_layer_sizes) else "linear"

@@ -1,11 +1,14 @@
 """GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
 
+import copy
 import numbers
+import os
 import warnings
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from .._threads import over_ranges
 from .._validation import check_choice, check_positive
@@ -13,18 +16,25 @@ from ..losses import LOSSES
 from ..losses._fenchel_young import inference_of, loss_form
 from ..losses._kernel import new_memory
 from ..penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ..training._curve import Course, mean_of
 from ..training._data import make_rows, make_targets
 from ..training._pair_optimizer import PairOptimizer, SparseLinearModel
 from ..training._pair_store import UNCONVERGED
 from ..training._proximal import add_sparse_scores
 from ._base import LinearStructuredClassifier, resolve_structure
-from ._fitting import Monitor, check_finite_loss, unchanged_on_error, warn_of_inference
+from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference
 from ._graphs import GraphsOf
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
 # What `debias` may be besides the names of losses.
 _MIRA = "mira"
+# Beyond these, squares of weights are not floating-point numbers any more.
+_SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
+# About what training needs for each column, and for each group: the arrays of the store, and those of the groups.
+_BYTES_PER_COLUMN, _BYTES_PER_GROUP = 40, 100
+# Columns are counted by 32-bit integers.
+_MOST_COLUMNS = 2**31 - 1
 
 
 class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
@@ -100,7 +110,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         The groups; ``groups_.names`` are their names.
     group_weights_ : ndarray of shape (n_groups,)
     selected_groups_ : int ndarray
-        Numbers of the groups that survived.
+        Numbers of the groups that survived the last shrinkage. Where none has taken place yet, in a stream or after
+        Ctrl-C, a warning says so; they are then all groups that have weights.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase.
     sigma_ : float
@@ -108,18 +119,25 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
-        How many weights existed, before and after each shrinkage (G Fig. 2).
+        How many weights existed, before and after each shrinkage (G Fig. 2). After some 2,000 shrinkages, of
+        neighbouring ones that with the most weights, and the last one.
     memory_steps_ : int ndarray of shape (n_records,)
         The number of samples visited until then; debiasing counts on.
     loss_curve_ : list of float
-        Mean loss during each epoch, of both phases. (`partial_fit`: of each mini-batch.)
+        Mean loss during each epoch, of both phases. (`partial_fit`: of each mini-batch; after some 2,000 the mean
+        of neighbouring ones.)
     n_iter_ : int
         Epochs of the first phase (`partial_fit`: mini-batches).
     n_features_in_ : int
 
     Notes
     -----
-    There are no sample weights: for an online learner a sample of weight 2 is not the same as two samples.
+    `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
+    scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use
+    `class_weight`, or repeat samples.
+
+    Ctrl-C keeps the model as it is after the last sample, and raises KeyboardInterrupt; `partial_fit` and `finalize` go
+    on from there. Before the first sample, and after an error, the estimator is as it was.
 
     The number of epochs is fixed, as in the paper, so that none of them ends with a ConvergenceWarning.
 
@@ -191,6 +209,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self.verbose = verbose
 
     @with_callbacks
+    @leaves_whole
     def fit(self, X, y):
         """Select groups and learn their weights.
 
@@ -212,40 +231,44 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """
         structure = self._check_params()
         data = X, y
-        with unchanged_on_error(self):
-            X, codes, classes = self._check_data(structure, X, y, reset=True)
-            weights = self._sample_weights(X, codes, classes, None)
-            groups, group_weights = self._make_groups(X)
-            n_outputs = 1 if classes is None else len(classes)
-            weights = weights / weights.max()
-            targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        weights = self._sample_weights(X, codes, classes, None)
+        groups, group_weights = self._make_groups(X)
+        n_outputs = 1 if classes is None else len(classes)
+        weights = weights / weights.max()
+        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
         rng = check_random_state(self.random_state)
         selects = self.budget is not None or self.alpha > 0.0
         debiases = selects and self.debias is not None
         optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
         self._configure(optimizer, len(X), None)
         self._begin(structure, classes, groups, group_weights, optimizer)
-        monitor = PairMonitor(self, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
-        try:
-            self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
-            if selects:
-                optimizer.shrink()
-            if selects and not optimizer.alive_groups().any():
-                warnings.warn(
-                    "no group of features has survived: the strength is too high, or (of nested or overlapping groups) "
-                    "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha",
-                    UserWarning,
-                    stacklevel=2,
-                )
-            if debiases and not monitor.stopped:
-                kept = np.flatnonzero(optimizer.alive()[groups.atom_of])
-                optimizer = self._learn_anew(structure, X, kept, targets, n_outputs, rng, monitor)
-        finally:
-            # Also when training is interrupted: what was learned so far is kept.
-            self._finish(monitor)
+        monitor = PairMonitor(self, optimizer, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
+        keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
+        self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
+        # The last shrinkage keeps to the budget.
+        self._configure(optimizer, len(X), None)
+        if selects:
+            self._select(optimizer)
+        if debiases and not monitor.stopped:
+            optimizer = self._learn_anew(structure, optimizer, X, targets, rng, monitor)
+        monitor.is_complete = True
+        self._take(monitor)
         warn_of_inference(int(optimizer.counters[UNCONVERGED]))
         monitor.progress.end(lambda: monitor.attributes(self._model))
         return self
+
+    @staticmethod
+    def _select(optimizer):
+        """Shrink a last time."""
+        optimizer.shrink()
+        if not optimizer.alive_groups().any():
+            warnings.warn(
+                "no group of features has survived: the strength is too high, or (of nested or overlapping groups) "
+                "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _run_epochs(self, optimizer, loss, structure, features, targets, n_epochs, rng, monitor):
         """Visit all samples some times."""
@@ -256,16 +279,14 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             if self.shuffle:
                 rng.shuffle(order)
             total = optimizer.epoch(inference, form, rows, targets, order, memory)
-            if epoch + 1 == self.freeze_after and not optimizer.mira and optimizer is self._optimizer:
+            if epoch + 1 == self.freeze_after and optimizer is monitor.first:
                 self._configure(optimizer, len(order), float(optimizer.sigma[0]))
             if monitor.iteration(total / targets.weights.sum()):
                 break
-        # The last shrinkage keeps to the budget.
-        if optimizer is self._optimizer:
-            self._configure(optimizer, len(order), None)
 
-    def _learn_anew(self, structure, X, kept, targets, n_outputs, rng, monitor):
-        """Learn the weights of some features without a penalty."""
+    def _learn_anew(self, structure, first, X, targets, rng, monitor):
+        """Learn the weights of the features that an optimiser has left without a penalty."""
+        kept, n_outputs = np.flatnonzero(first.alive()[first.source.atom_of]), first.n_outputs
         features = X.values[:, kept]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
@@ -287,12 +308,14 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self._run_epochs(optimizer, loss, structure, features, targets, self.debias_max_iter, rng, monitor)
         return optimizer
 
+    @leaves_whole
     def partial_fit(self, X, y, classes=None):
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
         The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
         weights that are kept after each shrinkage; between two of these other groups may come up, and compete.
-        `selected_groups_` are those that are alive. After `fit`, training goes on from the model of `fit`.
+        `selected_groups_` are those that the last shrinkage has left. `finalize` ends the stream with a shrinkage and,
+        given samples, debiasing. After `fit` or `finalize`, training goes on from their model.
 
         Parameters
         ----------
@@ -327,10 +350,10 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             groups, group_weights = self._make_groups(X)
             optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
             self._begin(structure, given, groups, group_weights, optimizer)
-            self.n_iter_, self.loss_curve_ = 0, []
+            self.n_iter_, self._losses = 0, Course(mean_of)
         elif self._optimizer is None:
             optimizer = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
-            optimizer.load(self._model)
+            optimizer.load(self._model, self._final["shrunk"])
             self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
         self._check_budget(self.groups_)
@@ -341,12 +364,84 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)
         # The optimiser has the weights, also when it is interrupted.
         self._model = None
-        before = int(optimizer.counters[UNCONVERGED])
+        before, n_steps = int(optimizer.counters[UNCONVERGED]), optimizer.n_steps
+        keep_if(self, lambda: optimizer.n_steps > n_steps)
         total = optimizer.epoch(inference, form, make_rows(X.values), targets, np.arange(len(X)), memory)
         check_finite_loss(total)
         warn_of_inference(int(optimizer.counters[UNCONVERGED]) - before)
         self.n_iter_ += 1
-        self.loss_curve_.append(float(total / max(weights.sum(), np.finfo(float).tiny)))
+        self._losses.note(float(total / max(weights.sum(), np.finfo(float).tiny)))
+        return self
+
+    @leaves_whole
+    def finalize(self, X=None, y=None):
+        """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
+
+        A stream keeps no samples, so that debiasing needs some: the last ones, or any of the same kind. Without them
+        the weights stay as the shrinkage leaves them. After `fit` only debiasing has something to do.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`; None shrinks only.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the data are not as described; the message names the sample.
+        sklearn.exceptions.NotFittedError
+            If there is no model yet.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import GroupLassoPerceptron
+        >>> X = np.random.default_rng(0).normal(size=(90, 6))
+        >>> y = X[:, 2] + X[:, 3] > 0
+        >>> model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], budget=1)
+        >>> for start in range(0, 90, 30):
+        ...     model = model.partial_fit(X[start : start + 30], y[start : start + 30], classes=[False, True])
+        >>> model.finalize(X, y).selected_groups_
+        array([1])
+        """
+        structure = self._check_params()
+        check_is_fitted(self)
+        if (X is None) != (y is None):
+            raise ValueError("finalize takes both X and y, or none of them")
+        if structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
+        self._check_budget(self.groups_)
+        classes = self.classes_ if structure.labelled else None
+        n_outputs = len(self._current.intercept)
+        selects = self.budget is not None or self.alpha > 0.0
+        if X is not None:
+            X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
+            weights = self._sample_weights(X, codes, classes, None)
+            targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        first = self._optimizer
+        if first is None:
+            first = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
+            first.load(self._model, self._final["shrunk"])
+        # The optimiser of the stream stays as it is until all is done.
+        first = copy.deepcopy(first)
+        self._configure(first, self.shrink_every, None)
+        if selects and self._optimizer is not None:
+            self._select(first)
+        last = first
+        if X is not None and selects and self.debias is not None:
+            monitor = PairMonitor(self, first, None)
+            last = self._learn_anew(structure, first, X, targets, check_random_state(self.random_state), monitor)
+            warn_of_inference(int(last.counters[UNCONVERGED]))
+        final = final_state(first, last)
+        if self._final is not None:
+            final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
+        self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), final, None
         return self
 
     def _given_classes(self, structure, classes, first):
@@ -370,6 +465,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     def _make_groups(self, X):
         n_features = X.values.shape[1]
+        _check_memory(n_features, self.groups is None)
         feature_groups = X.groups
         if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
             raise ValueError(
@@ -421,14 +517,15 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         elif hasattr(self, "classes_"):
             del self.classes_
 
-    def _finish(self, monitor):
-        """Take the model out of the optimisers, which go."""
-        self._model = monitor.latest()
-        first = self._optimizer
-        self._final = final_state(first, monitor.optimizer)
-        self.loss_curve_ = monitor.losses
+    def _take(self, monitor):
+        """Take over what a fit has learned so far; the optimisers go, unless the first phase was interrupted."""
+        self._losses = monitor.course
         self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
-        self._optimizer = None
+        if monitor.optimizer is monitor.first and not monitor.is_complete:
+            self._model, self._final, self._optimizer = None, None, monitor.first
+        else:
+            self._model, self._final = monitor.latest(), final_state(monitor.first, monitor.optimizer)
+            self._optimizer = None
 
     @property
     def coef_(self):
@@ -440,7 +537,22 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def selected_groups_(self):
-        return np.flatnonzero(self._state("alive", PairOptimizer.alive_groups))
+        selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
+        shrinks = self.budget is not None or self.alpha > 0.0
+        if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
+            warnings.warn(
+                "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
+                f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()",
+                UserWarning,
+                stacklevel=2,
+            )
+        return selected
+
+    @property
+    def loss_curve_(self):
+        if "_losses" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._losses.entries
 
     @property
     def group_norms_(self):
@@ -485,6 +597,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
                 inference_of(structure, self.debias)
         for name in ("eta0", "temperature"):
             check_positive(name, getattr(self, name))
+        if not _SMALLEST_STEP <= self.eta0 <= _LARGEST_STEP:
+            raise ValueError(
+                f"eta0 must lie between {_SMALLEST_STEP:.0e} and {_LARGEST_STEP:.0e}, so that the norms of groups are "
+                f"floating-point numbers; got {self.eta0!r}"
+            )
         check_positive("alpha", self.alpha, zero=True)
         for name in ("shrink_every", "max_iter", "debias_max_iter"):
             check_positive(name, getattr(self, name), integer=True)
@@ -502,10 +619,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 class PairMonitor(Monitor):
     """Watches the epochs of both phases."""
 
-    def __init__(self, estimator, progress):
+    def __init__(self, estimator, first, progress):
         super().__init__(estimator, None, None, progress, watch_loss=False)
-        self.stopped = False
-        self.optimizer = None
+        self.first, self.optimizer = first, first
+        self.stopped = self.is_complete = False
+        self.course = Course(mean_of)
 
     def follow(self, optimizer):
         """Watch another optimiser."""
@@ -513,11 +631,12 @@ class PairMonitor(Monitor):
         self.latest = lambda: wide_model(optimizer, self.estimator.n_features_in_)
 
     def iteration(self, loss):
+        self.course.note(float(loss))
         self.stopped = bool(super().iteration(loss))
         return self.stopped
 
     def attributes(self, model):
-        estimator, first = self.estimator, self.estimator._optimizer
+        estimator = self.estimator
         names = ("classes_", "groups_", "group_weights_")
         return {
             **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
@@ -527,7 +646,7 @@ class PairMonitor(Monitor):
             "n_iter_": max(1, len(self.losses)),
             "_model": model.copy(),
             "_optimizer": None,
-            "_final": estimator._final or final_state(first, self.optimizer),
+            "_final": final_state(self.first, self.optimizer),
         }
 
 
@@ -537,7 +656,8 @@ def final_state(first, last):
     if last is not first:
         curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
     return {
-        "alive": first.alive_groups(),
+        "selected": first.selected_groups(),
+        "shrunk": first.has_shrunk,
         "norms": first.group_norms(),
         "sigma": float(first.sigma[0]),
         "curve": curve,
@@ -557,6 +677,21 @@ def wide_model(optimizer, n_features):
         (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
     )
     return SparseLinearModel(coef, model.intercept, model.additional)
+
+
+def _check_memory(n_columns, of_each):
+    """Raise ValueError if there are more columns than training can hold; the system would kill the process."""
+    needed = n_columns * (_BYTES_PER_COLUMN + _BYTES_PER_GROUP * of_each)
+    try:
+        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        # Where the system does not say.
+        present = np.inf
+    if n_columns > _MOST_COLUMNS or needed > present:
+        why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"
+        remedy = "pass groups of columns, or hash features" if of_each else "hash features"
+        each = ", with groups=None a group each," if of_each else ""
+        raise ValueError(f"X has {n_columns} columns; these{each} {why}; {remedy} into fewer columns")
 
 
 def _finite(C):

@@ -15,6 +15,8 @@ from ._fitting import (
     check_finite_loss,
     fit_lbfgs,
     fit_online,
+    keep_if,
+    leaves_whole,
     new_optimizer,
     warn_of_convergence,
     warn_of_inference,
@@ -60,7 +62,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     max_iter : int, default=None
         Most iterations (L-BFGS) or epochs (AdaGrad, MIRA). None is 1000 and 100.
     tol : float, default=1e-4
-        L-BFGS stops when no entry of the gradient is larger. AdaGrad and MIRA stop when the mean loss (with early
+        L-BFGS stops when no entry of the gradient is larger; where the loss has a kink, and a bundle method goes on, no
+        entry of a mean of gradients nearby. AdaGrad and MIRA stop when the mean loss (with early
         stopping: the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
     eta0 : float, default=0.1
         AdaGrad's step size.
@@ -89,7 +92,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     random_state : int, RandomState or None, default=None
         Seed of the shuffling and of the validation split.
     n_jobs : int, default=None
-        Number of threads for L-BFGS and for prediction. Results do not depend on it.
+        Number of threads for L-BFGS and for prediction. Results do not depend on it. L-BFGS keeps BLAS on one thread.
     verbose : int, default=0
         1 reports the first iterations and every tenth, 2 reports all.
 
@@ -134,6 +137,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
 
     Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
+    Before the first one, and after an error, the estimator is as it was.
 
     References
     ----------
@@ -197,6 +201,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.verbose = verbose
 
     @with_callbacks
+    @leaves_whole
     def fit(self, X, y, sample_weight=None):
         """Learn from labelled samples.
 
@@ -233,7 +238,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         # The objective is a mean: weights count relative to each other.
         weights = weights / weights.max()
         targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
-        # From here on the former model, if there was one, is gone.
         self._begin(structure, classes)
         self._model, self._optimizer = model, None
         solver = self.solver
@@ -243,14 +247,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         progress = Progress(self, *data, max_iter)
         monitor = Monitor(self, model, validate, progress, watch_loss=solver != "lbfgs")
-        try:
-            run = fit_lbfgs if solver == "lbfgs" else fit_online
-            run(self, structure, form, X.values, targets, model, max_iter, monitor)
-        finally:
-            # Also when training is interrupted: what was learned so far is kept.
-            self._model = monitor.model()
-            self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
-            self.n_iter_ = max(1, len(monitor.losses))
+        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
+        run = fit_lbfgs if solver == "lbfgs" else fit_online
+        run(self, structure, form, X.values, targets, model, max_iter, monitor)
+        self._take(monitor)
         progress.end(lambda: monitor.attributes(self._model))
         return self
 
@@ -278,18 +278,16 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         progress = Progress(self, *data, max_iter)
         monitor = Monitor(self, model, validate, progress, watch_loss=solver != "lbfgs")
-        try:
-            unconverged, message = fit_graphs(self, task, model, solver, max_iter, monitor)
-        finally:
-            self._model = monitor.model()
-            self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
-            self.n_iter_ = max(1, len(monitor.losses))
+        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
+        unconverged, message = fit_graphs(self, task, model, solver, max_iter, monitor)
+        self._take(monitor)
         if message:
             warn_of_convergence(f"{message}; raise max_iter, raise alpha or scale the features")
         warn_of_inference(unconverged)
         progress.end(lambda: monitor.attributes(self._model))
         return self
 
+    @leaves_whole
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn online from a mini-batch: one pass of AdaGrad (or MIRA) over its samples, in their order.
 
@@ -346,7 +344,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         else:
             adjust_optimizer(self, self._optimizer)
         # The optimiser has the weights now, also when it is interrupted.
-        self._model = None
+        self._model, before = None, self._optimizer.n_steps
+        keep_if(self, lambda: self._optimizer.n_steps > before)
         loss = self._optimizer.epoch(
             inference_of(structure, self.loss),
             form,
@@ -372,12 +371,19 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._optimizer = new_graph_optimizer(self, self._check_finite(self._model))
         else:
             configure_graph_optimizer(self, self._optimizer)
-        self._model = None
+        self._model, before = None, self._optimizer.n_steps
+        keep_if(self, lambda: self._optimizer.n_steps > before)
         loss = self._optimizer.epoch(task, self.loss, self.temperature, np.arange(len(X)), self.n_jobs)
         check_finite_loss(loss)
         self.n_iter_ += 1
         self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
         return self
+
+    def _take(self, monitor):
+        """Take over what a fit has learned so far."""
+        self._model, self._optimizer = monitor.model(), None
+        self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
+        self.n_iter_ = max(1, len(monitor.losses))
 
     def _begin(self, structure, classes):
         """Note what the model is of."""

@@ -17,7 +17,7 @@ _N_RANGES = 64
 # A new start of L-BFGS after a failed line search must have gained this much, relative to the loss, for another one.
 _LEAST_GAIN = 1e-6
 # L-BFGS creeps along a kink where so many iterations gain less than this, relative to the loss.
-_CREEPS_AFTER, _CREEPING = 10, 1e-5
+_CREEPS_AFTER, _CREEPING = 10, 1e-4
 
 
 @entry(

@@ -106,11 +106,12 @@ class GraphOptimizer:
 
     def __init__(self, model, *, average):
         self.average = average
-        self.weights = BatchObjective.pack(model)
         self.shape, self.n_outputs = model.coef.shape, len(model.intercept)
-        self.squares = np.full(len(self.weights), _FIRST_SQUARE)
-        self.sums, self.n_steps = np.zeros(len(self.weights)), 0
+        n = model.coef.size + len(model.intercept) + len(model.additional)
         self.unconverged = 0
+        # Weights, sums of squared gradients, sums of weights, and the number of steps: replaced as one, so that Ctrl-C
+        # finds them before a step or after it.
+        self.state = BatchObjective.pack(model), np.full(n, _FIRST_SQUARE), np.zeros(n), 0
 
     def configure(self, *, alpha, eta0, fit_intercept):
         """Take over the parameters that may change between epochs."""
@@ -122,12 +123,17 @@ class GraphOptimizer:
 
     def model(self):
         """Return the present model, averaged if that was asked for."""
-        averaged = self.sums / self.n_steps if self.average and self.n_steps else self.weights
-        return self._view(averaged.copy())
+        weights, _, sums, n_steps = self.state
+        return self._view(sums / n_steps if self.average and n_steps else weights.copy())
 
     def penalty(self):
         """Return the penalty of the present weights."""
-        return self._view(self.weights).penalty(self.alpha)
+        return self._view(self.state[0]).penalty(self.alpha)
+
+    @property
+    def n_steps(self):
+        """How many mini-batches were visited."""
+        return self.state[3]
 
     def epoch(self, task, name, temperature, order, n_jobs):
         """Visit the samples once, in this order; return the sum of their weighted losses."""
@@ -137,20 +143,18 @@ class GraphOptimizer:
             weight = task.weights[chosen].sum()
             if not weight > 0.0:
                 continue
-            loss, found, inexact = task.loss_gradient(name, temperature, self._view(self.weights), chosen, n_jobs)
+            weights, squares, sums, n_steps = self.state
+            loss, found, inexact = task.loss_gradient(name, temperature, self._view(weights), chosen, n_jobs)
             total += loss
             self.unconverged += inexact
             gradient = BatchObjective.pack(found) / weight
             if not self.fit_intercept:
                 gradient[n_features] = 0.0
-            self.squares += gradient * gradient
-            rates = self.eta0 / np.sqrt(self.squares)
-            self.weights -= rates * gradient
+            squares = squares + gradient * gradient
+            rates = self.eta0 / np.sqrt(squares)
             # The proximal step of the penalty; the intercept has none.
-            kept = self.weights[n_features]
-            self.weights /= 1.0 + rates * self.alpha
-            self.weights[n_features] = kept
-            self.n_steps += 1
-            if self.average:
-                self.sums += self.weights
+            shrinkage = 1.0 + rates * self.alpha
+            shrinkage[n_features] = 1.0
+            weights = (weights - rates * gradient) / shrinkage
+            self.state = weights, squares, sums + weights if self.average else sums, n_steps + 1
         return total

@@ -1,10 +1,12 @@
 """Learning a network and the scores of label pairs together: mini-batches of Adam."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from .._threads import interruptible
 from ..losses._labels import label_losses
 from ._adam import Adam
 
@@ -106,5 +108,8 @@ class LabelOptimizer:
             )
             self.unconverged += inexact
             total += loss
-            self.adam.step(self.model.arrays, gradients, rates, alphas, settings.n_jobs)
+            # A step that has begun is completed before Ctrl-C takes effect.
+            interruptible(
+                partial(self.adam.step, self.model.arrays, gradients, rates, alphas, settings.n_jobs), lambda: None
+            )
         return total

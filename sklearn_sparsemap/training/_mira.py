@@ -72,8 +72,7 @@ def mira_epoch(oracle, solver, form, rows, targets, order, state, memory, counte
             break
         i = order[place]
         weight = targets.weights[i]
-        counters[STEP] += 1
-        step_number = float(counters[STEP])
+        step_number = float(counters[STEP] + 1)
         first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
         scores, residual = np.empty(n_rows * n_outputs), np.empty(n_rows * n_outputs)
         score_rows(rows, first_row, n_rows, coef, intercept, scores)
@@ -81,6 +80,10 @@ def mira_epoch(oracle, solver, form, rows, targets, order, state, memory, counte
         loss, _ = loss_of_target(
             oracle, solver, form, scores, additional, targets, i, 0.0, memory, residual, additional_residual
         )
+        if counters[STOP] != 0:
+            # Ended short of the solution.
+            break
+        counters[STEP] += 1
         total += weight * loss
         if loss == 0.0 or weight == 0.0:
             continue

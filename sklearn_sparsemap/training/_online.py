@@ -7,12 +7,12 @@ fraction of the samples themselves.
 """
 
 from collections import namedtuple
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
+from .._threads import interruptible
 from ..losses._kernel import LOSS_FORM, MEMORY
 from ..solvers._protocol import SOLVER
 from ._data import ROWS, TARGETS, LinearModel, loss_of_target
@@ -127,9 +127,7 @@ def adagrad_epoch(oracle, solver, form, rows, targets, order, state, memory, cou
             break
         i = order[place]
         weight = targets.weights[i]
-        counters[STEP] += 1
-        counters[SINCE_PENALTY] += 1
-        step_number = float(counters[STEP])
+        step_number = float(counters[STEP] + 1)
         first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
         scores = np.empty(n_rows * n_outputs)
         residual = np.empty(n_rows * n_outputs)
@@ -138,6 +136,11 @@ def adagrad_epoch(oracle, solver, form, rows, targets, order, state, memory, cou
         loss, inexact = loss_of_target(
             oracle, solver, form, scores, additional, targets, i, tol, memory, residual, additional_residual
         )
+        if counters[STOP] != 0:
+            # Ended short of the solution.
+            break
+        counters[STEP] += 1
+        counters[SINCE_PENALTY] += 1
         total += weight * loss
         counters[UNCONVERGED] += inexact
         for r in range(n_rows):
@@ -156,6 +159,12 @@ def adagrad_epoch(oracle, solver, form, rows, targets, order, state, memory, cou
             _shrink(dense, state.dense_squares, state.dense_sums, n_outputs, rate, step_number, average)
             counters[SINCE_PENALTY] = 0
     return total
+
+
+def stop_epoch(counters, place, memory):
+    """Tell a kernel in another thread to end its epoch: first what it does with a solution, then its inference."""
+    counters[place] = 1
+    memory.limit[:] = 0
 
 
 class OnlineOptimizer:
@@ -194,20 +203,21 @@ class OnlineOptimizer:
     def epoch(self, inference, form, rows, targets, order, memory):
         """Visit the samples in this order; return the sum of their weighted losses.
 
-        KeyboardInterrupt takes effect after the present sample.
+        Ctrl-C takes effect at once; the present sample is then left out.
         """
         if not self.counters.flags.writeable:
             # Loaded from a memory map.
             self.state, self.counters = OnlineState(*(a.copy() for a in self.state)), self.counters.copy()
         self.counters[STOP] = 0
-        # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(self._visit, inference, form, rows, targets, order, memory)
-            try:
-                return running.result()
-            except KeyboardInterrupt:
-                self.counters[STOP] = 1
-                raise
+        return interruptible(
+            lambda: self._visit(inference, form, rows, targets, order, memory),
+            lambda: stop_epoch(self.counters, STOP, memory),
+        )
+
+    @property
+    def n_steps(self):
+        """How many samples were visited."""
+        return int(self.counters[STEP])
 
     def _visit(self, inference, form, rows, targets, order, memory):
         per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))

@@ -1,15 +1,20 @@
 """Learning the weights of pairs (feature, output): what holds a store from epoch to epoch."""
 
-from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from scipy import sparse
 
 from .._jit import readonly
+from .._threads import interruptible
+from ._curve import Course, highest_of
+from ._online import stop_epoch
 from ._pair_store import (
     HELD,
     N_COUNTERS,
     N_RECORDS,
+    N_SHRINKAGES,
     STEP,
     STOP,
     TOP,
@@ -70,7 +75,7 @@ class PairOptimizer:
         )
         self.counters = np.zeros(N_COUNTERS, np.int64)
         self.sigma = np.zeros(1)
-        self.curve = []
+        self.curve = Course(highest_of)
 
     def __getstate__(self):
         return {**self.__dict__, "store": tuple(self.store), "groups": tuple(self.groups)}
@@ -84,8 +89,8 @@ class PairOptimizer:
         self.groups = GroupArrays(np.array(weights), *(readonly(a, np.int64) for a in rest))
         self.counters, self.sigma = np.array(self.counters), np.array(self.sigma)
 
-    def load(self, model):
-        """Start from the weights of a `SparseLinearModel`."""
+    def load(self, model, shrunk):
+        """Start from the weights of a `SparseLinearModel`; `shrunk` tells whether its groups are a selection."""
         space = int((np.diff(model.coef.indptr) > 0).sum()) * most_space(self.n_outputs)
         self.store = grow(self.store, 0, max(_FIRST_CAPACITY, space))
         load_pairs(
@@ -96,6 +101,9 @@ class PairOptimizer:
             readonly(model.coef.data),
         )
         self.store.dense[:] = np.concatenate([model.intercept, model.additional])
+        if shrunk:
+            self.counters[N_SHRINKAGES] = 1
+            self.store.kept[:] = self.alive()
 
     def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept):
         """Set what may change between epochs; None is no budget, and no frozen strength."""
@@ -114,17 +122,13 @@ class PairOptimizer:
     def epoch(self, inference, form, rows, targets, order, memory):
         """Visit the samples in this order; return the sum of their weighted losses.
 
-        KeyboardInterrupt takes effect after the present sample.
+        Ctrl-C takes effect at once; the present sample is then left out.
         """
         self.counters[STOP] = 0
-        # In a thread, so that this one can still receive Ctrl-C and tell the kernel to stop.
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(self._visit, inference, form, rows, targets, readonly(order, np.int64), memory)
-            try:
-                return running.result()
-            except KeyboardInterrupt:
-                self.counters[STOP] = 1
-                raise
+        return interruptible(
+            lambda: self._visit(inference, form, rows, targets, readonly(order, np.int64), memory),
+            lambda: stop_epoch(self.counters, STOP, memory),
+        )
 
     def _visit(self, inference, form, rows, targets, order, memory):
         total, place = np.zeros(1), 0
@@ -154,7 +158,9 @@ class PairOptimizer:
         return np.zeros((2 * (n_samples // self.settings.shrink_every + 2), 2), np.int64)
 
     def _keep_curve(self, curve):
-        self.curve.append(curve[: self.counters[N_RECORDS]])
+        steps, counts = curve[: self.counters[N_RECORDS]].T.tolist()
+        for step, group in groupby(zip(steps, counts), itemgetter(0)):
+            self.curve.note((step, tuple(count for _, count in group)))
 
     @property
     def n_held(self):
@@ -178,9 +184,23 @@ class PairOptimizer:
         """Tell which groups have weights: bool array of shape (n_groups,)."""
         return self.source.group_sums(self.alive().astype(np.int64)) > 0
 
+    @property
+    def has_shrunk(self):
+        """Whether a shrinkage has taken place."""
+        return bool(self.counters[N_SHRINKAGES])
+
+    def selected_groups(self):
+        """Tell which groups the last shrinkage has left, without one which have weights: bool array."""
+        kept = self.store.kept if self.has_shrunk else self.alive()
+        return self.source.group_sums(kept.astype(np.int64)) > 0
+
     def joined_curve(self):
-        """Return (samples, weights held) before and after each shrinkage so far."""
-        return np.concatenate([*self.curve, np.zeros((0, 2), np.int64)])
+        """Return (samples, weights held) before and after each shrinkage so far, thinned."""
+        entries, last = self.curve.entries, self.curve.last
+        if entries and entries[-1] != last:
+            # The last one is what is held now.
+            entries = [*entries, last]
+        return np.array([(step, n) for step, counts in entries for n in counts], np.int64).reshape(-1, 2)
 
     def model(self):
         """Return the weights learned so far: averaged over all steps if asked for, else the last ones."""

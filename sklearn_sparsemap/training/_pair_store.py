@@ -30,6 +30,7 @@ Store = namedtuple(
         "n_outputs",
         "features",
         "first_active",  # of each atom: a feature that has a block, -1 if none has
+        "kept",  # of each atom: whether the last shrinkage left it weights
         # The arena: outputs of small blocks; in dense ones, 1 where a weight was made. A free block holds where the
         # next one of its size begins.
         "outputs",
@@ -48,7 +49,7 @@ Store = namedtuple(
     ],
 )
 STORE = types.NamedTuple(
-    [types.int64, PARTS_2D_OUT, PARTS_OUT, PARTS_OUT]
+    [types.int64, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1], PARTS_OUT]
     + [FLOATS_OUT] * 3
     + [INTS_OUT]
     + [FLOATS_OUT] * 4
@@ -63,8 +64,8 @@ GroupArrays = namedtuple("GroupArrays", ["weights", "order", "indptr", "atoms"])
 GROUP_ARRAYS = types.NamedTuple([FLOATS_OUT, INTS, INTS, INTS], GroupArrays)
 
 # Places of the counters that the kernels share with their caller, who may set STOP from another thread.
-STEP, SINCE_SHRINK, STOP, UNCONVERGED, TOP, HELD, N_RECORDS = range(7)
-N_COUNTERS = 7
+STEP, SINCE_SHRINK, STOP, UNCONVERGED, TOP, HELD, N_RECORDS, N_SHRINKAGES = range(8)
+N_COUNTERS = 8
 
 # Kinds of blocks: by the logarithm of their size, and dense ones last.
 _N_KINDS = 32
@@ -84,6 +85,7 @@ def new_store(atom_of, n_atoms, n_outputs, n_dense, *, mira, capacity):
         n_outputs,
         features,
         np.full(n_atoms, -1, np.int32),
+        np.zeros(n_atoms, bool),
         np.zeros(capacity, np.int32),
         np.zeros(capacity),
         np.zeros(capacity),

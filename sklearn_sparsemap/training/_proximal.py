@@ -23,6 +23,7 @@ from ._pair_store import (
     HEAD,
     HELD,
     N_RECORDS,
+    N_SHRINKAGES,
     SINCE_SHRINK,
     STEP,
     STOP,
@@ -213,6 +214,9 @@ def shrink_groups(store, groups, counters, curve, settings, sigma):
         shrink(store.rho, strength, weights, order, indptr, atoms, factors)
         scale_atoms(store, counters, factors)
         _record(counters, curve)
+    counters[N_SHRINKAGES] += 1
+    for atom in range(store.kept.shape[0]):
+        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
 
 
 @entry(types.void(STORE, GROUP_ARRAYS, INTS_OUT, INTS_2D_OUT, SETTINGS, FLOATS_OUT))
@@ -256,14 +260,17 @@ def pair_epoch(
         if counters[TOP] + space * (rows.indptr[first_row + n_rows] - rows.indptr[first_row]) > store.values.shape[0]:
             return number
         weight = targets.weights[i]
-        counters[STEP] += 1
-        counters[SINCE_SHRINK] += 1
         scores, residual = np.empty(n_rows * n_outputs), np.empty(n_rows * n_outputs)
         score_pairs(store, rows, first_row, n_rows, scores)
         additional_residual[:] = 0.0
         loss, inexact = loss_of_target(
             oracle, solver, form, scores, additional, targets, i, _TOL, memory, residual, additional_residual
         )
+        if counters[STOP] != 0:
+            # Ended short of the solution.
+            return order.shape[0]
+        counters[STEP] += 1
+        counters[SINCE_SHRINK] += 1
         total[0] += weight * loss
         counters[UNCONVERGED] += inexact
         if weight == 0.0:

@@ -1,0 +1,52 @@
+"""The course of a training, in a bounded number of entries."""
+
+MOST_ENTRIES = 2048
+
+
+class Course:
+    """What was noted along a training; as it gets longer, each entry stands for more of it.
+
+    Once there are `most` entries, each two become one, and from then on twice as many notes make up an entry.
+
+    Parameters
+    ----------
+    merge : callable
+        From two entries, and how many notes each stands for, to one.
+    most : int, default=MOST_ENTRIES
+        An even number.
+
+    Attributes
+    ----------
+    entries : list
+    last : object
+        What was noted last, None at first.
+    """
+
+    def __init__(self, merge, most=MOST_ENTRIES):
+        self.merge, self.most = merge, most
+        self.entries, self.last = [], None
+        self._per_entry, self._in_last = 1, 1
+
+    def note(self, entry):
+        """Note what comes next."""
+        self.last = entry
+        if self.entries and self._in_last < self._per_entry:
+            self.entries[-1] = self.merge(self.entries[-1], entry, self._in_last, 1)
+            self._in_last += 1
+            return
+        if len(self.entries) == self.most:
+            n = self._per_entry
+            self.entries[:] = [self.merge(a, b, n, n) for a, b in zip(self.entries[::2], self.entries[1::2])]
+            self._per_entry = 2 * n
+        self.entries.append(entry)
+        self._in_last = 1
+
+
+def mean_of(a, b, n_a, n_b):
+    """Merge numbers into their mean."""
+    return (a * n_a + b * n_b) / (n_a + n_b)
+
+
+def highest_of(a, b, n_a, n_b):
+    """Merge records ``(step, counts)`` into the one with the highest count."""
+    return a if max(a[1]) > max(b[1]) else b
