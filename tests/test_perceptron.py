@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,6 +20,8 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
+from sklearn_sparsemap.training import _curve
+from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
 from sklearn_sparsemap.training._data import make_rows, make_targets
 from sklearn_sparsemap.training._pair_optimizer import PairOptimizer
 from sklearn_sparsemap.training._pair_store import COUNT, HEAD
@@ -398,6 +401,8 @@ def test_digits_by_rows_of_pixels():
         ({"debias": "svm"}, "debias='svm' is not one of"),
         ({"shrink_every": 0}, "shrink_every must be a positive int"),
         ({"eta0": 0.0}, "eta0 must be a positive number"),
+        ({"eta0": 1e-300}, "eta0 must lie between 1e-50 and 1e[+]50.*; got 1e-300"),
+        ({"eta0": 1e300}, "eta0 must lie between"),
         ({"freeze_after": 0}, "freeze_after must be a positive int or None"),
         ({"structure": "ring"}, "structure='ring' is not one of"),
         ({"C": -1.0}, "C must be a positive number"),
@@ -418,3 +423,91 @@ def test_the_same_seed_gives_the_same_model():
     models = [quick(budget=2, n_jobs=n).fit(X, y) for n in (1, 2)]
     assert_array_equal(models[0].coef_.toarray(), models[1].coef_.toarray())
     assert (models[0].predict(X) == models[1].predict(X)).all()
+
+
+def test_a_stream_reports_the_last_shrinkage():
+    X, y = sensors()
+    model = quick(budget=2, shrink_every=100)
+    with pytest.warns(UserWarning, match="groups have not been shrunk yet.*every shrink_every=100 samples"):
+        assert model.partial_fit(X[:90], y[:90], classes=["a", "b", "c"]).selected_groups_.tolist() == [0, 1, 2, 3, 4]
+    for start in range(90, 350, 35):
+        model.partial_fit(X[start : start + 35], y[start : start + 35])
+        assert len(model.selected_groups_) == 2
+    assert model._optimizer.alive_groups().sum() > 2, "others compete until the next shrinkage"
+    assert model.selected_groups_.tolist() == [1, 3]
+    assert pickle.loads(pickle.dumps(model)).selected_groups_.tolist() == [1, 3]
+    # After fit, too; and where nothing is ever shrunk there is nothing to warn of.
+    model = quick(budget=2, shrink_every=10**6).fit(X, y).partial_fit(X[:5], y[:5])
+    assert model.selected_groups_.tolist() == [1, 3]
+    assert len(quick().fit(X, y).selected_groups_) == 5
+
+
+def test_fewer_samples_than_between_two_shrinkages():
+    X, y = sensors(60)
+    for params in ({}, {"freeze_after": 1}, {"max_iter": 1}, {"debias": None}):
+        assert len(quick(budget=2, shrink_every=1000, **params).fit(X, y).selected_groups_) == 2
+
+
+@pytest.mark.parametrize("debias", ["mira", "crf", None])
+def test_finalize_shrinks_and_debiases(debias):
+    X, y = sensors()
+
+    def stream(shrink_every=1000):
+        model = quick(budget=2, shrink_every=shrink_every, debias=debias)
+        for start in range(0, 400, 50):
+            model.partial_fit(X[start : start + 50], y[start : start + 50], classes=["a", "b", "c"])
+        return model
+
+    shrunk = stream().finalize()
+    assert shrunk.selected_groups_.tolist() == [1, 3]
+    assert set(GROUP_OF[np.unique(shrunk.coef_.tocoo().col)]) == {1, 3}
+    assert (shrunk.n_iter_, len(shrunk.loss_curve_)) == (8, 8)
+    model = stream().finalize(X, y)
+    assert model.selected_groups_.tolist() == [1, 3]
+    assert set(GROUP_OF[np.unique(model.coef_.tocoo().col)]) == {1, 3}
+    if debias is None:
+        assert_array_equal(model.coef_.toarray(), shrunk.coef_.toarray())
+    else:
+        assert model.score(X, y) > 0.9
+        # Debiasing is all that is left to do after it.
+        again = shrunk.finalize(X, y)
+        assert_array_equal(again.coef_.toarray(), model.coef_.toarray())
+    assert model.partial_fit(X, y).score(X, y) > 0.7
+    with pytest.raises(ValueError, match="both X and y"):
+        model.finalize(X)
+    with pytest.raises(ValueError, match="has the label 'd', which is not"):
+        model.finalize(X, np.where(y == "a", "d", y))
+    with pytest.raises(NotFittedError):
+        quick(budget=2).finalize()
+
+
+def test_curves_are_bounded(monkeypatch):
+    course, most, rng = Course(mean_of, most=8), 8, np.random.default_rng(0)
+    values = rng.normal(size=1000)
+    for n, value in enumerate(values, 1):
+        course.note(value)
+        assert len(course.entries) == -(-n // course._per_entry) <= most
+        cuts = np.arange(0, n, course._per_entry)
+        assert_allclose(course.entries, np.add.reduceat(values[:n], cuts) / np.diff([*cuts, n]), atol=1e-12)
+    assert course.last == values[-1]
+    records = Course(highest_of, most=8)
+    for step, count in enumerate(rng.permutation(1000).tolist()):
+        records.note((step, (count, 0)))
+    assert len(records.entries) <= 8 and max(counts[0] for _, counts in records.entries) == 999
+    X, y = sensors(3000)
+    model = quick(budget=2, shrink_every=1, max_iter=2).fit(X, y)
+    assert len(model.memory_curve_) == len(model.memory_steps_) < 9000
+    assert (np.diff(model.memory_steps_) >= 0).all() and model.memory_curve_[-1] == model.n_nonzero_coefs_
+    monkeypatch.setattr(_curve, "MOST_ENTRIES", 16)
+    stream = quick(shrink_every=2)
+    for i in range(0, 300, 3):
+        stream.partial_fit(X[i : i + 3], y[i : i + 3], classes=["a", "b", "c"])
+        assert len(stream.loss_curve_) <= 16 and len(stream.memory_curve_) <= 17
+    assert stream.n_iter_ == 100 and stream.memory_steps_[-1] == 300
+
+
+@pytest.mark.parametrize("groups", [None, "templates"])
+def test_more_columns_than_there_is_memory_for(groups):
+    X = sparse.csr_array((np.ones(2), ([0, 1], [0, 5])), shape=(2, 2**31))
+    with pytest.raises(ValueError, match=r"X has 2147483648 columns; these.* hash features into fewer columns"):
+        GroupLassoPerceptron("chain", groups=groups).fit([X, X], [[0, 1], [1, 0]])

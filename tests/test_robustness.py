@@ -1,10 +1,13 @@
 """Abuse that once broke something: changed parameters, odd numbers, interruptions, edited models."""
 
+import _thread
 import io
 import logging
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from functools import partial
 
 import joblib
@@ -12,16 +15,35 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score
 from test_structured import make_chains
+from test_structured_graphs import graph_of, make_rings
 
-from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap import (
+    GroupLassoPerceptron,
+    MultilabelLPSparseMAP,
+    RaggedArray,
+    StructuredSparseMAPClassifier,
+    map_inference,
+    sparsemap,
+)
 from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.estimators import _base
+from sklearn_sparsemap.estimators._progress import Progress
 from sklearn_sparsemap.features import Template
 from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
+from sklearn_sparsemap.losses._kernel import new_memory
+from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap.training._batch import BatchObjective
+from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
+from sklearn_sparsemap.training._graphs import GraphObjective, GraphOptimizer
+from sklearn_sparsemap.training._labels import LabelOptimizer
+from sklearn_sparsemap.training._mira import MiraOptimizer
+from sklearn_sparsemap.training._online import OnlineOptimizer
+from sklearn_sparsemap.training._pair_optimizer import PairOptimizer
 
 X, Y = make_chains(30)
 FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)
@@ -356,3 +378,130 @@ def test_warnings_point_at_the_user():
     with pytest.warns(ConvergenceWarning) as caught:
         chain(max_iter=1).fit(X, Y)
     assert caught[0].filename == __file__
+
+
+RINGS = make_rings(30, 0)
+LABELS = (FLAT_X[:, :3] > 0.5).astype(int)
+ENDLESS = {"tol": 0.0, "max_iter": 10**6, "n_iter_no_change": 10**6}
+# What each way to train is, data for it, and the method in which it takes its first step.
+TRAININGS = {
+    "lbfgs": (chain(solver="lbfgs", **ENDLESS), (X, Y), (BatchObjective, "loss_gradient")),
+    "adagrad": (chain(solver="adagrad", **ENDLESS), (X, Y), (OnlineOptimizer, "epoch")),
+    "mira": (chain(solver="mira", loss="hinge", **ENDLESS), (X, Y), (OnlineOptimizer, "epoch")),
+    "graphs, lbfgs": (
+        StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), RINGS, (GraphObjective, "loss_gradient"),
+    ),
+    "graphs, adagrad": (
+        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS, (GraphOptimizer, "epoch"),
+    ),
+    "multilabel": (MultilabelLPSparseMAP(**ENDLESS), (FLAT_X, LABELS), (LabelOptimizer, "epoch")),
+    "perceptron": (
+        GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (X, Y), (PairOptimizer, "epoch"),
+    ),
+}  # fmt: skip
+
+
+def fitted_attributes(estimator):
+    return {name for name in vars(estimator) if name.startswith("_") or name.endswith("_")}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("exception", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("training", TRAININGS)
+def test_before_the_first_step_an_estimator_stays_as_it_was(training, exception, monkeypatch):
+    endless, (X, y), first_step = TRAININGS[training]
+    model = clone(endless).set_params(max_iter=2)
+    before = [np.asarray(one) for one in model.fit(X, y).predict(X)]
+    names = fitted_attributes(model)
+
+    def interrupted(*arguments, **keywords):
+        raise exception
+
+    for place in (first_step, (Progress, "__init__")):
+        with monkeypatch.context() as patched:
+            patched.setattr(*place, interrupted)
+            wider = [np.hstack([x, x]) for x in X]
+            for method in ("fit", "partial_fit")[: 2 if place is first_step else 1]:
+                new = clone(model)
+                keywords = {"classes": CLASSES} if method == "partial_fit" and "graphs" not in training else {}
+                keywords = {} if training == "multilabel" else keywords
+                if method == "fit" or training not in ("lbfgs", "graphs, lbfgs"):
+                    with pytest.raises(exception):
+                        getattr(new, method)(X, y, **keywords)
+                    assert fitted_attributes(new) == set()
+                    with pytest.raises(NotFittedError):
+                        new.predict(X)
+            with pytest.raises(exception):
+                model.fit(wider, y)
+        assert fitted_attributes(model) == names
+        for one, other in zip(before, model.predict(X)):
+            assert np.array_equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:groups have not been shrunk yet")
+@pytest.mark.parametrize("training", TRAININGS)
+def test_ctrl_c_keeps_what_the_last_step_left(training, monkeypatch):
+    model, (X, y), (owner, name) = TRAININGS[training]
+    model, n_calls, original = clone(model), 0, getattr(owner, name)
+    # Everything is compiled before the timer starts.
+    clone(model).set_params(max_iter=2).fit(X, y).predict(X)
+
+    def step(*arguments):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 6:
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, step)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+        time.sleep(5.0)
+    monkeypatch.undo()
+    assert model.n_iter_ >= 1 and len(model.predict(X)) == len(X)
+    assert not hasattr(model, "_kept") and np.isfinite(model.loss_curve_).all()
+    if "lbfgs" not in training:
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "mira", "pairs"])
+def test_ctrl_c_leaves_the_present_sample_out(kind):
+    # Tied scores, so that a sample's inference takes long where there is any.
+    rng, loss = np.random.default_rng(0), "hinge" if kind == "mira" else "sparsemap"
+    ragged = RaggedArray.from_list([1e-3 * rng.normal(size=(60, 3)) for _ in range(20)])
+    structure, n_outputs = LinearChain(), 10
+    targets = make_targets(structure, ragged, n_outputs, list(rng.integers(10, size=(20, 60))), np.ones(20))
+    form, inference, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), inference_of(structure, loss), 120
+    # The last step of an order is the one that is interrupted.
+    order = np.tile(np.arange(20), 20_000)
+
+    def start():
+        if kind == "pairs":
+            optimizer = PairOptimizer(as_groups(None, 3), np.ones(3), n_outputs, n_additional, average=True, mira=False)
+            optimizer.configure(
+                eta0=1e-3, period=20, C=1.0, shrink_every=5, budget=None, alpha=0.0, frozen=None, fit_intercept=True
+            )
+            return optimizer
+        model = LinearModel.zeros(3, n_outputs, n_additional)
+        if kind == "mira":
+            optimizer = MiraOptimizer(model, average=True)
+            optimizer.configure(C=1e-3, fit_intercept=True)
+        else:
+            optimizer = OnlineOptimizer(model, average=True)
+            optimizer.configure(alpha=1e-4, eta0=1e-4, tol=1e-8, fit_intercept=True)
+        return optimizer
+
+    def run(optimizer, order):
+        optimizer.epoch(inference, form, make_rows(ragged.values), targets, order, new_memory(targets.sizes, 0))
+
+    run(start(), order[:2])
+    interrupted, again = start(), start()
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted, order)
+    n_steps = interrupted.n_steps
+    assert 0 < n_steps < len(order)
+    run(again, order[:n_steps])
+    for name in ("intercept", "additional"):
+        assert np.array_equal(getattr(interrupted.model(), name), getattr(again.model(), name))

@@ -12,8 +12,8 @@ class Course:
     ----------
     merge : callable
         From two entries, and how many notes each stands for, to one.
-    most : int, default=MOST_ENTRIES
-        An even number.
+    most : int, default=None
+        An even number; None is `MOST_ENTRIES`.
 
     Attributes
     ----------
@@ -22,8 +22,8 @@ class Course:
         What was noted last, None at first.
     """
 
-    def __init__(self, merge, most=MOST_ENTRIES):
-        self.merge, self.most = merge, most
+    def __init__(self, merge, most=None):
+        self.merge, self.most = merge, MOST_ENTRIES if most is None else most
         self.entries, self.last = [], None
         self._per_entry, self._in_last = 1, 1
 
