@@ -257,8 +257,13 @@ def warn_of_inference(unconverged):
 
 
 def warn_of_convergence(message):
-    """Issue a ConvergenceWarning that points at the first caller outside this package and scikit-learn."""
+    """Issue a ConvergenceWarning that points at the user."""
+    warn_user(message, ConvergenceWarning)
+
+
+def warn_user(message, category=UserWarning):
+    """Issue a warning that points at the first caller outside this package and scikit-learn."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sklearn_sparsemap", "sklearn"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, ConvergenceWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -1,9 +1,7 @@
 """GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
 
-import copy
 import numbers
 import os
-import warnings
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +20,7 @@ from ..training._pair_optimizer import PairOptimizer, SparseLinearModel
 from ..training._pair_store import UNCONVERGED
 from ..training._proximal import add_sparse_scores
 from ._base import LinearStructuredClassifier, resolve_structure
-from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference
+from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
 from ._graphs import GraphsOf
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
@@ -32,7 +30,7 @@ _MIRA = "mira"
 # Beyond these, squares of weights are not floating-point numbers any more.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 # About what training needs for each column, and for each group: the arrays of the store, and those of the groups.
-_BYTES_PER_COLUMN, _BYTES_PER_GROUP = 40, 100
+_BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
 # Columns are counted by 32-bit integers.
 _MOST_COLUMNS = 2**31 - 1
 
@@ -263,11 +261,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """Shrink a last time."""
         optimizer.shrink()
         if not optimizer.alive_groups().any():
-            warnings.warn(
+            warn_user(
                 "no group of features has survived: the strength is too high, or (of nested or overlapping groups) "
-                "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha",
-                UserWarning,
-                stacklevel=4,
+                "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha"
             )
 
     def _run_epochs(self, optimizer, loss, structure, features, targets, n_epochs, rng, monitor):
@@ -428,10 +424,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if first is None:
             first = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
             first.load(self._model, self._final["shrunk"])
-        # The optimiser of the stream stays as it is until all is done.
-        first = copy.deepcopy(first)
-        self._configure(first, self.shrink_every, None)
-        if selects and self._optimizer is not None:
+        elif selects:
+            self._configure(first, self.shrink_every, None)
+            # A shrinkage stays, whatever comes after it.
+            keep_if(self, lambda: True)
+            self._model = None
             self._select(first)
         last = first
         if X is not None and selects and self.debias is not None:
@@ -521,10 +518,13 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """Take over what a fit has learned so far; the optimisers go, unless the first phase was interrupted."""
         self._losses = monitor.course
         self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
-        if monitor.optimizer is monitor.first and not monitor.is_complete:
-            self._model, self._final, self._optimizer = None, None, monitor.first
+        first = monitor.first
+        # Before its first step, the second phase has a blank model.
+        last = monitor.optimizer if monitor.is_complete or monitor.optimizer.n_steps else first
+        if last is first and not monitor.is_complete:
+            self._model, self._final, self._optimizer = None, None, first
         else:
-            self._model, self._final = monitor.latest(), final_state(monitor.first, monitor.optimizer)
+            self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last)
             self._optimizer = None
 
     @property
@@ -540,11 +540,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
         shrinks = self.budget is not None or self.alpha > 0.0
         if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
-            warnings.warn(
+            warn_user(
                 "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
-                f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()",
-                UserWarning,
-                stacklevel=2,
+                f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()"
             )
         return selected
 

@@ -339,13 +339,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self.n_iter_ = 0
             self.loss_curve_ = []
         self._begin(structure, given)
-        if self._optimizer is None:
+        had_optimizer = self._optimizer is not None
+        if not had_optimizer:
             self._optimizer = new_optimizer(self, self._check_finite(self._model))
         else:
             adjust_optimizer(self, self._optimizer)
         # The optimiser has the weights now, also when it is interrupted.
         self._model, before = None, self._optimizer.n_steps
-        keep_if(self, lambda: self._optimizer.n_steps > before)
+        keep_if(self, lambda: had_optimizer or self._optimizer.n_steps > before)
         loss = self._optimizer.epoch(
             inference_of(structure, self.loss),
             form,
@@ -367,12 +368,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._graph_shapes, self._optimizer = shapes, None
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, None)
-        if self._optimizer is None:
+        had_optimizer = self._optimizer is not None
+        if not had_optimizer:
             self._optimizer = new_graph_optimizer(self, self._check_finite(self._model))
         else:
             configure_graph_optimizer(self, self._optimizer)
         self._model, before = None, self._optimizer.n_steps
-        keep_if(self, lambda: self._optimizer.n_steps > before)
+        keep_if(self, lambda: had_optimizer or self._optimizer.n_steps > before)
         loss = self._optimizer.epoch(task, self.loss, self.temperature, np.arange(len(X)), self.n_jobs)
         check_finite_loss(loss)
         self.n_iter_ += 1

@@ -213,7 +213,7 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
 
 
 def _minimize(objective, model, max_iter, tol, after_iteration):
-    stopped, creeps, n_iter = False, False, 0
+    stopped, n_iter = False, 0
     x, loss, largest, values, slopes = objective.pack(model), np.inf, np.inf, [], []
 
     def loss_gradient(point):
@@ -233,7 +233,6 @@ def _minimize(objective, model, max_iter, tol, after_iteration):
         return stopped
 
     def callback(intermediate_result):
-        nonlocal creeps
         after_step(intermediate_result.x, intermediate_result.fun)
         values.append(float(intermediate_result.fun))
         creeps = objective.has_kinks and _creeps(values, slopes)
@@ -257,7 +256,7 @@ def _minimize(objective, model, max_iter, tol, after_iteration):
         if stopped or largest <= tol:
             return objective.unpack(x), loss, ""
         if n_iter >= max_iter:
-            message = f"it reached max_iter={max_iter}"
+            message = "it reached max_iter"
             break
         if objective.has_kinks:
             x, loss, largest, message = minimize_bundle(
