@@ -67,6 +67,7 @@ def new_model(args, loss, rate, dropout, seed):
         learning_rate_init=rate,
         dropout=dropout,
         early_stopping=True,
+        threshold="auto",
         n_iter_no_change=6,
         max_iter=args.max_iter,
         random_state=seed,

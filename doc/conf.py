@@ -15,5 +15,7 @@ extensions = [
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 html_theme = "alabaster"
 autosummary_generate = True
+# The docstrings say what parameters are.
+autodoc_typehints = "none"
 numpydoc_show_class_members = False
 sphinx_gallery_conf = {"examples_dirs": "../examples", "gallery_dirs": "auto_examples", "filename_pattern": "/plot_"}

@@ -1,8 +1,23 @@
 """Structured prediction with sparse probabilities: scikit-learn estimators on Numba solvers."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ._version import __version__
+
+if TYPE_CHECKING:
+    # What type checkers see of the names below.
+    from ._compile_ahead import compile
+    from ._ragged import RaggedArray
+    from .estimators import (
+        GroupLassoPerceptron,
+        MultilabelLPSparseMAP,
+        StructuredSparseMAPClassifier,
+        group_path,
+        stability_selection,
+        template_report,
+    )
+    from .inference import lp_sparsemap, map_inference, marginal_inference, sparsemap
 
 # Public names are resolved at their first use (PEP 562), so that importing the package imports neither Numba nor
 # any of its modules.
@@ -11,6 +26,7 @@ _PUBLIC = {
     "MultilabelLPSparseMAP": ".estimators",
     "RaggedArray": "._ragged",
     "StructuredSparseMAPClassifier": ".estimators",
+    "compile": "._compile_ahead",
     "group_path": ".estimators",
     "lp_sparsemap": ".inference",
     "map_inference": ".inference",
@@ -40,6 +56,7 @@ __all__ = [
     "RaggedArray",
     "StructuredSparseMAPClassifier",
     "__version__",
+    "compile",
     "group_path",
     "lp_sparsemap",
     "map_inference",

@@ -12,13 +12,18 @@ All are `nogil` and cached. Arrays reach an entry C-contiguous and in one of the
 read-only type takes both read-only and writable arrays, so that no input compiles a second version.
 """
 
+import logging
 import threading
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
+from numba.core.registry import CPUDispatcher
+
+from ._jit_cache import PackageCache
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
@@ -47,15 +52,25 @@ _compile_lock = threading.Lock()
 
 
 def _compile(signature, function, fastmath, **options):
-    options = {**_OPTIONS, "fastmath": fastmath, **options}
-    args = (signature,) if signature is not None else ()
+    dispatcher = njit(**{**_OPTIONS, "fastmath": fastmath, **options})(function)
     try:
-        return njit(*args, cache=True, **options)(function)
+        # What `cache=True` does, with a cache of our own.
+        dispatcher._cache = PackageCache(function)
     except RuntimeError as error:
-        # Nowhere to write the cache (read-only home, zipped package): slower to start, but it works.
+        # Nowhere to write the cache (read-only home): slower to start, but it works.
         if "cannot cache function" not in str(error):
             raise
-        return njit(*args, **options)(function)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return dispatcher
+
+
+class _Kernel(CPUDispatcher):
+    """A compiled function that has no way in from Python, where Numba would crash."""
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is a kernel: only compiled functions can call it; make it an entry")
 
 
 def kernel(function=None, *, fast_sums=False, no_nans=False):
@@ -73,7 +88,10 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    return _compile(None, function, allowed or False)
+    # Half of the machine code would be the ways in from Python.
+    dispatcher = _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    dispatcher.__class__ = _Kernel
+    return dispatcher
 
 
 @kernel
@@ -85,6 +103,37 @@ def copy_into(target, source):
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+# A first use that takes longer than so many seconds says why, once in a process.
+_PATIENCE = 2.0
+
+
+class _Patience:
+    """Say that kernels are being compiled, to who has waited for some time already."""
+
+    said = False
+
+    @classmethod
+    def say(cls):
+        if not cls.said:
+            cls.said = True
+            logging.getLogger("sklearn_sparsemap").warning(
+                "compiling for the first use in this installation, which takes some seconds; later processes load the "
+                "result. sklearn_sparsemap.compile() compiles ahead of time"
+            )
+
+    @classmethod
+    @contextmanager
+    def of_user(cls):
+        """Within this context a user waits."""
+        timer = threading.Timer(_PATIENCE, cls.say)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class Entry:
@@ -105,7 +154,8 @@ class Entry:
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:
-                    self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
+                    with _Patience.of_user():
+                        self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
         return self._dispatcher
 
     def __call__(self, *args):
@@ -114,6 +164,16 @@ class Entry:
     def __reduce__(self):
         # By name, like any module-level function.
         return self.__name__
+
+
+@contextmanager
+def compiling_is_expected():
+    """Within this context nothing is said about compiling."""
+    said, _Patience.said = _Patience.said, True
+    try:
+        yield
+    finally:
+        _Patience.said = said
 
 
 def entry(signature):

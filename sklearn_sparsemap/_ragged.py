@@ -1,7 +1,16 @@
 """RaggedArray: many per-sample arrays of different lengths, held as one."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from scipy import sparse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 class RaggedArray:
@@ -41,7 +50,9 @@ class RaggedArray:
     (2, (1, 3), [1, 2])
     """
 
-    def __init__(self, values, indptr, groups=None, shapes=None):
+    def __init__(
+        self, values: Any, indptr: ArrayLike, groups: ArrayLike | None = None, shapes: ArrayLike | None = None
+    ) -> None:
         if sparse.issparse(values):
             values = values.tocsr()
         else:
@@ -81,7 +92,7 @@ class RaggedArray:
         self.shapes = shapes
 
     @classmethod
-    def from_list(cls, arrays, dtype=None):
+    def from_list(cls, arrays: Iterable[Any], dtype: DTypeLike | None = None) -> RaggedArray:
         """Join per-sample arrays (all dense or all sparse, same number of columns).
 
         Parameters
@@ -118,37 +129,37 @@ class RaggedArray:
             return cls(np.concatenate(arrays), indptr)
         return cls(_stack_csr([a.tocsr() for a in arrays], dtype), indptr)
 
-    def tolist(self):
+    def tolist(self) -> list[Any]:
         """Return the samples as a list of arrays (views where the values are dense)."""
         return [self[i] for i in range(len(self))]
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int]:
         """``(n_samples,)``: a ragged array is a one-dimensional array of samples."""
         return (len(self),)
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         """Always 1."""
         return 1
 
     @property
-    def grids(self):
+    def grids(self) -> NDArray[np.int64]:
         """Shape of each sample's rows, int array of shape (n_samples, n_axes): `shapes`, or the numbers of rows."""
         return self.lengths[:, None] if self.shapes is None else self.shapes
 
     @property
-    def lengths(self):
+    def lengths(self) -> NDArray[np.int64]:
         """Number of rows of each sample, int array of shape (n_samples,)."""
         return np.diff(self.indptr)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
             # scikit-learn indexes arrays as array[indices, ...].
             if len(key) != 2 or key[1] is not Ellipsis:

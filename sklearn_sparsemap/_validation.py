@@ -7,16 +7,68 @@ import numbers
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
 
 from ._ragged import RaggedArray
 
 # Squares of features, and sums of scores, must not overflow.
 _LARGEST = 1e100
+# Messages quote at most so much of the data.
+_LONGEST_QUOTE = 80
+
+
+class Number(Interval):
+    """An interval of numbers, as scikit-learn's, without bools, which Python takes for ints."""
+
+    def is_satisfied_by(self, val):
+        return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
+
+
+# What the parameters of several estimators may be, for `_parameter_constraints`.
+POSITIVE = Number(numbers.Real, 0, None, closed="neither")
+NOT_NEGATIVE = Number(numbers.Real, 0, None, closed="left")
+POSITIVE_OR_INF = Number(numbers.Real, 0, np.inf, closed="right")
+POSITIVE_INT = Number(numbers.Integral, 1, None, closed="left")
+FRACTION = Number(numbers.Real, 0, 1, closed="neither")
+N_JOBS = (numbers.Integral, None)
+
+
+def check_parameters(estimator, names=None):
+    """Check the parameters of an estimator by its `_parameter_constraints`, in scikit-learn's words.
+
+    Parameters
+    ----------
+    estimator : estimator
+    names : sequence of str, default=None
+        Which parameters; None is all.
+
+    Raises
+    ------
+    InvalidParameterError
+        A ValueError that names the parameter, what it may be, and what it is.
+    """
+    parameters = estimator.get_params(deep=False)
+    if names is not None:
+        parameters = {name: parameters[name] for name in names}
+    validate_parameter_constraints(estimator._parameter_constraints, parameters, type(estimator).__name__)
+
+
+def check_n_jobs(n_jobs):
+    """Raise ValueError unless `n_jobs` is an int or None."""
+    if n_jobs is not None and not isinstance(n_jobs, numbers.Integral):
+        raise InvalidParameterError(f"n_jobs must be an instance of 'int' or None; got {n_jobs!r}")
+
+
+def quoted(value):
+    """Return the repr of something that came with the data, cut off where it is long."""
+    text = repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
 
 def check_choice(name, value, allowed):
     """Raise ValueError unless the parameter `name` has one of the `allowed` values."""
-    if value not in allowed:
+    # What is no str may have no hash, or be an array that compares entry by entry.
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}")
 
 
@@ -44,6 +96,29 @@ def is_batch(scores, ndim):
     return depth + getattr(scores, "ndim", 0) == ndim + 1
 
 
+def check_numbers(values, name):
+    """Return `values` as a C-contiguous float64 array.
+
+    Raises
+    ------
+    ValueError
+        If they are no numbers, or complex ones, whose imaginary parts NumPy would drop.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            # Complex numbers among objects do not become floats, and others do.
+            array = np.array(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} is complex; pass the real part, or the modulus")
+    try:
+        return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+
+
 def check_scores(scores, ndim, name="scores"):
     """Return `scores` as a float64 array with `ndim` axes, C-contiguous.
 
@@ -51,14 +126,11 @@ def check_scores(scores, ndim, name="scores"):
     """
     if sparse.issparse(scores):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
-    try:
-        array = np.ascontiguousarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers with {ndim} axes: {error}") from error
+    array = check_numbers(scores, name)
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
-    if np.ndim(scores) != ndim:
-        raise ValueError(f"{name} must have {ndim} axes; got shape {np.shape(scores)}")
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} axes; got shape {array.shape}")
     # One pass in the usual case: a sum of moderate size has no special entry.
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.abs(array).sum()
@@ -70,7 +142,9 @@ def check_scores(scores, ndim, name="scores"):
                 f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part"
             )
         if np.abs(array[np.isfinite(array)]).max(initial=0.0) > _LARGEST:
-            raise ValueError(f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale the scores")
+            raise ValueError(
+                f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale them, or forbid by -inf"
+            )
     return array
 
 
@@ -80,7 +154,8 @@ def check_samples(X, n_features=None, n_axes=1):
     Parameters
     ----------
     X : sequence of array-like or sparse matrices of shape (n_rows_i, n_features)
-        List, tuple, 1-D object array or RaggedArray.
+        List, tuple, 1-D object array, Series, RaggedArray, or a stack of samples of one shape: an array with an axis
+        more.
     n_features : int, default=None
         Number of features the model was fitted with.
     n_axes : int, default=1
@@ -92,6 +167,7 @@ def check_samples(X, n_features=None, n_axes=1):
         Naming the first sample that is wrong.
     """
     remedy = "pass a list with one 2-D array (or CSR matrix) a sample"
+    X = _as_sequence(X, n_axes)
     if n_axes > 1 and not isinstance(X, RaggedArray):
         X, shapes = _flatten_grids(X, n_axes)
         X = check_samples(X, n_features)
@@ -130,10 +206,17 @@ def check_samples(X, n_features=None, n_axes=1):
     return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes)
 
 
+def _as_sequence(X, n_axes):
+    """Return a stack of samples, or a Series of them, as a list; anything else as it is."""
+    if isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
+        return list(X)
+    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
+        return X.tolist()
+    return X
+
+
 def _flatten_grids(X, n_axes):
     """Give each sample one axis of rows; return the samples and their shapes, None if they had one axis before."""
-    if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == n_axes + 2:
-        X = list(X)
     if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "iloc") or not len(X):
         return X, None
     if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
@@ -210,6 +293,24 @@ def check_magnitude(X):
         raise ValueError(f"X contains values beyond {_LARGEST:g}; rescale the features, for example to unit variance")
 
 
+def is_missing(label):
+    """Tell whether a label stands for none: NaN of any type, NaT, or pandas' NA."""
+    try:
+        return bool(label != label)
+    except (TypeError, ValueError):
+        # NA has no truth value, nor has an array, which is no label either.
+        return type(label).__name__ == "NAType"
+
+
+def check_no_missing(labels, what="y"):
+    """Raise ValueError if one of the labels, hashable Python objects, is missing."""
+    for label in dict.fromkeys(labels):
+        if is_missing(label):
+            raise ValueError(
+                f"Input {what} contains NaN as a label ({label!r}); drop these samples or give them a label"
+            )
+
+
 def check_same_length(X, y):
     """Raise ValueError unless X and y have the same number of samples."""
     if len(X) != len(y):
@@ -222,7 +323,7 @@ def check_sample_weight(sample_weight, n_samples):
     """Return sample weights as a float64 array; None is all ones, a number stands for all."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = check_numbers(sample_weight, "sample_weight")
     if weights.ndim == 0:
         weights = np.full(n_samples, float(weights))
     if weights.ndim != 1:

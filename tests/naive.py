@@ -253,6 +253,12 @@ def frank_wolfe(M, theta, variant, n_steps, tol=0.0):
     return M @ w, n_steps
 
 
+def hamming_cost(M, gold):
+    """Return the cost of each structure: its wrong parts, and where structures differ in size also the missing ones."""
+    wrong, missing = M.T @ (1.0 - M[:, gold]), (1.0 - M.T) @ M[:, gold]
+    return wrong if len(set(M.sum(axis=0))) == 1 else wrong + missing
+
+
 def loss_by_enumeration(M, theta, gold, name, temperature=1.0, cost=None):
     """Return the loss of structure number `gold` and its gradient, from the definition over all structures.
 
@@ -265,9 +271,9 @@ def loss_by_enumeration(M, theta, gold, name, temperature=1.0, cost=None):
     name : str
     temperature : float
     cost : array with one entry a structure, default=None
-        None counts its parts that gold does not have.
+        None is `hamming_cost`.
     """
-    cost = M.T @ (1.0 - M[:, gold]) if cost is None else cost
+    cost = hamming_cost(M, gold) if cost is None else cost
     with_margin = name == "hinge" or name.startswith("margin")
     total = theta / temperature + cost * with_margin
     if name in ("perceptron", "hinge"):

@@ -126,6 +126,18 @@ def check_certificate(case, result, tol):
     assert result.residual <= tol
 
 
+def off_factors(case, result):
+    """Return how far marginals are off the polytopes of the factors, by enumeration."""
+    u = result.marginals.ravel()
+    worst = max(u.max() - 1.0, -u.min())
+    for variables, vertices, values, row in polytopes(case):
+        if row is not None:
+            worst = max(worst, row[0] @ u[variables] - row[1])
+        else:
+            worst = max(worst, best_mixture(vertices, np.zeros(len(values)), u[variables])[1])
+    return worst
+
+
 def best_value(case):
     """Return the total score of the best assignment, over all that satisfy the factors."""
     factors, best = polytopes(case), -np.inf

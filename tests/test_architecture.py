@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {"_jit", "_ragged", "_threads", "_validation", "_version"}
+FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_threads", "_validation", "_version"}
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
@@ -25,6 +25,9 @@ MAY_IMPORT = {
     "estimators": FOUNDATION
     | {"structures", "penalties", "factors", "solvers", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
+    # Ahead of time it uses whatever a user may use first.
+    "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
+    "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
     "plotting": {"_validation", "penalties", "inference", "factors", "solvers"},
     # It checks what the others stand on, and looks behind the public functions for that.

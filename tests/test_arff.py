@@ -32,6 +32,30 @@ def write(tmp_path):
     return write
 
 
+def test_comments(write):
+    text = """%no relation% yet
+@relation r % and 'why
+@attribute a numeric % a comment, {0,1}
+@attribute b REAL%another
+@attribute 'c % d' {0, '1'} % "it's
+@attribute "e%f" { '0', 1 }%'
+@attribute g\u2028h\xa0i {0,1}
+@data % not data
+% nor this
+1,?,0,1,1 % a row
+2,'3',1,0,0%
+"""
+    X, Y, names, labels = load_multilabel_arff(write(text), 2, return_names=True)
+    np.testing.assert_array_equal(X, [[1, np.nan, 0], [2, 3, 1]])
+    assert Y.tolist() == [[1, 1], [0, 0]]
+    assert names == ["a", "b", "c % d"] and labels == ["e%f", "g\u2028h\xa0i"]
+    rows = "{0 1} % one\n{} %none\n%\n{1 1}% x\n"
+    X, Y = load_multilabel_arff(write("@attribute a real % x\n@attribute b {0,1} % y\n@data\n" + rows), 1)
+    assert X.toarray().tolist() == [[1], [0], [0]] and Y.tolist() == [[0], [0], [1]]
+    with pytest.raises(ValueError, match="line 1: the attribute 'a' has no type"):
+        load_multilabel_arff(write("@attribute a % numeric\n@data\n1\n"), 1)
+
+
 def random_arff(rng, is_sparse, missing, n_rows=30, n_numeric=5, n_binary=6):
     """A file of numeric and binary attributes, the latter last, without quotes."""
     lines = ["@relation random"]

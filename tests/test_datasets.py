@@ -1,9 +1,11 @@
 import gzip
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from sklearn_sparsemap.datasets import load_conll, load_conllu
+from sklearn_sparsemap.datasets import _lines, load_conll, load_conllu, load_multilabel_arff
 
 TEXT = "Ann NNP B-NP\nsees VBZ B-VP\n\n\n# SYM O\n! . O\n"
 X = [
@@ -90,9 +92,96 @@ def test_separator_and_comment(write):
     assert labels == [["B-NP", "O"], ["O"]]
 
 
-def test_unusual_line_ends_within_words(write):
-    tokens, _ = load_conll(write("a\u2028b\tN\tO\n", encoding="utf-8"), separator="\t")
-    assert tokens == [[{"word": "a\u2028b", "pos": "N"}]]
+ODD_WORDS = ["a\u2028b", "c\x85d", "e\u2029f", "\u3000", "g\xa0h", "i\x85"]
+
+
+@pytest.mark.parametrize("separator", [None, "\t"])
+def test_unusual_line_ends_and_spaces_within_words(write, separator):
+    text = "".join(f"{word}\tN\tO\n" for word in ODD_WORDS)
+    tokens, labels = load_conll(write(text), separator=separator)
+    assert tokens == [[{"word": word, "pos": "N"} for word in ODD_WORDS]] and labels == [["O"] * len(ODD_WORDS)]
+    # Also where a cut would give the right number of columns.
+    with pytest.raises(ValueError, match="expected 2, found 1 column"):
+        load_conll(write("a\u2028b\n"), ("word", "label"), separator=separator)
+    rows = "".join(f"{i}\t{word}\t_\tN\t_\t_\t0\t_\t_\t_\n" for i, word in enumerate(ODD_WORDS, 1))
+    assert [token["word"] for token in load_conllu(write(rows))[0][0]] == ODD_WORDS
+
+
+def arff(path, **options):
+    return load_multilabel_arff(path, 1, **options)
+
+
+@pytest.mark.parametrize("loader, line", [(load_conll, "{} b c"), (load_conllu, "# {}"), (arff, "% {}")])
+def test_gzip_streams(tmp_path, loader, line):
+    path = tmp_path / "file.gz"
+    lines = [line.format(i) for i in np.random.default_rng(0).integers(10**9, size=20_000)]
+    data = gzip.compress("\n".join(lines).encode())
+    for cut in (2, 5, 15, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(ValueError, match=r"file.gz is cut off: its gzip stream has no end"):
+            loader(path)
+    for place in (3, 40, len(data) - 6):
+        damaged = bytearray(data)
+        damaged[place : place + 4] = b"\xff\xfe\xfd\xfc"
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"file.gz"):
+            loader(path)
+    # A small file that would fill the memory is left in time.
+    path.write_bytes(gzip.compress(bytes(2**26), 9))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"holds more than max_bytes=10000000 of text once decompressed; raise max_b"):
+        loader(path, max_bytes=10**7)
+    assert tracemalloc.get_traced_memory()[1] < 6 * 10**7
+    tracemalloc.stop()
+    path.write_bytes(b"a b c\n" * 10)
+    with pytest.raises(ValueError, match="holds more than max_bytes=59 of text; raise"):
+        loader(path, max_bytes=59)
+    with pytest.raises(ValueError, match="max_bytes must be a positive integer"):
+        loader(path, max_bytes=0)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "gbk"])
+def test_lines_are_those_of_the_whole_text(tmp_path, monkeypatch, encoding, end):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "file"
+    letters = list("ab \t") if encoding == "gbk" else list("ab \t\xe9\x85\xa0")
+    n_blocks = 0
+    for block in (1, 2, 3, 7, 64):
+        monkeypatch.setattr(_lines, "_BLOCK", block)
+        for n_lines in (0, 1, 2, 9):
+            lines = ["".join(rng.choice(letters, size=rng.integers(6))) for _ in range(n_lines)] + [""]
+            data = end.join(lines).encode(encoding)
+            for stored in (data, gzip.compress(data)):
+                path.write_bytes(stored)
+                assert list(_lines.read_lines(path, encoding, 10**6)) == lines
+                n_blocks += -(-len(data) // block)
+    assert n_blocks > 100
+    path.write_bytes(b"abcdef\xff")
+    with pytest.raises(ValueError, match=r"is not text in utf-8 \(.*, byte 6\)"):
+        list(_lines.read_lines(path, "utf-8", 100))
+
+
+def test_messages_quote_little(write):
+    long = "x" * 10_000
+    wrong = [
+        (load_conll, "a b c d " + long),
+        (load_conll, "\xe9 " * 10_000),
+        (load_conllu, long),
+        (load_conllu, f"{long}\ta\t_\tN\t_\t_\t0\t_\t_\t_\n"),
+        (load_conllu, f"1\ta\t_\tN\t_\t_\t{long}\t_\t_\t_\n"),
+        (load_conllu, f"1\ta\t_\tN\t_\t_\t{'7' * 10_000}\t_\t_\t_\n"),
+    ]
+    heads = ["@attribute a " + long, f"@attribute {long} string", f"@attribute a {{{long}}}", "@attribute " + long]
+    wrong += [(arff, head) for head in [long, *heads]]
+    rows = [f"{long},0", f"{{0 {long}}}", f"{{{long}}}", f"{{{'7' * 10_000} 1}}"]
+    wrong += [(arff, f"@attribute a real\n@attribute {long} {{0,1}}\n@data\n{row}") for row in [*rows, "1,2", "{1 2}"]]
+    for loader, text in wrong:
+        path = write(text)
+        with pytest.raises(ValueError) as raised:
+            loader(path)
+        message = str(raised.value).replace(str(path), "")
+        assert len(message) < 300 and not re.search(r"x{81}|7{81}", message), message
 
 
 def test_encoding(write):

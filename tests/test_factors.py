@@ -7,6 +7,7 @@ import naive
 import numpy as np
 import pytest
 from naive_graphs import Case, polytopes
+from numba import njit
 from numpy.testing import assert_allclose
 
 from sklearn_sparsemap import lp_sparsemap
@@ -131,6 +132,11 @@ def test_reference_cases():
                     assert_allclose(gradients["additional"]["pair"], np.ravel(arrays["grad_pair_scores"][i]), atol=1e-9)
 
 
+@njit
+def solve_threshold(z, c, b, start, low, high):
+    return threshold(z, c, b, start, low, high)
+
+
 def test_threshold_solves_its_equation():
     rng = np.random.default_rng(1)
     for scale in (1e-3, 1.0, 1e6):
@@ -140,12 +146,12 @@ def test_threshold_solves_its_equation():
             c = rng.choice([-2.0, -1.0, 0.5, 1.0, 3.0], size=n)
             low, high = c[c < 0].sum(), c[c > 0].sum()
             b = float(rng.choice([low, high, 0.5 * (low + high), low + rng.random() * (high - low)]))
-            mu = threshold(z, c, b, float(rng.normal()) * scale, -np.inf, np.inf)
+            mu = solve_threshold(z, c, b, float(rng.normal()) * scale, -np.inf, np.inf)
             reached = c @ np.clip(z - c * mu, 0, 1)
             assert abs(reached - b) <= 1e-13 * max(1, scale) * n, (z, c, b, mu)
     # Bounds, and equations without a root.
-    assert threshold(np.array([0.5]), np.ones(1), 0.25, 0.0, 0.5, np.inf) == 0.5
-    assert threshold(np.array([0.5]), np.ones(1), 2.0, 0.0, -np.inf, np.inf) == -np.inf
+    assert solve_threshold(np.array([0.5]), np.ones(1), 0.25, 0.0, 0.5, np.inf) == 0.5
+    assert solve_threshold(np.array([0.5]), np.ones(1), 2.0, 0.0, -np.inf, np.inf) == -np.inf
 
 
 def test_wrong_factors_are_refused():
@@ -164,8 +170,7 @@ def test_wrong_factors_are_refused():
         (lambda: Pair(u[0, 0], v[0], name="p"), "two graphs"),
         (lambda: Imply(w[:1]), "at least 2"),
         (lambda: OrOut(w[:1]), "at least 2"),
-        (lambda: Budget(u, -1), "from 0 to 6"),
-        (lambda: Budget(u, 7), "from 0 to 6"),
+        (lambda: Budget(u, -1), "must not be negative; got -1"),
         (lambda: Budget(u, 1.5), "must be an int"),
         (lambda: Knapsack(w, [1.0], 1), r"costs has shape \(1,\)"),
         (lambda: Knapsack(w, [1.0, -1.0], 1), "not negative"),

@@ -4,6 +4,7 @@ import sys
 from collections import Counter, UserDict
 
 import numpy as np
+import pandas as pd
 import pytest
 from naive_features import naive_amount, naive_case, naive_feature_names, naive_shape
 from scipy import sparse
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_sparsemap import RaggedArray
 from sklearn_sparsemap.features import (
     DERIVED_FIELDS,
+    ArcVectorizer,
     Template,
     TemplateVectorizer,
     chunking_templates,
@@ -590,6 +592,79 @@ def test_pipeline_and_grid_search():
     assert search.predict(X[:2])[0].shape == (len(X[0]),)
 
 
+# What a user may bring along
+
+
+def test_data_frames_are_tables_of_fields():
+    sentences = random_sentences(20)
+    tables = [pd.DataFrame(sentence) for sentence in sentences]
+    tables[3].index = tables[3].index + 7
+    for parameters in ({}, {"n_features": 64}):
+        vectorizer = TemplateVectorizer(MIXED, **parameters)
+        wanted = vectorizer.fit_transform(sentences)
+        for X in (tables, tuple(tables), pd.Series(tables), [*sentences[:5], *tables[5:]]):
+            assert_equal(vectorizer.fit_transform(X), wanted)
+            assert_equal(vectorizer.transform(X), wanted)
+    arcs = ArcVectorizer(["head.pos[0]|mod.word[0]"])
+    assert_equal(arcs.fit_transform(tables), arcs.fit_transform(sentences))
+    numbers = TemplateVectorizer(["n[0]"]).fit([pd.DataFrame({"n": [1, 2]})])
+    assert_equal(numbers.transform([pd.DataFrame({"n": [2, 1]})]), numbers.transform([[{"n": 2}, {"n": 1}]]))
+    for X, message in [
+        (tables[0], r"X is one DataFrame, which is a sentence; wrap .* \[sentence\]"),
+        ([tables[0], tables[1][:0]], r"X\[1\] has no tokens"),
+        ([pd.DataFrame([["a", "b"]], columns=["word", "word"])], r"X\[0\] has two columns of one name"),
+        ([pd.DataFrame({"word": ["a", None], "pos": "N"})], r"the field 'word' of X\[0\]\[1\] is .* of type"),
+        ([tables[0][["pos"]]], r"X\[0\]\[0\] lacks the field 'word'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            TemplateVectorizer(["word[0]", "pos[0]"]).fit(X)
+
+
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_names_of_columns_differ(min_count):
+    rng = np.random.default_rng(0)
+    values = ["|", "a", "a|", "|a", "\\", "\\|", "a\\", "<begin-1>", "\\<begin-1>", "<end+1>"]
+    values += ["1", 1, "\\1", "\\\\1", -1, "-1"]
+    X = [[{"f": values[i], "g": values[j]} for i, j in rng.integers(len(values), size=(9, 2))] for _ in range(80)]
+    templates = ["f[0]", "g[0]", "f[0]|f[1]", "f[-1]|g[0]", "f[-1]|g[0]|f[1]"]
+    names = TemplateVectorizer(templates, min_count=min_count).fit(X).get_feature_names_out().tolist()
+    assert len(set(names)) == len(names) > 400
+    arcs = ArcVectorizer(["head.f[0]|mod.g[0]", "between.f", "head.f[-1]|direction"], min_count=min_count)
+    names = arcs.fit([[{**t, "f": "<root>"} if t["f"] == "a" else t for t in x] for x in X]).get_feature_names_out()
+    assert len(set(names.tolist())) == len(names) > 100
+    # Where nothing can be mistaken, values stand as they are.
+    plain = TemplateVectorizer(["word[0]", "word[0]|word[1]"]).fit([["a|b\\", "c"]]).get_feature_names_out().tolist()
+    assert plain[:2] == ["word[0]=a|b\\", "word[0]=c"]
+    assert plain[2:] == ["word[0]|word[1]=a\\|b\\\\|c", "word[0]|word[1]=c|<end+1>"]
+
+
+def test_derived_fields_are_functions_that_can_be_found_by_name():
+    for name, (_, function) in DERIVED_FIELDS.items():
+        function = getattr(function, "func", function)
+        module = sys.modules[function.__module__]
+        assert module.__name__.startswith("sklearn_sparsemap.") and getattr(module, function.__name__) is function, name
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_features": 64}, {"derived_fields": {"first": ("word", word_case)}}])
+def test_skops(parameters):
+    skops = pytest.importorskip("skops.io")
+    sentences = random_sentences(20)
+    templates = ["first[0]"] if "derived_fields" in parameters else MIXED
+    vectorizer = TemplateVectorizer(templates, **parameters).fit(sentences)
+    data = skops.dumps(vectorizer)
+    loaded = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    assert_equal(loaded.transform(sentences), vectorizer.transform(sentences))
+    assert loaded.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
+    assert_equal(clone(loaded).fit_transform(sentences), vectorizer.fit_transform(sentences))
+
+
+def test_messages_quote_little():
+    for X in ([["a", ["b" * 10_000]]], [[{"word": ["b" * 10_000]}]], [[{"word": "a"}, range(10**9), {"b" * 10_000}]]):
+        with pytest.raises(ValueError) as raised:
+            TemplateVectorizer().fit(X)
+        assert len(str(raised.value)) < 250
+
+
 # Wrong input
 
 
@@ -641,9 +716,9 @@ def test_wrong_token_among_derived_fields():
         ({"templates": ["word"]}, "cannot read 'word'"),
         ({"templates": [None]}, "parsed from a string; got None"),
         ({"templates": ["word[0]", "word[+0]"]}, "given twice"),
-        ({"min_count": 0}, "min_count must be"),
-        ({"min_count": 1.5}, "min_count must be"),
-        ({"min_count": True}, "min_count must be"),
+        ({"min_count": 0}, "'min_count' parameter .* must be an int"),
+        ({"min_count": 1.5}, "'min_count' parameter .* must be an int"),
+        ({"min_count": True}, "'min_count' parameter .* must be an int"),
         ({"dtype": "word"}, "dtype must be"),
         ({"dtype": complex}, "dtype must be"),
         ({"dtype": np.float16}, "dtype must be"),

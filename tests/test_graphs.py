@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, random_matching
+from naive_graphs import RANDOM_GRAPHS, best_value, check_certificate, off_factors, random_matching
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.isotonic import IsotonicRegression
 
-from sklearn_sparsemap import lp_sparsemap, map_inference, sparsemap
+from sklearn_sparsemap import RaggedArray, lp_sparsemap, map_inference, sparsemap
 from sklearn_sparsemap.factors import (
     AndOut,
     AtMostOne,
@@ -17,6 +18,7 @@ from sklearn_sparsemap.factors import (
     Imply,
     Knapsack,
     Or,
+    OrOut,
     Pair,
     StructureFactor,
     Xor,
@@ -283,10 +285,84 @@ def test_forbidden_variables(solver):
     chain.add(StructureFactor(LinearChain(), c), Budget(c[:, 1], 2))
     result = lp_sparsemap(chain, [[0, -np.inf], [0, 5], [0, 5]], solver=solver)
     assert_allclose(result.marginals, [[1, 0], [0, 1], [0, 1]], atol=1e-9)
-    chain = FactorGraph()
-    chain.add(StructureFactor(LinearChain(), ~chain.variables((2, 2))))
-    with pytest.raises(ValueError, match=r"forbids u\[0, 1\], whose negation"):
-        lp_sparsemap(chain, [[0, -np.inf], [0, 5]])
+
+
+@pytest.mark.parametrize("solver", ["auto", "block", "admm"])
+def test_a_structure_has_the_parts_whose_variables_are_forbidden(solver):
+    rng = np.random.default_rng(16)
+    options = {"solver": solver, "tol": 1e-7, "max_iter": 20_000}
+    for structure, shape, must, rivals in [
+        (LinearChain(), (3, 3), (1, 2), [(1, 0), (1, 1)]),
+        (DependencyTree(), (4, 3), (2, 0), [(0, 0), (3, 0)]),
+        (Matching(), (3, 3), (0, 1), [(0, 0), (0, 2), (1, 1), (2, 1)]),
+    ]:
+        graph, negated = FactorGraph(), FactorGraph()
+        u, off = graph.variables(shape), negated.variables(shape)
+        graph.add(StructureFactor(structure, u, name="s"), Budget(u[0], 1))
+        negated.add(StructureFactor(structure, ~off, name="s"), Budget(~off[0], 1))
+        for scale in (1.0, 10.0):
+            scores = scale * rng.normal(size=shape)
+            additional = {"s": {"transitions": scale * rng.normal(size=(3, 3))} if shape == (3, 3) else {}}
+            if not isinstance(structure, LinearChain):
+                additional = None
+            without, forced = scores.copy(), 1.0 - scores
+            for rival in rivals:
+                without[rival] = -np.inf
+            forced[must] = -np.inf
+            expected = lp_sparsemap(graph, without, additional=additional, **options)
+            result = lp_sparsemap(negated, forced, additional=additional, **options)
+            assert result.converged and result.marginals[must] == 0.0
+            assert_allclose(1.0 - result.marginals, expected.marginals, atol=1e-5)
+            v = rng.normal(size=shape)
+            assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-6)
+            best = map_inference(graph, without, additional=additional).structure
+            assert_array_equal(~map_inference(negated, forced, additional=additional).structure, best)
+        forced[rivals[0]] = -np.inf
+        with pytest.raises(ValueError, match="infeasible"):
+            lp_sparsemap(negated, forced, additional=additional, **options)
+
+
+@pytest.mark.parametrize("kind", RANDOM_GRAPHS)
+def test_the_gap_is_never_negative(kind):
+    rng = np.random.default_rng(12)
+    for solver in ("auto", "block", "admm"):
+        for _ in range(8):
+            assert solve(RANDOM_GRAPHS[kind](rng, 3.0), solver=solver, max_iter=200).gap >= 0.0
+
+
+def test_derivatives_at_ties_are_those_of_one_matrix():
+    # Pairs without a score between equal ends: where learning starts.
+    rng = np.random.default_rng(13)
+    for _ in range(10):
+        graph = FactorGraph()
+        u = graph.variables(6)
+        i, j = np.triu_indices(6, 1)
+        graph.add(Pair(u[i], u[j], name="pairs"), Budget(u[:2], 1))
+        scores, zeros = np.repeat(rng.choice([0.25, 0.5], size=2), 3), np.zeros(len(i))
+        result = lp_sparsemap(graph, scores, additional={"pairs": zeros})
+        v, d, changes = rng.normal(size=6), rng.normal(size=6), rng.normal(size=len(i))
+        gradients = result.vjp(v)
+        total = gradients["scores"] @ d + gradients["additional"]["pairs"] @ changes
+        assert v @ result.jvp(d, {"pairs": changes}) == pytest.approx(total, abs=1e-10)
+
+
+def test_derivatives_do_not_depend_on_the_unit_of_scores():
+    # Factors that allow all variables to be off, and no others that matter near that: solutions grow with the scores.
+    rng = np.random.default_rng(14)
+    for solver in ("auto", "block"):
+        for _ in range(40):
+            graph = FactorGraph()
+            u = graph.variables(6)
+            for kind in rng.choice([AtMostOne, Imply, OrOut, XorOut, AndOut], size=4):
+                graph.add(kind(u[rng.permutation(6)[: rng.integers(2, 5)]]))
+            graph.add(Pair(u[:3], u[3:], name="pairs"))
+            scores, pairs, v = rng.normal(size=6), rng.normal(size=3), rng.normal(size=6)
+            large, small = (
+                lp_sparsemap(graph, size * scores, additional={"pairs": size * pairs}, solver=solver).vjp(v)
+                for size in (1e-2, 1e-8)
+            )
+            assert_allclose(small["scores"], large["scores"], atol=1e-7)
+            assert_allclose(small["additional"]["pairs"], large["additional"]["pairs"], atol=1e-7)
 
 
 @pytest.mark.parametrize("solver", ["auto", "block", "admm"])
@@ -339,6 +415,76 @@ def test_hostile_numbers():
     assert result.converged and not result.integral
 
 
+def test_arrays_that_are_left_out_are_zero():
+    graph = FactorGraph()
+    u, w = graph.variables(3, name="u"), graph.variables((2, 2), name="w")
+    graph.add(Xor([u[0], w[0, 0], w[1, 1]]), Budget(u, 2), Pair(u[:2], w[0], name="pairs"))
+    rng = np.random.default_rng(0)
+    zeros = {"u": np.zeros(3), "w": np.zeros((2, 2))}
+    whole = {"u": rng.normal(size=3), "w": rng.normal(size=(2, 2))}
+    pairs = {"pairs": [0.3, -0.4]}
+    for names in [("u",), ("w",), ()]:
+        some = {name: whole[name] for name in names}
+        filled = {**zeros, **some}
+        results = [lp_sparsemap(graph, scores, additional=pairs) for scores in (some, filled)]
+        for name in zeros:
+            assert_array_equal(results[0].marginals[name], results[1].marginals[name])
+        best = [map_inference(graph, scores, additional=pairs) for scores in (some, filled)]
+        assert best[0].value == best[1].value
+        result = lp_sparsemap(graph, whole, additional=pairs)
+        for name in zeros:
+            found, wanted = result.vjp(some), result.vjp(filled)
+            assert_array_equal(found["scores"][name], wanted["scores"][name])
+            assert_array_equal(found["additional"]["pairs"], wanted["additional"]["pairs"])
+            assert_array_equal(result.jvp(some)[name], result.jvp(filled)[name])
+    several = lp_sparsemap(graph, [{"u": whole["u"]}, {"w": whole["w"]}], additional=pairs)
+    assert len(several) == 2
+    with pytest.raises(ValueError, match=r"v names 'x', which the graph does not have; there are \['u', 'w'\]"):
+        result.vjp({"x": 1.0})
+
+
+@pytest.mark.parametrize("budget", [4, 5, 10**12])
+@pytest.mark.parametrize("solver", ["newton", "block", "admm"])
+def test_a_budget_that_always_holds(budget, solver):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=5)
+    found = []
+    for has_budget in (False, True):
+        graph = FactorGraph()
+        u = graph.variables(5)
+        graph.add(Xor([~u[0], u[3], u[4]]))
+        if has_budget:
+            graph.add(Budget(u[:4], budget))
+            graph.add(Budget([~u[0], u[1]], budget))
+        result = lp_sparsemap(graph, scores, solver=solver)
+        assert result.converged
+        found.append((result.marginals, result.vjp(scores)["scores"], map_inference(graph, scores).structure))
+    for one, other in zip(*found):
+        assert_allclose(one, other, atol=1e-6)
+
+
+def test_complex_numbers_are_refused():
+    graph = FactorGraph()
+    u = graph.variables((2, 3), name="links")
+    graph.add(Pair(u[0], u[1], name="pairs"), StructureFactor(LinearChain(), u, name="chain"))
+    scores, pairs = np.eye(2, 3), {"pairs": np.zeros(3)}
+    result = lp_sparsemap(graph, scores, additional=pairs)
+    for function in (
+        lambda: lp_sparsemap(graph, scores * 1j, additional=pairs),
+        lambda: lp_sparsemap(graph, [scores, scores * 1j], additional=pairs),
+        lambda: lp_sparsemap(graph, scores.astype(complex).tolist(), additional=pairs),
+        lambda: lp_sparsemap(graph, scores, additional={"pairs": 1j}),
+        lambda: lp_sparsemap(graph, scores, additional={**pairs, "chain": {"transitions": np.eye(3) * 1j}}),
+        lambda: map_inference(graph, scores * 1j, additional=pairs),
+        lambda: result.vjp(scores * 1j),
+        lambda: result.jvp(scores * 1j),
+        lambda: result.jvp(additional={"pairs": 1j}),
+        lambda: Knapsack(u[0], [1j, 1.0, 1.0], 2.0),
+    ):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            function()
+
+
 def test_wrong_input_is_refused():
     graph = FactorGraph()
     u = graph.variables((2, 3), name="links")
@@ -362,7 +508,7 @@ def test_wrong_input_is_refused():
         ([], pairs, {}, "at least one sample"),
         (good + np.nan, pairs, {}, r"scores\[0, 0\] is nan"),
         (good + np.inf, pairs, {}, "inf"),
-        ({"link": good}, pairs, {}, "no array named 'links'"),
+        ({"link": good}, pairs, {}, r"names 'link', which the graph does not have; there are \['links'\]"),
         ({"links": good, "more": good}, pairs, {}, "names 'more'"),
         (good, pairs, {"solver": "fast"}, "solver='fast'"),
         (good, pairs, {"solver": "pairwise"}, "no factors but Pair"),
@@ -430,6 +576,18 @@ def test_map_of_batches_and_forbidden_variables():
         map_inference(graph, [many[0], {"u": [-np.inf, -np.inf], "w": [0, 0]}], additional={"pairs": 0.0})
 
 
+def test_map_of_contradictions_that_fractions_satisfy():
+    graph = FactorGraph()
+    u = graph.variables(5)
+    graph.add(Xor([u[0], u[1]]), Xor([u[1], u[2]]), Xor([u[2], u[0]]), Xor(u[3:]))
+    assert_allclose(lp_sparsemap(graph, np.zeros(5)).marginals, 0.5)
+    named = r"infeasible: under scores .*no assignment satisfies all factors.*: Xor\(\[u\[0\], u\[1\]\]\)"
+    with pytest.raises(ValueError, match=named):
+        map_inference(graph, [0.3, 0.2, 0.1, 1.0, 0.0])
+    with pytest.raises(ValueError, match=r"infeasible: under scores\[0\]"):
+        map_inference(graph, np.zeros((2, 5)))
+
+
 def test_map_with_negated_parts_of_structures():
     graph = FactorGraph()
     u = graph.variables(4)
@@ -460,6 +618,92 @@ def test_large_scores_are_certified_honestly():
     case = random_matching(rng)
     for solver in ("auto", "block"):
         assert lp_sparsemap(case.graph, 1e4 * case.scores, solver=solver).converged
+
+
+@pytest.mark.parametrize("solver", ["auto", "block"])
+def test_large_negative_scores_are_as_good_as_infinite_ones(solver):
+    rng = np.random.default_rng(17)
+    compared = refused = 0
+    for kind in RANDOM_GRAPHS:
+        for size in (1e6, 1e9, 1e12, 1e16, 1e50):
+            case = RANDOM_GRAPHS[kind](rng)
+            masked = rng.random(case.scores.shape) < 0.3
+            # Equal ones, and ones of very different sizes.
+            values = -size if rng.random() < 0.5 else -(10.0 ** rng.uniform(5, np.log10(size), size=masked.shape))
+            options = {"additional": case.additional, "solver": solver, "max_iter": 20_000}
+            finite, infinite = np.where(masked, values, case.scores), np.where(masked, -np.inf, case.scores)
+            try:
+                expected = lp_sparsemap(case.graph, infinite, **options)
+            except ValueError:
+                refused += 1
+                try:
+                    result = lp_sparsemap(case.graph, finite, **options)
+                except ValueError:
+                    continue
+                # What cannot be avoided is shared as the factors say.
+                assert not result.converged or off_factors(case, result) <= 1e-6
+                continue
+            result = lp_sparsemap(case.graph, finite, **options)
+            compared += 1
+            assert result.converged
+            assert_allclose(result.marginals, expected.marginals, atol=1e-6)
+            assert result.objective == pytest.approx(expected.objective, abs=1e-5)
+            v = rng.normal(size=masked.shape)
+            assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-5)
+            if case.scores.size <= 9:
+                found = map_inference(case.graph, finite, additional=case.additional)
+                best = map_inference(case.graph, infinite, additional=case.additional)
+                assert found.value == pytest.approx(best.value, abs=1e-6)
+                assert found.bound == pytest.approx(best.bound, abs=1e-5)
+    assert compared >= 20 and refused >= 2
+
+
+def test_large_scores_in_common_are_taken_away():
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(Xor(u[:3]), Imply([u[0], u[3]]))
+    for size in (1e6, 1e12, 1e16, 1e99):
+        result = lp_sparsemap(graph, [-size, -size, -size, 0.2])
+        assert result.converged
+        assert_allclose(result.marginals, [0.28, 0.36, 0.36, 0.28], atol=1e-9)
+        result = lp_sparsemap(graph, [size, size, 0.0, 0.2])
+        assert_allclose(result.marginals, [0.4, 0.6, 0.0, 0.4], atol=1e-9)
+        assert result.objective == pytest.approx(size - 0.26, rel=1e-12)
+        # One that is warm, and one for which nothing is in common.
+        again = lp_sparsemap(graph, [size, size, 0.0, 0.2], warm_start=result)
+        assert_allclose(again.marginals, result.marginals, atol=1e-9)
+    either = FactorGraph()
+    either.add(Or(either.variables(3)))
+    with pytest.raises(ValueError, match=r"scores\[1\] .* so large.*use -inf"):
+        lp_sparsemap(either, [np.zeros(3), np.full(3, -1e12)])
+
+
+def test_scores_above_100_are_solved_by_way_of_smaller_ones():
+    rng = np.random.default_rng(18)
+    graph = FactorGraph()
+    u = graph.variables((12, 15))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    for scale in (1e4, 1e5):
+        for solver in ("auto", "block") if scale == 1e4 else ("auto",):
+            result = lp_sparsemap(graph, scale * rng.normal(size=u.shape), solver=solver)
+            assert result.converged and result.n_iter < 500
+
+
+def test_long_paths_and_trees_of_implications():
+    rng = np.random.default_rng(19)
+    n = 1500
+    path, tree = range(n - 1), [int(rng.integers(0, i)) for i in range(1, n)]
+    for parents in (path, tree):
+        graph = FactorGraph()
+        u = graph.variables(n)
+        graph.add(*[Imply([u[i], u[parent]]) for i, parent in enumerate(parents, start=1)])
+        for scale in (1.0, 10.0):
+            scores = scale * rng.normal(size=n)
+            result = lp_sparsemap(graph, scores, max_iter=300)
+            assert result.converged and result.residual <= 1e-9
+            if parents is path:
+                expected = np.clip(IsotonicRegression(increasing=False).fit_transform(np.arange(n), scores), 0, 1)
+                assert_allclose(result.marginals, expected, atol=1e-8)
 
 
 def test_the_unit_of_costs_does_not_matter():
@@ -520,3 +764,81 @@ def test_large_graphs():
     graph.add(*[Budget(u[k : k + 10], 3) for k in range(0, 10_000, 10)])
     result = lp_sparsemap(graph, rng.normal(size=10_000), additional={"pairs": 0.1 * rng.normal(size=len(pairs))})
     assert result.converged and result.residual <= 1e-6
+
+
+def two_arrays():
+    graph = FactorGraph()
+    a, b = graph.variables((2, 3), name="a"), graph.variables(2, name="b")
+    graph.add(*[Xor(row) for row in a], Pair(a[:, 0], b, name="pairs"))
+    return graph
+
+
+def lp_matching(n, m):
+    graph = FactorGraph()
+    u = graph.variables((n, m))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(u[:, j]) for j in range(m)])
+    return graph
+
+
+def tree_with_budgets(n, budget):
+    graph = FactorGraph()
+    arcs = graph.variables((n + 1, n))
+    graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, budget) for row in arcs])
+    return graph
+
+
+def test_a_batch_of_graphs_has_the_arrays_and_derivatives_of_its_samples():
+    rng = np.random.default_rng(0)
+    graphs = [lp_matching(3, 4), tree_with_budgets(4, 2)]
+    chosen = [graphs[i] for i in (0, 1, 1, 0, 1)]
+    scores = [rng.normal(size=next(iter(g.shapes.values()))) for g in chosen]
+    batch = lp_sparsemap(chosen, scores, n_jobs=2)
+    single = [lp_sparsemap(g, s) for g, s in zip(chosen, scores)]
+    assert len(batch) == 5 and batch[-1] is batch[4]
+    for name in ("gap", "objective", "residual", "n_iter", "converged"):
+        assert_array_equal(getattr(batch, name), [getattr(r, name) for r in single])
+    for i, r in enumerate(single):
+        assert_array_equal(batch[i].marginals, r.marginals)
+        assert_array_equal(batch.marginals[i], r.marginals.ravel())
+    vs = [rng.normal(size=s.shape) for s in scores]
+    found = batch.vjp(vs)
+    again = batch.vjp(RaggedArray(np.concatenate([v.ravel() for v in vs]), batch.marginals.indptr))
+    assert_array_equal(found["scores"].values, again["scores"].values)
+    moved = batch.jvp(scores=vs)
+    for i, r in enumerate(single):
+        assert_allclose(found["scores"][i], r.vjp(vs[i])["scores"].ravel(), atol=1e-12)
+        assert_allclose(moved[i], r.jvp(scores=vs[i]).ravel(), atol=1e-12)
+    warm = lp_sparsemap(chosen, scores, warm_start=batch)
+    assert_allclose(warm.marginals.values, batch.marginals.values, atol=1e-8)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_batch_of_one_graph_sums_what_is_shared(own):
+    rng, graph = np.random.default_rng(1), two_arrays()
+    scores = [{"a": rng.normal(size=(2, 3)), "b": rng.normal(size=2)} for _ in range(3)]
+    additional = [{"pairs": rng.normal(size=2)} for _ in scores] if own else {"pairs": rng.normal(size=2)}
+    batch = lp_sparsemap(graph, scores, additional=additional)
+    single = [lp_sparsemap(graph, s, additional=additional[i] if own else additional) for i, s in enumerate(scores)]
+    found = batch.vjp(scores)
+    expected = [r.vjp(s) for r, s in zip(single, scores)]
+    for name in ("a", "b"):
+        assert_array_equal(batch.marginals[name].values, np.concatenate([r.marginals[name].ravel() for r in single]))
+        assert_allclose(found["scores"][name].values, np.concatenate([e["scores"][name].ravel() for e in expected]))
+    each = [e["additional"]["pairs"] for e in expected]
+    if own:
+        assert_allclose([f["pairs"] for f in found["additional"]], each)
+    else:
+        assert_allclose(found["additional"]["pairs"], np.sum(each, axis=0))
+
+
+def test_lists_of_graphs_say_what_is_wrong():
+    graph = two_arrays()
+    with pytest.raises(ValueError, match=r"graph\[1\] must be a FactorGraph"):
+        lp_sparsemap([graph, None], [{}, {}])
+    with pytest.raises(ValueError, match="with a list of 2 graphs, scores must be a list"):
+        lp_sparsemap([graph, graph], [{}])
+    given = {"additional": {"pairs": 0.0}}
+    with pytest.raises(ValueError, match=r"scores\[2\]\['a'\] has shape"):
+        lp_sparsemap([graph, two_arrays(), graph], [{}, {}, {"a": np.zeros((1, 3))}], **given)
+    with pytest.raises(ValueError, match="holds 1 arrays for 2 samples"):
+        lp_sparsemap(graph, [{}, {}], **given).vjp([{}])

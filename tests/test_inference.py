@@ -1,13 +1,17 @@
 """The public functions: one sample, many samples, what they accept and what they refuse."""
 
 import pickle
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_sparsemap import RaggedArray, map_inference, sparsemap
-from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap import RaggedArray, map_inference, marginal_inference, sparsemap
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.penalties import GroupLasso, budget_strength
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
 
 CHAIN = LinearChain()
 
@@ -31,11 +35,89 @@ def test_a_batch_equals_its_samples(container):
     start = np.array([0.5, 0.0, -0.5])
     many = sparsemap(CHAIN, container(scores), transitions=transitions, start=start)
     paths = map_inference(CHAIN, container(scores), transitions=transitions, start=start)
-    assert isinstance(many, list)
+    assert isinstance(many, Sequence) and len(many) == len(scores)
     for s, result, (path, value) in zip(scores, many, paths):
         assert_same(result, sparsemap(CHAIN, s, transitions=transitions, start=start))
         alone = map_inference(CHAIN, s, transitions=transitions, start=start)
         assert np.array_equal(path, alone.structure) and value == alone.value
+
+
+BATCHES = {
+    "chain": (LinearChain(), [(1, 3), (4, 3), (6, 3)]),
+    "tree": (DependencyTree(), [(2, 1), (5, 4), (9, 8)]),
+    "matching": (Matching(), [(2, 2), (3, 5), (6, 4)]),
+    "simplex": (Simplex(), [(1,), (4,), (9,)]),
+    "subset": (Subset(1, 3), [(3,), (5,), (9,)]),
+    "custom": (CustomStructure(lambda scores: [int(np.argmax(scores)), int(np.argmin(scores))]), [(4,), (6,), (5,)]),
+}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("kind, own", [*[(kind, False) for kind in BATCHES], ("chain", True)])
+def test_a_batch_has_the_arrays_and_derivatives_of_its_samples(kind, own, n_jobs):
+    structure, shapes = BATCHES[kind]
+    rng = np.random.default_rng(3)
+    scores = [rng.normal(size=shape) for shape in shapes]
+    additional = {}
+    if kind == "chain":
+        additional["start"] = rng.normal(size=3)
+        additional["transitions"] = [rng.normal(size=(3, 3)) for _ in shapes] if own else rng.normal(size=(3, 3))
+    result = sparsemap(structure, scores, n_jobs=n_jobs, **additional)
+    single = [
+        sparsemap(structure, s, **{**additional, **({"transitions": additional["transitions"][i]} if own else {})})
+        for i, s in enumerate(scores)
+    ]
+    for name in ("gap", "objective", "n_iter", "converged"):
+        assert np.array_equal(getattr(result, name), [getattr(r, name) for r in single])
+    assert np.array_equal(result.marginals.values, np.concatenate([r.marginals.ravel() for r in single]))
+    assert np.array_equal(result.marginals.grids, shapes)
+    for a, b in zip(result, single):
+        assert_same(a, b)
+    assert result[-1] is result[len(shapes) - 1] and len(result[1:]) == len(shapes) - 1
+    vs = [rng.normal(size=shape) for shape in shapes]
+    expected = [r.vjp(v) for r, v in zip(single, vs)]
+    joined = RaggedArray(np.concatenate([v.ravel() for v in vs]), result.marginals.indptr)
+    for given in (vs, joined):
+        found = result.vjp(given)
+        np.testing.assert_allclose(
+            found["scores"].values, np.concatenate([e["scores"].ravel() for e in expected]), atol=1e-10
+        )
+        assert found.keys() == expected[0].keys()
+        for name in additional:
+            each = [e[name] for e in expected]
+            if name == "transitions" and own:
+                assert all(np.allclose(a, b, atol=1e-10) for a, b in zip(found[name], each))
+            else:
+                np.testing.assert_allclose(found[name], np.sum(each, axis=0), atol=1e-10)
+    directions = {name: rng.normal(size=np.shape(a)) for name, a in additional.items()}
+    moved = result.jvp(scores=vs, **directions)
+    for i, r in enumerate(single):
+        of_sample = {name: d[i] if name == "transitions" and own else d for name, d in directions.items()}
+        np.testing.assert_allclose(moved[i], r.jvp(scores=vs[i], **of_sample).ravel(), atol=1e-10)
+    ws = [rng.normal(size=len(r.weights)) for r in single]
+    found = result.weights_vjp(ws)
+    expected = [r.weights_vjp(w)["scores"].ravel() for r, w in zip(single, ws)]
+    np.testing.assert_allclose(found["scores"].values, np.concatenate(expected), atol=1e-10)
+    if kind != "custom":
+        again = pickle.loads(pickle.dumps(result))
+        assert_same(again[1], single[1])
+        assert np.array_equal(again.vjp(vs)["scores"].values, result.vjp(vs)["scores"].values)
+
+
+def test_a_batch_says_what_is_wrong():
+    scores, transitions = batch()
+    result = sparsemap(CHAIN, scores, transitions=transitions)
+    with pytest.raises(IndexError, match="there are 7 results"):
+        result[7]
+    vs = [np.zeros_like(s) for s in scores]
+    with pytest.raises(ValueError, match="vs holds 6 arrays for 7 samples"):
+        result.vjp(vs[:-1])
+    with pytest.raises(ValueError, match=r"vs\[2\] has shape \(99,\)"):
+        result.vjp([*vs[:2], np.zeros(99), *vs[3:]])
+    with pytest.raises(ValueError, match=r"ws\[0\] has shape"):
+        result.weights_vjp([np.zeros(50)] * 7)
+    assert marginal_inference(CHAIN, scores).log_partition.shape == (7,)
+    assert map_inference(CHAIN, scores).values.shape == (7,)
 
 
 def test_a_stacked_batch_and_object_arrays():
@@ -122,6 +204,30 @@ def test_hostile_scores():
     result = sparsemap(CHAIN, one_left, transitions=np.zeros((3, 3)))
     assert [s.tolist() for s in result.structures] == [[0, 2, 1, 1]]
     assert np.array_equal(result.vjp(np.ones((4, 3)))["scores"], np.zeros((4, 3)))
+
+
+def test_complex_numbers_are_refused():
+    scores, transitions = np.eye(3, 2), np.eye(2)
+    result = sparsemap(LinearChain(), scores, transitions=transitions)
+    loss = FenchelYoungLoss(LinearChain())
+    for function in (
+        *(lambda f=f: f(LinearChain(), scores * 1j) for f in (map_inference, sparsemap, marginal_inference)),
+        lambda: sparsemap(LinearChain(), scores.astype(complex).tolist()),
+        lambda: sparsemap(LinearChain(), np.stack([scores, scores]) * 1j),
+        lambda: sparsemap(LinearChain(), [scores, scores * 1j]),
+        lambda: sparsemap(LinearChain(), scores, transitions=transitions * 1j),
+        lambda: result.vjp(scores * 1j),
+        lambda: result.jvp(scores * 1j),
+        lambda: result.jvp(transitions=transitions * 1j),
+        lambda: result.weights_vjp(1j * result.weights),
+        lambda: result.weights_jvp(scores * 1j),
+        lambda: loss.loss_gradient(scores * 1j, [0, 0, 0]),
+        lambda: example_f1_score([[1]], [[1]], sample_weight=[1j]),
+        lambda: GroupLasso().prox([1j, 2.0]),
+        lambda: budget_strength([1j], 1),
+    ):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            function()
 
 
 @pytest.mark.parametrize("function", [map_inference, sparsemap])

@@ -11,6 +11,8 @@ from sklearn_sparsemap.metrics import (
     example_f1_scorer,
     flat_accuracy_score,
     flat_accuracy_scorer,
+    parts_f1_score,
+    parts_f1_scorer,
     sequence_accuracy_score,
     sequence_accuracy_scorer,
     span_f1_score,
@@ -331,3 +333,56 @@ def test_scorers():
     assert unlabeled_attachment_scorer(model, predicted, heads) == expected
     indicators, predicted = random_indicators(np.random.default_rng(3))
     assert example_f1_scorer(model, predicted, indicators) == example_f1_score(indicators, predicted)
+    bools = predicted.astype(bool)
+    assert parts_f1_scorer(model, bools, indicators) == parts_f1_score(indicators, bools) > 0
+
+
+def test_parts_f1_equals_that_of_all_parts_in_one_row():
+    rng = np.random.default_rng(0)
+    y_true = [rng.random((int(n), 2)) < 0.3 for n in rng.integers(1, 6, 30)]
+    y_pred = [y ^ (rng.random(y.shape) < 0.2) for y in y_true]
+    weights = rng.random(30)
+    rows = [np.concatenate([y.ravel() for y in side]) for side in (y_true, y_pred)]
+    expected = f1_score(*rows, sample_weight=np.repeat(weights, [y.size for y in y_true]))
+    assert 0.3 < expected < 0.9
+    forms = [
+        (y_true, y_pred),
+        (object_array(y_true), object_array(y_pred)),
+        # Zeros and ones on one side; lists; dicts by name.
+        ([y.astype(int) for y in y_true], y_pred),
+        ([y.tolist() for y in y_true], [y.astype(float) for y in y_pred]),
+        ([{"a": y[:, 0], "b": y[:, 1]} for y in y_true], [{"a": y[:, 0], "b": y[:, 1].tolist()} for y in y_pred]),
+        # Parts by number, as pairs, and as sets.
+        ([np.flatnonzero(y) for y in y_true], [np.flatnonzero(y).tolist() for y in y_pred]),
+        *[([kind(map(tuple, np.argwhere(y).tolist())) for y in y_true], [list(map(tuple, np.argwhere(y).tolist())) for
+            y in y_pred]) for kind in (set, tuple)],
+    ]  # fmt: skip
+    for true, pred in forms:
+        assert parts_f1_score(true, pred, sample_weight=weights) == pytest.approx(expected)
+    assert parts_f1_score(y_true, y_true) == 1.0
+    with pytest.raises(ValueError, match="no weight to any sample"):
+        parts_f1_score(y_true, y_pred, sample_weight=np.zeros(30))
+    assert parts_f1_score([[], []], [[], []]) == 1.0
+    assert parts_f1_score([[], [3]], [[2], []]) == 0.0
+    assert parts_f1_score(np.zeros((2, 3), bool), np.zeros((2, 3), bool)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "message"),
+    [
+        ([[1]], [[1], [2]], "y_true has 1 samples, but y_pred has 2"),
+        ([], [], "no samples"),
+        ("ab", "ab", "y_true must be a sequence"),
+        ([[1]], 3, "y_pred must be a sequence"),
+        ([[1], [1, 0, 1]], [[1], [0, 1]], "sample 1: y_true has a part more than once; to tell which parts are in"),
+        ([["a"], "ab"], [["a"], ["b"]], "sample 1: y_true must be an array of bool, or a sequence of parts"),
+        ([[1], [[1, 2]]], [[1], [3]], "sample 1: y_true is no array of bool, and its parts cannot be hashed"),
+        ([[True, False]], [[0, 2]], "sample 0: .* y_pred does not hold zeros and ones"),
+        ([[True, False]], [[True]], r"sample 0: y_true has shape \(2,\), but y_pred has \(1,\)"),
+        ([{"a": [True]}], [{"b": [True]}], "sample 0: .* dicts, with the same keys"),
+        ([{"a": [True]}], [[True]], "sample 0: .* dicts"),
+    ],
+)
+def test_structures_that_parts_f1_cannot_compare(y_true, y_pred, message):
+    with pytest.raises(ValueError, match=message):
+        parts_f1_score(y_true, y_pred)

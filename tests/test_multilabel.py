@@ -5,6 +5,7 @@ from itertools import product
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -12,11 +13,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.estimators._label_data import mutual_information_tree, read_constraints
 from sklearn_sparsemap.estimators._label_decision import GRID, RunningThreshold, best_threshold, threshold_f1
 from sklearn_sparsemap.factors import (
@@ -381,7 +385,7 @@ def test_all_kinds_learn(data, loss, label_graph):
 def test_network_sparse_input_and_threads_give_the_same(data):
     X, Y = data
     X = X * (X > 0.4)
-    params = dict(hidden_layer_sizes=(16,), dropout=0.2, early_stopping=True)
+    params = dict(hidden_layer_sizes=(16,), dropout=0.2, early_stopping=True, threshold="auto")
     one = quick(**params).fit(X, Y)
     two = quick(**params, n_jobs=2).fit(X, Y)
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -461,17 +465,17 @@ def test_labels_by_name():
         ({"label_graph": [(0, 1), (1, 0)]}, r"has the pair \[0, 1\] more than once"),
         ({"label_graph": [(0, 1, 2)]}, "an edge is a pair of labels"),
         ({"label_graph": 3}, "label_graph must be"),
-        ({"loss": "crf"}, "loss='crf' is not one of 'sparsemap', 'hinge', 'logistic'"),
-        ({"alpha": -1}, "alpha must be a non-negative number"),
-        ({"dropout": 1.0}, "dropout must be below 1"),
-        ({"threshold": 1.5}, "threshold must be 'auto', or from 0 to below 1"),
-        ({"threshold": "best"}, "threshold must be 'auto', or from 0 to below 1; got 'best'"),
+        ({"loss": "crf"}, "The 'loss' parameter of MultilabelLPSparseMAP must be a str among .* Got 'crf' instead"),
+        ({"alpha": -1}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\). Got -1"),
+        ({"dropout": 1.0}, r"'dropout' parameter .* must be a float in the range \[0.0, 1.0\)"),
+        ({"threshold": 1.5}, r"'threshold' parameter .* {'auto'} or a float in the range \[0.0, 1.0\). Got 1.5"),
+        ({"threshold": "best"}, "'threshold' parameter .* Got 'best'"),
         ({"constraints": [AtMost(1, ["a"])]}, "the labels are 0, 1, 2, 3, 4, ...; name them by label_names"),
         ({"label_graph": [(0, "b")]}, r"^label_graph\[0\] names the label 'b'"),
-        ({"decision": "round"}, "decision='round' is not one of"),
+        ({"decision": "round"}, "'decision' parameter .* must be a str among .* Got 'round'"),
         ({"hidden_layer_sizes": 5}, r"hidden_layer_sizes must be a tuple such as \(100,\)"),
         ({"hidden_layer_sizes": (0,)}, "each of hidden_layer_sizes must be a positive int"),
-        ({"batch_size": 2.5}, "batch_size must be a positive int"),
+        ({"batch_size": 2.5}, r"'batch_size' parameter .* must be an int in the range \[1, inf\) or None"),
         ({"label_names": ["a", "b"]}, "there are 6 labels, but names of shape"),
         ({"label_names": list("aabcde")}, "two labels have the same name"),
     ],
@@ -489,6 +493,12 @@ def test_wrong_data_is_refused(data):
         quick().fit(X, wrong)
     with pytest.raises(ValueError, match="MultiLabelBinarizer"):
         quick().fit(X, Y.astype(str))
+    sets = [frozenset("abc"[i] for i in range(3) if row[i]) for row in Y]
+    for several in (sets, [set(s) for s in sets], [sorted(s) for s in sets], np.array(sets), pd.Series(sets)):
+        with pytest.raises(ValueError, match=r"y\[0\] is .*, a legacy multi-label .*MultiLabelBinarizer"):
+            quick().fit(X, several)
+        with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+            StructuredSparseMAPClassifier().fit(X, several)
     with pytest.raises(ValueError, match="constraints are for indicator matrices"):
         quick(constraints=[AtMost(1)]).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="the labels of every sample violate"):
@@ -506,6 +516,17 @@ def test_wrong_data_is_refused(data):
         clone(model).partial_fit(X, Y).set_params(hidden_layer_sizes=(3,)).partial_fit(X, Y)
 
 
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (3,)])
+def test_divergence_names_a_parameter_that_there_is(data, hidden_layer_sizes):
+    X, Y = data
+    model = quick(hidden_layer_sizes=hidden_layer_sizes, learning_rate_init=1e300, loss="hinge")
+    with np.errstate(all="ignore"):
+        for method in (model.fit, lambda X, Y: clone(model).partial_fit(X, Y).partial_fit(X, Y)):
+            with pytest.raises(ValueError, match=r"training diverged: .* lower learning_rate_init") as raised:
+                method(X, Y)
+            assert "eta0" not in str(raised.value)
+
+
 def test_non_convergence_is_a_warning(data):
     X, Y = data
     with pytest.warns(ConvergenceWarning, match="Adam was still improving after max_iter=2"):
@@ -514,7 +535,7 @@ def test_non_convergence_is_a_warning(data):
 
 def test_a_stream_is_learned(data):
     X, Y = data
-    model = MultilabelLPSparseMAP(learning_rate_init=0.02, random_state=0)
+    model = MultilabelLPSparseMAP(learning_rate_init=0.02, threshold="auto", random_state=0)
     for start in range(0, 2000, 50):
         rows = np.arange(start, start + 50) % 250
         model.partial_fit(sparse.csr_matrix(X[rows]), sparse.csr_matrix(Y[rows]), classes=list("abcdef"))
@@ -533,7 +554,7 @@ def test_what_cannot_change_in_a_stream(data, tmp_path):
         clone(model).partial_fit(X, Y).set_params(constraints=[AtMost(6)]).partial_fit(X, Y)
     with pytest.raises(ValueError, match="loss='logistic', but the model was fitted with 'sparsemap'"):
         clone(model).partial_fit(X, Y).set_params(loss="logistic").partial_fit(X, Y)
-    with pytest.raises(ValueError, match="threshold must be"):
+    with pytest.raises(ValueError, match=r"'threshold' parameter .* must be"):
         clone(model).partial_fit(X, Y).set_params(threshold="best").predict(X)
     joblib.dump(model, tmp_path / "model.joblib")
     mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
@@ -577,6 +598,24 @@ def test_a_stream_with_constraints(data):
     with pytest.warns(UserWarning, match="violate the constraints"):
         model.partial_fit(X[wrong][:1], Y[wrong][:1])
     assert model.n_iter_ == 1
+
+
+def test_which_threshold_serves_which_metric():
+    X, Y = make_multilabel_classification(900, 30, n_classes=10, n_labels=3, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    train, test = slice(600), slice(600, None)
+    peer = OneVsRestClassifier(LogisticRegression()).fit(X[train], Y[train])
+    sets, examples = [], []
+    for threshold in (0.5, "auto"):
+        models = [quick(max_iter=60, random_state=seed).set_params(threshold=threshold) for seed in range(2)]
+        assert threshold == "auto" or models[0].threshold == MultilabelLPSparseMAP().threshold
+        for model in models:
+            model.fit(X[train], Y[train])
+            assert model.threshold_ == 0.5 if threshold == 0.5 else model.threshold_ < 0.5
+        sets.append(np.mean([model.score(X[test], Y[test]) for model in models]))
+        examples.append(np.mean([example_f1_score(Y[test], model.predict(X[test])) for model in models]))
+    assert sets[0] == pytest.approx(peer.score(X[test], Y[test]), abs=0.02)
+    assert sets[1] < sets[0] - 0.03 and examples[1] > examples[0]
 
 
 def test_map_decides_as_the_threshold_in_the_middle():

@@ -4,19 +4,24 @@ import _thread
 import io
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
 from functools import partial
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.estimator_checks import check_param_validation
 from test_structured import make_chains
 from test_structured_graphs import graph_of, make_rings
 
@@ -25,13 +30,18 @@ from sklearn_sparsemap import (
     MultilabelLPSparseMAP,
     RaggedArray,
     StructuredSparseMAPClassifier,
+    group_path,
+    lp_sparsemap,
     map_inference,
+    marginal_inference,
     sparsemap,
+    stability_selection,
 )
 from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.estimators import _base
 from sklearn_sparsemap.estimators._progress import Progress
-from sklearn_sparsemap.features import Template
+from sklearn_sparsemap.factors import FactorGraph
+from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
@@ -169,10 +179,102 @@ def test_kinds_of_classes():
         chain().fit([np.eye(2)], [{"a", "b"}])
 
 
+MISSING = [np.nan, np.float32("nan"), np.datetime64("NaT"), Decimal("nan"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=lambda label: type(label).__name__)
+def test_missing_labels_are_refused(missing):
+    n = len(FLAT_X)
+    mixed = np.array(["a", "b", missing] * n, dtype=object)[:n]
+    flat = [mixed, mixed.tolist(), pd.Series(mixed), pd.Series(mixed, dtype="category")]
+    paths = [["x", missing], pd.Series(["x", missing]), np.array(["x", missing], dtype=object)]
+    for y in flat:
+        for estimator in (StructuredSparseMAPClassifier(), GroupLassoPerceptron(), MultilabelLPSparseMAP()):
+            with pytest.raises(ValueError, match="y contains NaN"):
+                estimator.fit(FLAT_X, y)
+    for path in paths:
+        for estimator in (chain(), GroupLassoPerceptron("chain"), InformationGainSelector()):
+            with pytest.raises(ValueError, match="Input y contains NaN as a label"):
+                estimator.fit([np.eye(2)] * 2, [["x", "y"], path])
+    for estimator in (StructuredSparseMAPClassifier(), GroupLassoPerceptron(), MultilabelLPSparseMAP()):
+        with pytest.raises(ValueError, match="Input classes contains NaN"):
+            estimator.partial_fit(FLAT_X, ["a"] * n, classes=["a", "b", missing])
+    # None is a label like any other.
+    assert None in chain().fit([np.eye(2)], [["a", None]]).classes_
+
+
+ESTIMATORS = [
+    StructuredSparseMAPClassifier(),
+    GroupLassoPerceptron(),
+    MultilabelLPSparseMAP(),
+    TemplateVectorizer(),
+    ArcVectorizer(),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+def test_parameters_are_checked_as_scikit_learn_checks_its_own(estimator):
+    # Tries for each parameter a value of no type, and one that breaks each constraint, in all methods that fit.
+    check_param_validation(type(estimator).__name__, estimator)
+    unchecked = {name for name, what in estimator._parameter_constraints.items() if what == "no_validation"}
+    assert unchecked <= {
+        *("structure", "groups", "group_weights", "label_graph", "constraints", "hidden_layer_sizes", "label_names"),
+        *("templates", "derived_fields", "n_features", "dtype"),
+    }, "these have checks with more to say"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        *({name: value} for name in ("fit_intercept", "average", "shuffle") for value in ("no", 2, None)),
+        *({"verbose": "x"}, {"verbose": -1}, {"n_jobs": 2.5}, {"n_jobs": "all"}, {"loss": ["hinge"]}),
+        *({"random_state": "x"}, {"alpha": True}, {"class_weight": 3}, {"temperature": np.inf}),
+    ],
+    ids=str,
+)
+def test_wrong_types_are_refused_in_the_words_of_scikit_learn(parameters):
+    ((name, value),) = parameters.items()
+    for kind in (StructuredSparseMAPClassifier, GroupLassoPerceptron):
+        message = re.escape(f"The '{name}' parameter of {kind.__name__} must be ") + ".*" + re.escape(f"Got {value!r}")
+        for method in ("fit", "partial_fit"):
+            with pytest.raises(InvalidParameterError, match=message):
+                getattr(kind("chain", **parameters), method)(X, Y)
+
+
+def test_the_other_flags_and_costs_and_threads():
+    for parameters in ({"early_stopping": "yes"}, {"warm_start": 1}, {"cost": "hamming", "loss": "hinge"}):
+        (name, value), *_ = parameters.items()
+        with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of .* Got {value!r} instead"):
+            chain(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match="cost must be an array of numbers"):
+        chain(cost=[["a", "b", "c"]] * 3, loss="hinge").fit(X, Y)
+    for cost in ("hamming", np.eye(3) * 1j):
+        with pytest.raises(ValueError, match=r"cost must be an array of numbers|not supported: cost is complex"):
+            FenchelYoungLoss(LinearChain(), "hinge", cost=cost)
+    with pytest.raises(ValueError, match=r"loss=\['hinge'\] is not one of"):
+        FenchelYoungLoss(LinearChain(), ["hinge"])
+    graph = FactorGraph()
+    graph.variables(2)
+    for function in (
+        lambda n: map_inference(Simplex(), [[1.0, 2.0]], n_jobs=n),
+        lambda n: sparsemap(Simplex(), [[1.0, 2.0]], n_jobs=n),
+        lambda n: marginal_inference(Simplex(), [[1.0, 2.0]], n_jobs=n),
+        lambda n: lp_sparsemap(graph, [1.0, 2.0], n_jobs=n),
+        lambda n: FenchelYoungLoss(Simplex()).loss_gradient([1.0, 2.0], 0, n_jobs=n),
+        lambda n: group_path(GroupLassoPerceptron(), FLAT_X, FLAT_Y, [1], n_jobs=n),
+        lambda n: stability_selection(GroupLassoPerceptron(budget=1), FLAT_X, FLAT_Y, n_jobs=n),
+        lambda n: chain().fit(X, Y).set_params(n_jobs=n).predict(X),
+        lambda n: MultilabelLPSparseMAP(n_jobs=n).fit(FLAT_X, np.eye(3)[np.arange(len(FLAT_X)) % 3]),
+    ):
+        for n_jobs in (2.5, "all"):
+            with pytest.raises(ValueError, match=r"n_jobs'? .*must be an instance of 'int' or None"):
+                function(n_jobs)
+
+
 def test_a_class_weight_for_an_absent_label():
     absent = {"x": 1.0, "y": 2.0, "z": 1.0, "rare": 9.0}
     assert np.array_equal(chain(class_weight=absent).fit(X, Y).coef_, chain(class_weight={"y": 2.0}).fit(X, Y).coef_)
-    with pytest.raises(ValueError, match="must be 'balanced', a dict or None"):
+    with pytest.raises(ValueError, match=r"must be a str among {'balanced'}, an instance of 'dict' or None"):
         chain(class_weight=["x"]).fit(X, Y)
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier
@@ -16,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
@@ -419,6 +420,84 @@ def test_learned_scores_may_be_edited():
             assert (path[first:] == "x").all(), "x was made absorbing"
 
 
+@pytest.mark.parametrize("average", [False, True])
+def test_what_is_learned_may_be_assigned(average):
+    X, y = make_chains()
+    model = StructuredSparseMAPClassifier("chain", average=average).fit(X, y)
+    streamed = StructuredSparseMAPClassifier("chain", average=average)
+    streamed.partial_fit(X, y, classes=["x", "y", "z"])
+    rng = np.random.default_rng(0)
+    for other in (model, streamed):
+        learned = clone(other).fit(X, y)
+        for name in ("coef_", "intercept_", "transitions_", "start_", "end_"):
+            values = rng.normal(size=getattr(learned, name).shape)
+            setattr(learned, name, values)
+            np.testing.assert_array_equal(getattr(learned, name), values)
+            assert not np.shares_memory(getattr(learned, name), values)
+        other.coef_, other.intercept_ = learned.coef_, learned.intercept_.tolist()
+        other.transitions_, other.start_, other.end_ = learned.transitions_, learned.start_, learned.end_
+        for x, path in zip(X, other.predict(X)):
+            scores = x @ learned.coef_.T + learned.intercept_
+            additional = {name: getattr(learned, f"{name}_") for name in ("transitions", "start", "end")}
+            best = map_inference(LinearChain(), scores, **additional).structure
+            assert path.tolist() == other.classes_[best].tolist()
+        # Training goes on from there.
+        other.set_params(eta0=1e-300).partial_fit(X, y)
+        np.testing.assert_allclose(other.transitions_, learned.transitions_, atol=1e-12)
+        np.testing.assert_allclose(other.coef_, learned.coef_, atol=1e-12)
+    learned.start_ = [0.0, -np.inf, -np.inf]
+    assert {path[0] for path in learned.predict(X)} == {"x"}
+    for name, value, message in [
+        ("coef_", np.zeros((4, 3)), r"coef_ must have shape \(3, 4\); got \(4, 3\)"),
+        ("coef_", np.full((3, 4), -np.inf), "coef_ contains NaN or infinity"),
+        ("intercept_", 1.0, r"intercept_ must have shape \(3,\); got \(\)"),
+        ("intercept_", ["a"] * 3, "intercept_ must be an array of numbers"),
+        ("transitions_", np.full((3, 3), np.nan), "transitions_ contains NaN or infinity"),
+        ("start_", [1j] * 3, "Complex data not supported: start_"),
+    ]:
+        before = getattr(learned, name).copy()
+        with pytest.raises(ValueError, match=message):
+            setattr(learned, name, value)
+        np.testing.assert_array_equal(getattr(learned, name), before)
+    flat = StructuredSparseMAPClassifier().fit(np.vstack(X), np.concatenate(y))
+    flat.intercept_ = [0.0, 0.0, 1e3]
+    assert set(flat.predict(np.vstack(X))) == {"z"}
+    with pytest.raises(AttributeError, match="transitions_ is not learned"):
+        flat.transitions_ = np.eye(3)
+    with pytest.raises(AttributeError, match="not fitted"):
+        StructuredSparseMAPClassifier().coef_ = np.eye(3)
+
+
+def test_stacks_and_series_of_samples():
+    rng = np.random.default_rng(0)
+    stack, labels = rng.normal(size=(12, 5, 4)), rng.integers(3, size=(12, 5))
+    model = StructuredSparseMAPClassifier("chain", alpha=0.1)
+    wanted = model.fit(list(stack), list(labels)).coef_
+    index = rng.permutation(12) + 7
+    forms = [
+        (stack, labels),
+        (stack, labels.tolist()),
+        (pd.Series(list(stack), index=index), pd.Series(labels.tolist(), index=index)),
+        (pd.Series([sparse.csr_array(x) for x in stack]), list(labels)),
+    ]
+    for X, y in forms:
+        found = clone(model).fit(X, y)
+        # Sparse sums round in another way, and L-BFGS stops elsewhere.
+        np.testing.assert_allclose(found.coef_, wanted, atol=5e-3)
+        assert abs(found.score(X, y) - model.score(list(stack), list(labels))) < 0.05
+        assert len(found.predict(X)) == len(found.predict_marginals(X)) == 12
+    assert cross_val_score(model, *forms[2], cv=3).shape == (3,)
+    # Where a sample has two axes of rows, they may be one.
+    heads = pd.Series([[0, 1], [2, 0]] * 3, index=index[:6])
+    grids = rng.normal(size=(6, 3, 2, 4))
+    tree = StructuredSparseMAPClassifier("tree").fit(pd.Series(list(grids), index=index[:6]), heads)
+    flat = clone(tree).fit(grids.reshape(6, 6, 4), heads)
+    np.testing.assert_allclose(tree.coef_, flat.coef_, atol=1e-6)
+    assert tree.score(grids, heads) == flat.score(grids.reshape(6, 6, 4), heads)
+    with pytest.raises(ValueError, match="X is one 2-D array, but this structure takes a list"):
+        model.fit(stack[0], [["x"], ["x", "y"]])
+
+
 def test_wrong_data_is_refused():
     X, y = make_chains(5)
     model = StructuredSparseMAPClassifier("chain")
@@ -430,7 +509,7 @@ def test_wrong_data_is_refused():
         (([*X[:4], np.zeros((0, 4))], [*y[:4], []]), r"X\[4\] has no steps"),
         ((nan, y), r"X\[2\] contains NaN or infinity, at row 0"),
         ((odd, y), r"X\[3\] has 2 features, but other samples have 4"),
-        ((np.zeros((5, 2, 4)), [["x", "y"]] * 5), "one 3-D array"),
+        ((np.zeros((5, 1, 2, 4)), [["x", "y"]] * 5), "one 4-D array"),
         ((np.zeros((2, 4)), ["x", "y"]), "for a single sample pass"),
         (([["the", "dog"], ["a", "cat"]], [["x", "y"]] * 2), "TemplateVectorizer"),
         ((["the dog"], [["x"]]), "TemplateVectorizer"),
@@ -468,14 +547,14 @@ def test_wrong_parameters_are_refused():
     for parameters, message in [
         ({"structure": "lattice"}, "structure='lattice' is not one of 'auto', 'chain'"),
         ({"structure": LinearChain}, "is not one of"),
-        ({"loss": "ramp"}, "loss='ramp'"),
-        ({"solver": "sgd"}, "solver='sgd'"),
-        ({"alpha": -1.0}, "alpha must be a non-negative number"),
-        ({"temperature": 0}, "temperature must be a positive number"),
+        ({"loss": "ramp"}, "'loss' parameter .* must be a str among .* Got 'ramp'"),
+        ({"solver": "sgd"}, "'solver' parameter .* must be a str among .* Got 'sgd'"),
+        ({"alpha": -1.0}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\). Got -1.0"),
+        ({"temperature": 0}, r"'temperature' parameter .* must be a float in the range \(0.0, inf\). Got 0"),
         ({"eta0": np.nan}, "eta0"),
-        ({"max_iter": 0}, "max_iter must be a positive int"),
+        ({"max_iter": 0}, r"'max_iter' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),
         ({"early_stopping": True, "validation_fraction": 1.5}, "validation_fraction"),
-        ({"class_weight": "even"}, "class_weight='even'"),
+        ({"class_weight": "even"}, "'class_weight' parameter .* Got 'even'"),
     ]:
         with pytest.raises(ValueError, match=message):
             StructuredSparseMAPClassifier(**{"structure": "chain", **parameters}).fit(X, y)

@@ -1,6 +1,7 @@
 """StructuredSparseMAPClassifier with a factor graph for each sample."""
 
 import pickle
+import re
 from functools import cache
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, StructureFactor
+from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Knapsack, OrOut, Pair, StructureFactor, Xor
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes, sample_of
-from sklearn_sparsemap.structures import DependencyTree, LinearChain
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 from sklearn_sparsemap.training._batch import BatchObjective
 from sklearn_sparsemap.training._data import LinearModel
 from sklearn_sparsemap.training._graphs import GraphObjective, GraphTask
@@ -73,9 +75,12 @@ def test_learns_and_predicts():
         assert not hasattr(model, "classes_") and model.coef_.shape == (1, 3)
         for x, found, scores in zip(held, model.predict(held), model.decision_function(held)):
             assert found.dtype == bool and found.sum() <= len(x) // 2
-            assert_allclose(scores, x @ model.coef_[0] + model.intercept_[0])
+            # The SparseMAP loss takes half the temperature off each variable that is on.
+            off = 0.0 if "loss" in options else 0.5
+            assert_allclose(scores, x @ model.coef_[0] + model.intercept_[0] - off)
+            assert_array_equal(found, map_inference(graph_of(x), scores, additional=model.additional_scores_).structure)
         for x, u in zip(held[:5], model.predict_marginals(held[:5])):
-            scores = x @ model.coef_[0] + model.intercept_[0]
+            scores = x @ model.coef_[0] + model.intercept_[0] + (0.5 if "loss" in options else 0.0)
             expected = lp_sparsemap(graph_of(x), scores, additional=model.additional_scores_, tol=1e-8)
             assert_allclose(u, expected.marginals, atol=1e-7)
     with pytest.raises(ValueError, match="no distribution"):
@@ -192,6 +197,35 @@ def test_structures_with_scores_and_several_arrays():
     assert set(model.predict(X[:1])[0]) == {"states", "seen"}
 
 
+@pytest.mark.parametrize("error", [KeyError("oops"), ZeroDivisionError("by zero"), ValueError("no such")])
+def test_errors_in_the_function_of_the_user_name_the_sample(error):
+    X, y = make_rings(6, 0)
+    longest = max(len(x) for x in X)
+    wrong = next(i for i, x in enumerate(X) if len(x) == longest)
+
+    def graph_or_error(x):
+        if len(x) == longest and failing:
+            raise error
+        return ring(len(x))
+
+    failing = False
+    model = StructuredSparseMAPClassifier(graph_or_error, alpha=0.1).fit(X, y)
+    failing = True
+    message = rf"^X\[{wrong}\]: .*" + re.escape(str(error))
+    for method in (
+        lambda: model.predict(X),
+        lambda: model.predict_marginals(X),
+        lambda: model.decision_function(X),
+        lambda: model.score(X, y),
+        lambda: clone(model).fit(X, y),
+        lambda: clone(model).partial_fit(X, y),
+    ):
+        with pytest.raises(ValueError, match=message) as raised:
+            method()
+        assert raised.value.__cause__ is error
+        assert type(error) is ValueError or type(error).__name__ in str(raised.value)
+
+
 def test_wrong_graphs_and_assignments_are_refused():
     X, y = make_rings(6, 8)
 
@@ -228,3 +262,86 @@ def test_wrong_graphs_and_assignments_are_refused():
     with pytest.raises(ValueError, match=r"y\[0\]: the assignment is no structure"):
         y = [{"states": np.ones((3, 2)), "seen": [0, 0]}]
         StructuredSparseMAPClassifier(lambda x: chain_graph(3)).fit(chain, y)
+
+
+@pytest.mark.parametrize("loss", ["margin_sparsemap", "sparsemap", "hinge"])
+def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_structure_does(loss):
+    rng = np.random.default_rng(9)
+    X = [rng.normal(size=(4, 3, 2)) for _ in range(12)]
+    heads = [map_inference(DependencyTree(), x @ [1.0, -1.0] + rng.normal(size=(4, 3))).structure for x in X]
+    flat = [x.reshape(12, 2) for x in X]
+    y = [np.arange(4)[:, None] == h for h in heads]
+    tree = StructuredSparseMAPClassifier("tree", alpha=1e-2, tol=1e-8).fit(X, heads)
+    graph = StructuredSparseMAPClassifier(tree_graph, loss, alpha=1e-2, solver="adagrad", max_iter=1)
+    with pytest.warns(Warning):
+        graph.fit(flat, y)
+    # Under the same weights, all is the same.
+    graph._model = tree._model
+    losses, _, _, _ = graph_losses_of(graph, flat, y)
+    for x, own, gold in zip(X, losses, heads):
+        value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)
+        assert own == pytest.approx(value, abs=1e-5)
+    for a, b in zip(graph.predict(flat), tree.predict(X)):
+        assert_array_equal(a, np.arange(4)[:, None] == b)
+    for s, x in zip(graph.decision_function(flat), X):
+        assert_allclose(s, x @ tree.coef_[0] + tree.intercept_[0])
+    # The share of variables that are right: an arc that is wrong makes two of twelve so.
+    assert graph.score(flat, y) == pytest.approx(1.0 - (1.0 - tree.score(X, heads)) / 2)
+
+
+def graph_losses_of(model, X, y):
+    graph = tree_graph(X[0])
+    layout = graph.layout()
+    samples = [sample_of(graph, layout, x @ model.coef_[0] + model.intercept_[0], np.zeros(0)) for x in X]
+    return graph_losses(model.loss, model.temperature, layout, samples, [gold_parts(graph, layout, own) for own in y])
+
+
+@pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
+def test_losses_of_a_budget_are_those_of_its_subsets(name):
+    rng = np.random.default_rng(10)
+    graph = FactorGraph()
+    graph.add(Budget(graph.variables(5), 3))
+    layout = graph.layout()
+    for temperature in (1.0, 0.3):
+        loss = FenchelYoungLoss(Subset(max_size=3), name, temperature=temperature)
+        for _ in range(10):
+            scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
+            gold = gold_parts(graph, layout, y)
+            (value,), (gradient,), _, _ = graph_losses(
+                name, temperature, layout, [sample_of(graph, layout, scores, np.zeros(0))], [gold]
+            )
+            expected, slope = loss.loss_gradient(scores, y)
+            assert value == pytest.approx(expected, abs=1e-6)
+            assert_allclose(gradient, slope["scores"], atol=1e-5)
+
+
+def test_which_graphs_have_assignments_of_one_size():
+    def size(*make):
+        graph = FactorGraph()
+        u = graph.variables((2, 3))
+        graph.add(*(factor(u) for factor in make))
+        return graph.layout(learned_shapes(graph)).fixed_size
+
+    def row(i):
+        return lambda u: Xor(u[i])
+
+    def column(j):
+        return lambda u: AtMostOne(u[:, j])
+
+    assert not size()
+    assert not size(row(0))
+    assert size(row(0), row(1))
+    assert size(column(0), row(0), column(1), column(2), row(1))
+    assert size(lambda u: Xor([u[0, 0], u[1, 1]]), row(0), row(1))
+    assert not size(lambda u: Xor([u[0, 0], *u[1]]), row(0))
+    assert size(lambda u: Xor(~u[0]), row(1))
+    negated = lambda u: Xor([~u[0, 0], u[0, 1], u[0, 2]])  # noqa: E731
+    assert not size(negated, row(1))
+    assert size(negated, row(1), lambda u: Xor([u[0, 1], u[0, 2]]))
+    assert not size(lambda u: Budget(u, 3))
+    assert size(lambda u: StructureFactor(Matching(), u))
+    assert size(lambda u: StructureFactor(Subset(2, 2), [*u[0], *u[1]]))
+    assert not size(lambda u: StructureFactor(Subset(1, 2), [*u[0], *u[1]]))
+    assert not size(lambda u: Knapsack([*u[0], *u[1]], [1, 2, 3, 4, 5, 6], 5))
+    assert not size(lambda u: OrOut(u[0]), row(1))
+    assert not size(row(1), lambda u: Pair(u[0, :2], u[0, 1:], name="pairs"))

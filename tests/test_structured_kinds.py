@@ -1,6 +1,7 @@
 """StructuredSparseMAPClassifier over every kind of structure, with every loss."""
 
 import pickle
+import warnings
 
 import naive
 import numpy as np
@@ -9,11 +10,22 @@ from registry import best_segment, encode_segment
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap import (
+    GroupLassoPerceptron,
+    RaggedArray,
+    StructuredSparseMAPClassifier,
+    map_inference,
+    sparsemap,
+)
+from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
+from sklearn_sparsemap.metrics import parts_f1_score, parts_f1_scorer
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Subset
+from sklearn_sparsemap.training._data import is_structure, make_targets
 
 N_FEATURES = 5
 
@@ -64,8 +76,9 @@ def test_outputs_have_the_shapes_of_the_scores(kind):
     scores, marginals, found = model.decision_function(X), model.predict_marginals(X), model.predict_structures(X)
     for x, s, u, few, p in zip(X, scores, marginals, found, model.predict(X)):
         assert s.shape == u.shape == x.shape[:-1]
-        np.testing.assert_allclose(s, x @ model.coef_[0] + model.intercept_[0])
-        np.testing.assert_allclose(u, sparsemap(structure, s).marginals, atol=1e-9)
+        linear = x @ model.coef_[0] + model.intercept_[0]
+        np.testing.assert_allclose(s, linear - (0.0 if structure.fixed_size else 0.5))
+        np.testing.assert_allclose(u, sparsemap(structure, linear).marginals, atol=1e-9)
         assert sum(q for _, q in few) == pytest.approx(1.0)
         assert np.array_equal(p, map_inference(structure, s)[0])
 
@@ -81,6 +94,117 @@ def test_solvers_of_a_tree(solver):
     assert model.loss_curve_[-1] < model.loss_curve_[0]
     right = [np.mean(p == t) * len(t) for p, t in zip(model.predict(X_test), y_test)]
     assert model.score(X_test, y_test) == pytest.approx(sum(right) / sum(map(len, y_test)))
+
+
+def draw_items(n_samples, seed):
+    """Samples of 12 independent items, of which about one in six is chosen."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, 12, 3))
+    y = X @ [1.5, -1.0, 1.0] + 0.75 * rng.logistic(size=X.shape[:2]) > 2.25
+    # All of them are never chosen, as the graph below wants it.
+    return list(X), list(y & (y.sum(axis=1, keepdims=True) < 12))
+
+
+def chosen(scores):
+    return np.flatnonzero(scores > 0)
+
+
+def as_items(parts):
+    return np.isin(np.arange(12), parts)
+
+
+def not_all(x):
+    return AT_MOST_11
+
+
+AT_MOST_11 = FactorGraph()
+AT_MOST_11.add(Budget(AT_MOST_11.variables(12), 11))
+ITEMS = {
+    "subset": Subset(),
+    "custom": CustomStructure(chosen, encode=np.flatnonzero, decode=as_items),
+    "graph": not_all,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [(kind, loss) for kind in ITEMS for loss in LOSSES if LOSSES[loss].argmax != "gibbs" or kind == "subset"],
+)
+def test_independent_items_are_chosen_as_often_as_by_logistic_regression(kind, loss):
+    (X, y), (X_test, y_test) = draw_items(150, 0), draw_items(300, 1)
+    peer = LogisticRegression(C=1e4).fit(np.concatenate(X), np.concatenate(y))
+    by_peer, gold = peer.predict(np.concatenate(X_test)), np.concatenate(y_test)
+    for temperature in (1.0, 0.25) if LOSSES[loss].argmax == "sparsemap" else (1.0,):
+        model = StructuredSparseMAPClassifier(ITEMS[kind], loss, temperature=temperature, tol=1e-3, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y)
+        found = np.concatenate(model.predict(X_test))
+        # The perceptron is content wherever it is right, and no probability is behind it.
+        slack = 2.5 if loss == "perceptron" else 1.0
+        assert found.mean() == pytest.approx(by_peer.mean(), abs=0.03 * slack)
+        assert f1_score(gold, found) == pytest.approx(f1_score(gold, by_peer), abs=0.02 * slack)
+        # All that is said of these samples agrees.
+        assert np.array_equal(np.concatenate(model.predict_marginals(X_test)) > 0.5, found)
+        assert np.array_equal(np.concatenate(model.decision_function(X_test)) > 0.0, found)
+        assert model.score(X_test, y_test) == pytest.approx(f1_score(gold, found))
+        assert parts_f1_scorer(model, X_test, y_test) == pytest.approx(f1_score(gold, found))
+        if kind != "graph":
+            marginals = [sum(p * s for s, p in few) for few in model.predict_structures(X_test[:9])]
+            assert np.array_equal(np.concatenate(marginals) > 0.5, found[: 9 * 12])
+
+
+@pytest.mark.parametrize("debias", ["mira", "sparsemap", None])
+@pytest.mark.parametrize("loss", ["sparsemap", "crf"])
+def test_group_lasso_perceptrons_decide_by_the_loss_that_was_last(loss, debias):
+    (X, y), (X_test, y_test) = draw_items(150, 0), draw_items(300, 1)
+    model = GroupLassoPerceptron(Subset(), loss, budget=3, shrink_every=50, debias=debias, random_state=0).fit(X, y)
+    last = {"mira": "hinge", None: loss}.get(debias, debias)
+    tilt = -0.5 if last == "sparsemap" else 0.0
+    gold, found = np.concatenate(y_test), np.concatenate(model.predict(X_test))
+    linear = np.concatenate(X_test) @ model.coef_.toarray()[0] + model.intercept_[0]
+    assert np.array_equal(linear + tilt > 0, found)
+    assert abs(found.mean() - gold.mean()) < 0.06
+    assert model.score(X_test, y_test) == pytest.approx(f1_score(gold, found))
+    assert np.array_equal(np.concatenate(model.predict_marginals(X_test)) > 0.5, found)
+    # In a stream, it is the loss of the stream again.
+    model.partial_fit(X, y)
+    linear = np.concatenate(X_test) @ model.coef_.toarray()[0] + model.intercept_[0]
+    assert np.array_equal(linear - (0.5 if loss == "sparsemap" else 0.0) > 0, np.concatenate(model.predict(X_test)))
+
+
+def test_the_score_of_items_is_their_f1_also_in_early_stopping():
+    X, y = draw_items(60, 0)
+    for structure in ITEMS.values():
+        early = StructuredSparseMAPClassifier(structure, "hinge", early_stopping=True, max_iter=3, random_state=0)
+        with pytest.warns(ConvergenceWarning):
+            early.fit(X, y)
+        # Who chooses nothing is right about five items in six.
+        assert early.validation_scores_[0] < 0.75
+        weights = np.arange(60.0)
+        score = early.score(X, y, sample_weight=weights)
+        assert score == pytest.approx(parts_f1_score(y, early.predict(X), sample_weight=weights))
+        assert early.score(X, early.predict(X)) == 1.0
+    nothing = [np.zeros(12, bool)] * 60
+    with pytest.warns(ConvergenceWarning):
+        assert clone(early).set_params(early_stopping=False).fit(X, nothing).score(X, nothing) == 1.0
+
+
+def test_of_structures_of_one_size_the_number_of_parts_decides_nothing():
+    X, y = make_data(Subset(2, 2))
+    for loss in ("margin_sparsemap", "hinge"):
+        model = StructuredSparseMAPClassifier(Subset(2, 2), loss, solver="adagrad", tol=0.1, random_state=0)
+        model.fit(X, y)
+        pairs = CustomStructure(lambda s: np.argsort(-s)[:2], encode=np.flatnonzero, fixed_size=True)
+        custom = clone(model).set_params(structure=pairs).fit(X, y)
+        np.testing.assert_allclose(custom.coef_, model.coef_)
+        for x, s, parts in zip(X, custom.decision_function(X), custom.predict(X)):
+            np.testing.assert_allclose(s, x @ custom.coef_[0] + custom.intercept_[0])
+            assert len(parts) == 2
+        right = [np.isin(np.arange(len(a)), p) == a for a, p in zip(y, custom.predict(X))]
+        assert model.score(X, y) == pytest.approx(np.mean(np.concatenate(right)))
+    with pytest.raises(ValueError, match="fixed_size must be True or False"):
+        CustomStructure(chosen, fixed_size=2)
 
 
 def test_rows_of_parts_come_in_many_forms():
@@ -235,3 +359,79 @@ def test_wrong_samples_are_named():
     with pytest.raises(ValueError, match=r"y\[0\]: there are"):
         fitted.score(X, [[0] * 9] * 5)
     assert isinstance(fitted._structure, DependencyTree) and fitted._structure != LinearChain()
+
+
+def best_intervals(scores):
+    """Return intervals that do not overlap, parts i * n + j for the one from i to j, of the highest total score."""
+    n = round(np.sqrt(len(scores)))
+    best = [(0.0, [])]
+    for j in range(n):
+        ways = [(best[i][0] + scores[i * n + j], [*best[i][1], i * n + j]) for i in range(j + 1)]
+        best.append(max([best[j], *ways]))
+    return best[n][1]
+
+
+def test_targets_that_are_no_structures_are_refused():
+    rng = np.random.default_rng(0)
+    n = 4
+    structure = CustomStructure(best_intervals)
+    X = rng.normal(size=(20, n * n, 2))
+    y = [best_intervals(x @ [1.0, -1.0]) for x in X]
+    assert len({len(parts) for parts in y}) > 1
+    model = StructuredSparseMAPClassifier(structure, alpha=1e-2)
+    assert model.fit(list(X), y).score(list(X), y) > 0.8
+    # From 0 to 2, and from 1 to 3.
+    wrong = [*y[:13], [2, n + 3], *y[14:]]
+    message = r"y\[13\] is no structure: where its parts \[2, 7\] score high and all others low"
+    for attempt in (
+        lambda: clone(model).fit(list(X), wrong),
+        lambda: clone(model).partial_fit(list(X), wrong),
+        lambda: clone(model).set_params(early_stopping=True, random_state=0).fit(list(X), wrong),
+        lambda: GroupLassoPerceptron(structure).fit(list(X), wrong),
+    ):
+        with pytest.raises(ValueError, match=message):
+            attempt()
+    # It may be too long to be quoted.
+    with pytest.raises(ValueError, match=r"y\[0\] is no structure.* 10, 11, \.\.\.\] score high"):
+        clone(model).fit(list(X), [range(n * n), *y[1:]])
+    nothing_allowed = CustomStructure(lambda scores: None)
+    with pytest.raises(ValueError, match=r"y\[0\] is no structure"):
+        StructuredSparseMAPClassifier(nothing_allowed).fit(list(X), y)
+
+
+def test_targets_are_compared_in_their_additional_parts_too():
+    # A run of parts, with a score for its length, which a wrong encode mistakes.
+    X, y = np.zeros((3, 5, 1)), [[0, 1], [2, 3, 4], [3]]
+    for length, is_right in ((lambda parts: len(parts) - 1, True), (lambda parts: 4, False), (lambda parts: 0, False)):
+        encode = lambda parts, length=length: (parts, [length(parts)])  # noqa: E731
+        structure = CustomStructure(best_segment, additional={"lengths": (5,)}, encode=encode)
+        found = is_structure_of(structure, y)
+        assert found.tolist() == [is_right or len(parts) - 1 == length(parts) for parts in y]
+        if not is_right:
+            with pytest.raises(ValueError, match="Mend y, or encode"):
+                StructuredSparseMAPClassifier(structure).fit(list(X), y)
+
+
+def is_structure_of(structure, y):
+    dims = np.array([structure.dims((5,), {"lengths": (5,)})] * len(y))
+    sizes = np.array([structure.layout(d) for d in dims])
+    encoded = [structure.encode(parts, d) for parts, d in zip(y, dims)]
+    return is_structure(structure.oracle, dims, sizes, np.full(len(y), 5), 5, encoded)
+
+
+def test_the_oracle_is_asked_once_about_each_target():
+    calls = []
+
+    def counting(scores):
+        calls.append(scores.copy())
+        return chosen(scores)
+
+    X, y = draw_items(30, 0)
+    structure = CustomStructure(counting, encode=np.flatnonzero)
+    targets = make_targets(structure, RaggedArray.from_list(X), 1, y, np.ones(30))
+    assert len(calls) == 30 and len(targets.weights) == 30
+    for scores, gold in zip(calls, y):
+        assert np.array_equal(scores > 0, gold)
+    calls.clear()
+    make_targets(Subset(), RaggedArray.from_list(X), 1, y, np.ones(30))
+    assert not calls

@@ -468,6 +468,7 @@ def floats(shape, given):
         ("decode", lambda slots, dims: Opaque(slots), r"not equal.*\n.*__eq__"),
         ("decode", lambda slots, dims: slots[5], r"decode raised IndexError"),
         ("agreement", lambda a, b, dims: [1, 1], r"agreement of array\(.*\) with itself"),
+        ("strict_encode", 1, r"strict_encode is 1; it is True or False"),
         ("projection", "simplex", r"sparsemap\(solver='active_set'\) has the marginals|raised"),
         ("projection", "nearest", r"projection is 'nearest'; there are 'simplex'"),
         ("oracle", right_path, r"oracle is <function.*cannot call; make it with .*as_oracle"),
@@ -578,6 +579,19 @@ def one_edge_twice(scores):
 def test_a_wrong_custom_oracle_is_caught(oracle, message):
     with pytest.raises(AssertionError, match=message):
         check_structure(CustomStructure(oracle, n_parts=12), n_instances=2)
+
+
+def test_structures_that_are_not_of_one_size_are_caught():
+    any_of_them = CustomStructure(lambda scores: np.flatnonzero(scores > 0), fixed_size=True)
+    with pytest.raises(AssertionError, match=r"with \d unary parts, but .* has \d, although fixed_size is True"):
+        check_structure(any_of_them, n_instances=2)
+    check_structure(CustomStructure(best_walk, n_parts=12, fixed_size=True), n_instances=2)
+
+    class Odd(LinearChain):
+        fixed_size = False
+
+    with pytest.raises(AssertionError, match="it is labelled, but not of fixed_size"):
+        check_structure(Odd())
 
 
 def test_an_oracle_for_one_number_of_parts_asks_for_it():

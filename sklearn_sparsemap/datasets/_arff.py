@@ -1,25 +1,44 @@
 """load_multilabel_arff: the format of the multilabel collections of Mulan and Meka."""
 
+from __future__ import annotations
+
 import re
 from itertools import chain
 from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
 
-from ._conll import read_text
+from .._validation import quoted
+from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 _ATTRIBUTE = re.compile(
     r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
     r"\s*(?P<type>\S.*)",
-    re.IGNORECASE,
+    # ASCII: names may hold white space of other kinds.
+    re.IGNORECASE | re.ASCII,
 )
+# What stands before a comment: "%" within quotes is none.
+_BEFORE_COMMENT = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^%'\"])*(?=%)")
+_BLANK = " \t\f\v"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NUMERIC = ("numeric", "real", "integer")
 _MISSING = "?"
 
 
-def load_multilabel_arff(path, n_labels, *, label_position="end", encoding="utf-8", return_names=False):
+def load_multilabel_arff(
+    path: str | PathLike[str],
+    n_labels: int,
+    *,
+    label_position: Literal["end", "start"] = "end",
+    encoding: str = "utf-8",
+    return_names: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Any:
     """Load a multilabel data set in the format ARFF, sparse or dense.
 
     Every attribute must be a number, or nominal with numbers as its values, such as ``{0,1}``. The labels are
@@ -37,6 +56,8 @@ def load_multilabel_arff(path, n_labels, *, label_position="end", encoding="utf-
         The encoding of the text.
     return_names : bool, default=False
         Whether to return the names of the features and the labels, too.
+    max_bytes : int, default=2**32
+        Longest text to read, after decompression.
 
     Returns
     -------
@@ -50,8 +71,8 @@ def load_multilabel_arff(path, n_labels, *, label_position="end", encoding="utf-
     Raises
     ------
     ValueError
-        If the file is not of this form (the message names the line), is not text in this encoding, or a
-        parameter has no meaning.
+        If the file is not of this form (the message names the line), is not text in this encoding, is too long, or
+        is cut off or damaged by its compression, or a parameter has no meaning.
     OSError
         If the file cannot be read.
 
@@ -77,7 +98,7 @@ def load_multilabel_arff(path, n_labels, *, label_position="end", encoding="utf-
         raise ValueError(f"n_labels must be a positive integer; got {n_labels!r}")
     if label_position not in ("end", "start"):
         raise ValueError(f"label_position must be 'end' or 'start'; got {label_position!r}")
-    lines = read_text(path, encoding).split("\n")
+    lines = list(read_lines(path, encoding, max_bytes))
     names, domains, first = _read_header(lines, path)
     n_features = len(names) - int(n_labels)
     if n_features < 1:
@@ -103,7 +124,7 @@ def _read_header(lines, path):
     names = []
     domains = []
     for i, line in enumerate(lines):
-        text = line.strip()
+        text = line.strip(_BLANK)
         if not text or text.startswith("%"):
             continue
         keyword = text.split(None, 1)[0].lower()
@@ -117,8 +138,8 @@ def _read_header(lines, path):
             domains.append(domain)
         elif keyword != "@relation":
             raise ValueError(
-                f"{path}, line {i + 1}: expected @relation, @attribute or @data, found {text[:60]!r}; is it an "
-                "ARFF file?"
+                f"{path}, line {i + 1}: expected @relation, @attribute or @data, found {quoted(text)}; is it "
+                "an ARFF file?"
             )
     raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
 
@@ -126,22 +147,24 @@ def _read_header(lines, path):
 def _read_attribute(text, where):
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{where}: cannot read {text[:60]!r}; write @attribute name type")
-    quoted = match["double"] if match["single"] is None else match["single"]
-    name = match["plain"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-    kind = match["type"]
+        raise ValueError(f"{where}: cannot read {quoted(text)}; write @attribute name type")
+    in_quotes = match["double"] if match["single"] is None else match["single"]
+    name = match["plain"] if in_quotes is None else re.sub(r"\\(.)", r"\1", in_quotes)
+    kind = _without_comment(match["type"])
+    if not kind:
+        raise ValueError(f"{where}: the attribute {quoted(name)} has no type; write @attribute name type")
     if kind.lower() in _NUMERIC:
         return name, None
     if not kind.startswith("{") or not kind.endswith("}"):
         raise ValueError(
-            f"{where}: the attribute {name!r} has the type {kind!r}; only numeric, real, integer and nominal "
-            "attributes can be loaded, so remove it or turn it into numbers"
+            f"{where}: the attribute {quoted(name)} has the type {quoted(kind)}; only numeric, real, integer and "
+            "nominal attributes can be loaded, so remove it or turn it into numbers"
         )
     values = [_unquote(value) for value in kind[1:-1].split(",")]
     odd = [value for value in values if not _NUMBER.fullmatch(value)]
     if odd:
         raise ValueError(
-            f"{where}: the attribute {name!r} has the value {odd[0]!r}, which is no number; turn it into "
+            f"{where}: the attribute {quoted(name)} has the value {quoted(odd[0])}, which is no number; turn it into "
             "numbers, such as one attribute {0,1} for each value"
         )
     return name, tuple(map(float, values))
@@ -162,8 +185,8 @@ class _Rows:
 
     def __init__(self, lines, first, path):
         self.path = path
-        stripped = [line.strip() for line in lines[first:]]
-        kept = [i for i, row in enumerate(stripped) if row and row[0] != "%"]
+        stripped = [(_without_comment(line) if "%" in line else line).strip(_BLANK) for line in lines[first:]]
+        kept = [i for i, row in enumerate(stripped) if row]
         self.rows = [stripped[i] for i in kept]
         self.numbers = [first + i + 1 for i in kept]
         if not self.rows:
@@ -208,9 +231,8 @@ class _Rows:
         # Not kept as pairs: a list for each would keep the garbage collector busy.
         if not set(map(len, map(str.split, pairs))) <= {2}:
             odd = next(k for k, pair in enumerate(pairs) if len(pair.split()) != 2)
-            raise self._error(
-                self._row_of(odd, ends), f"has {pairs[odd]!r}, which is no pair", "write {index value,index value}"
-            )
+            fault = f"has {quoted(pairs[odd])}, which is no pair"
+            raise self._error(self._row_of(odd, ends), fault, "write {index value,index value}")
         cells = " ".join(pairs).split()
         columns = self._parse_columns(cells[::2], ends, names)
         values = self._parse(cells[1::2], ends)
@@ -238,9 +260,8 @@ class _Rows:
         for k, cell in enumerate(cells):
             text = _unquote(cell)
             if text != _MISSING and not _NUMBER.fullmatch(text):
-                raise self._error(
-                    self._row_of(k, ends), f"has the value {cell.strip()!r}, which is no number", "write a number or ?"
-                )
+                fault = f"has the value {quoted(cell.strip())}, which is no number"
+                raise self._error(self._row_of(k, ends), fault, "write a number or ?")
             values[k] = np.nan if text == _MISSING else float(text)
         return values
 
@@ -253,7 +274,7 @@ class _Rows:
         if odd is not None:
             raise self._error(
                 self._row_of(odd, ends),
-                f"has the index {cells[odd]} for {len(names)} attributes",
+                f"has the index {cells[odd][:80]} for {len(names)} attributes",
                 "indices count attributes from 0",
             )
         return columns
@@ -263,8 +284,8 @@ class _Rows:
         for name, domain in zip(names, domains):
             if domain is not None and domain[0] != 0:
                 raise ValueError(
-                    f"{self.path}: the attribute {name!r} of sparse rows has {domain[0]:g} as its first value, which "
-                    "the format takes for what rows leave out; declare 0 first, or make it numeric"
+                    f"{self.path}: the attribute {quoted(name)} of sparse rows has {domain[0]:g} as its first value, "
+                    "which the format takes for what rows leave out; declare 0 first, or make it numeric"
                 )
 
     def _check_domains(self, values, columns, names, domains, n_columns, ends=None):
@@ -283,7 +304,7 @@ class _Rows:
                 declared = ",".join(f"{value:g}" for value in domain)
                 raise self._error(
                     row,
-                    f"has {values[k]:g} for the attribute {names[columns[k]]!r}, which declares {{{declared}}}",
+                    f"has {values[k]:g} for the attribute {quoted(names[columns[k]])}, which declares {{{declared}}}",
                     "correct one of them",
                 )
 
@@ -297,7 +318,7 @@ class _Rows:
             k = int(np.argmax(is_repeat))
             row = int(np.searchsorted(table.indptr, k, side="right")) - 1
             name = names[table.indices[k]]
-            raise self._error(row, f"has two values for the attribute {name!r}", "keep one")
+            raise self._error(row, f"has two values for the attribute {quoted(name)}", "keep one")
 
     @staticmethod
     def _row_of(k, ends):
@@ -312,10 +333,16 @@ def _check_labels(Y, names, path):
     if is_wrong.any():
         row, column = np.argwhere(is_wrong)[0].tolist()
         raise ValueError(
-            f"{path}: row {row} has {Y[row, column]:g} for the label {names[column]!r}; labels are 0 or 1, so "
+            f"{path}: row {row} has {Y[row, column]:g} for the label {quoted(names[column])}; labels are 0 or 1, so "
             "check n_labels and label_position"
         )
     return np.ascontiguousarray(Y, dtype=np.int64)
+
+
+def _without_comment(text):
+    """Cut off a comment."""
+    match = _BEFORE_COMMENT.match(text)
+    return (text if match is None else match[0]).strip(_BLANK)
 
 
 def _unquote(cell):

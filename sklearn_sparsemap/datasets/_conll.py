@@ -1,16 +1,31 @@
 """load_conll: files with one token on each line and its fields in columns."""
 
-import gzip
+from __future__ import annotations
+
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .._validation import quoted
+from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
 
 
 def load_conll(
-    path, columns=("word", "pos", "label"), *, label="label", separator=None, encoding="utf-8", comment=None
-):
+    path: str | PathLike[str],
+    columns: Sequence[str | None] = ("word", "pos", "label"),
+    *,
+    label: str | None = "label",
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    comment: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> tuple[list[list[dict[str, str]]], list[list[str]] | None]:
     """Load a file in the column format of the CoNLL shared tasks.
 
     One token on each line, its fields in columns, sentences separated by blank lines. Lines that start with
@@ -26,11 +41,14 @@ def load_conll(
         The name of the column that goes to `y`. There is no `y` if this is None, or if it is left at
         ``"label"`` and no column has that name.
     separator : str, default=None
-        What separates columns; None means any run of white space.
+        What separates columns; None means any run of white space (beside words that are not ASCII: of spaces and
+        tabs, for some words hold white space of other kinds).
     encoding : str, default="utf-8"
         The encoding of the text.
     comment : str, default=None
         Lines that start with this are skipped. None: no line is a comment (``#`` may well be a word).
+    max_bytes : int, default=2**32
+        Longest text to read, after decompression: a small file can hold a very long one.
 
     Returns
     -------
@@ -42,8 +60,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has not as many columns as named (the message says where), the file holds no token or is not
-        text in this encoding, or `columns` and `label` do not fit together.
+        If a line has not as many columns as named (the message says where), the file holds no token, is not text in
+        this encoding, is too long, or is cut off or damaged by its compression, or `columns` and `label` do not fit
+        together.
     OSError
         If the file cannot be read.
 
@@ -64,7 +83,7 @@ def load_conll(
     if separator == "" or comment == "":
         raise ValueError("separator and comment must not be empty; leave them at None")
     n_columns = len(columns)
-    cells, ends = _read_cells(read_text(path, encoding), n_columns, separator, comment, path)
+    cells, ends = _read_cells(read_lines(path, encoding, max_bytes), n_columns, separator, comment, path)
     if not cells:
         raise ValueError(f"{path} holds no token; is it the right file?")
     # Equal strings become one object: less memory, and faster to compare and hash.
@@ -108,33 +127,19 @@ def _check_columns(columns, label):
     return columns, kept, label_index
 
 
-def read_text(path, encoding):
-    """Return the text of a file, plain or compressed by gzip, with line feeds only."""
-    data = Path(path).read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not text in {encoding} ({error}); pass its encoding, for example 'latin-1'"
-        ) from error
-    # Not str.splitlines later on: it also cuts at characters that occur within words.
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _read_cells(text, n_columns, separator, comment, path):
-    """Split a text into the fields of its tokens, one token after the other, and where each sentence ends."""
+def _read_cells(lines, n_columns, separator, comment, path):
+    """Split lines into the fields of its tokens, one token after the other, and where each sentence ends."""
     cells = []
     ends = []
     n_tokens = n_ended = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         if comment is not None and line.startswith(comment):
             continue
-        row = line.split(separator)
-        if separator is None and len(row) != n_columns:
-            # A word may hold a space of another kind, such as a no-break space.
+        if separator is None and not line.isascii():
+            # A word may hold white space of another kind, such as a no-break space or a line separator.
             row = _BLANKS.split(line.strip(" \t"))
+        else:
+            row = line.split(separator)
         if len(row) == n_columns and row[0] != _DOCUMENT_START and line and not line.isspace():
             # Not a list of rows: a list for each token would keep the garbage collector busy.
             cells += row
@@ -146,8 +151,8 @@ def _read_cells(text, n_columns, separator, comment, path):
         else:
             found = f"{len(row)} column{'s' * (len(row) != 1)}"
             raise ValueError(
-                f"{path}, line {number}: expected {n_columns}, found {found} in {line!r}; name every column "
-                "in columns (None skips one), or set separator"
+                f"{path}, line {number}: expected {n_columns}, found {found} in {quoted(line)}; name "
+                "every column in columns (None skips one), or set separator"
             )
     if n_tokens > n_ended:
         ends.append(n_tokens)

@@ -1,15 +1,32 @@
 """load_conllu: treebanks in the formats CoNLL-U and CoNLL-X."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from ._conll import read_text
+from .._validation import quoted
+from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
 _HEAD = 6
 
 
-def load_conllu(path, fields=tuple(_COLUMNS), *, encoding="utf-8"):
+def load_conllu(
+    path: str | PathLike[str],
+    fields: Sequence[str] = tuple(_COLUMNS),
+    *,
+    encoding: str = "utf-8",
+    max_bytes: int = MAX_BYTES,
+) -> tuple[list[list[dict[str, str]]], list[NDArray[np.int64]]]:
     """Load the sentences and dependency trees of a file in the format CoNLL-U or CoNLL-X.
 
     One word on each line, ten columns separated by tabs, sentences separated by blank lines. Comments,
@@ -24,6 +41,8 @@ def load_conllu(path, fields=tuple(_COLUMNS), *, encoding="utf-8"):
         CoNLL-X), ``xpos`` the fifth, ``deprel`` the relation to the head: a parser must not see it.
     encoding : str, default="utf-8"
         The encoding of the text.
+    max_bytes : int, default=2**32
+        Longest text to read, after decompression.
 
     Returns
     -------
@@ -36,8 +55,8 @@ def load_conllu(path, fields=tuple(_COLUMNS), *, encoding="utf-8"):
     ------
     ValueError
         If a line is malformed, words are not numbered from 1, a head lies outside the sentence, the heads of
-        a sentence go in a circle (the message says where), the file holds no word or is not text in this
-        encoding, or `fields` has no meaning.
+        a sentence go in a circle (the message says where), the file holds no word, is not text in this encoding, is
+        too long, or is cut off or damaged by its compression, or `fields` has no meaning.
     OSError
         If the file cannot be read.
 
@@ -56,7 +75,7 @@ def load_conllu(path, fields=tuple(_COLUMNS), *, encoding="utf-8"):
     [array([2, 0])]
     """
     fields = _check_fields(fields)
-    rows, ends, lines = _read_words(read_text(path, encoding), path)
+    rows, ends, lines = _read_words(read_lines(path, encoding, max_bytes), path)
     if not ends:
         raise ValueError(f"{path} holds no word; is it the right file?")
     heads = _check_heads(rows[_HEAD::_N_COLUMNS], ends, lines, path)
@@ -86,13 +105,13 @@ def _check_fields(fields):
     return list(dict.fromkeys(fields))
 
 
-def _read_words(text, path):
+def _read_words(lines_of_file, path):
     """Return the columns of all words, one word after the other, where sentences end, and each word's line."""
     rows = []
     ends = []
     lines = []
     n_before = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines_of_file, 1):
         if not line or line.isspace():
             if len(lines) > n_before:
                 n_before = len(lines)
@@ -105,13 +124,13 @@ def _read_words(text, path):
             found = f"{len(row)} column{'s' * (len(row) != 1)}"
             raise ValueError(
                 f"{path}, line {number}: expected {_N_COLUMNS} columns separated by tabs, found {found} in "
-                f"{line!r}; is it a CoNLL-U or CoNLL-X file?"
+                f"{quoted(line)}; is it a CoNLL-U or CoNLL-X file?"
             )
         if row[0] != str(len(lines) - n_before + 1):
             if _is_range_or_empty_node(row[0]):
                 continue
             raise ValueError(
-                f"{path}, line {number}: expected word number {len(lines) - n_before + 1}, found {row[0]!r}; "
+                f"{path}, line {number}: expected word number {len(lines) - n_before + 1}, found {quoted(row[0])}; "
                 "number the words of a sentence from 1 and separate sentences by a blank line"
             )
         # Not a list of rows: a list for each word would keep the garbage collector busy.
@@ -138,14 +157,14 @@ def _check_heads(cells, ends, lines, path):
     if not is_number.all():
         i = int(np.argmin(is_number))
         raise ValueError(
-            f"{path}, line {lines[i]}: the head (column {_HEAD + 1}) is {cells[i]!r}, not a number; only files "
-            "with trees can be loaded"
+            f"{path}, line {lines[i]}: the head (column {_HEAD + 1}) is {quoted(cells[i])}, not a number; only "
+            "files with trees can be loaded"
         )
     heads = np.fromiter((min(int(cell), 2**62) for cell in cells), dtype=np.int64, count=len(cells))
     if (heads > n_words).any():
         i = int(np.argmax(heads > n_words))
         raise ValueError(
-            f"{path}, line {lines[i]}: the head is {cells[i]}, but the sentence has {n_words[i]} words; heads "
+            f"{path}, line {lines[i]}: the head is {cells[i][:80]}, but the sentence has {n_words[i]} words; heads "
             "are word numbers, 0 is the root"
         )
     starts = np.repeat(ends - lengths, lengths)

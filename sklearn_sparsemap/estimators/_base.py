@@ -1,6 +1,10 @@
 """What the linear structured estimators share: checking data, scoring parts, and predicting."""
 
+from __future__ import annotations
+
+from copy import copy
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -13,6 +17,8 @@ from .._jit import readonly
 from .._ragged import RaggedArray
 from .._validation import (
     check_magnitude,
+    check_numbers,
+    check_parameters,
     check_positive,
     check_same_length,
     check_sample_weight,
@@ -20,15 +26,23 @@ from .._validation import (
     check_scores,
 )
 from ..inference import sparsemap
-from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
+from ..inference._batch import decode_problems, map_problems, marginal_problems, sparsemap_problems
 from ..losses import LOSSES
 from ..solvers._batch import GAP, OBJECTIVE, Problems
 from ..structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ..training._data import LinearModel, linear_problems
 from ._fitting import warn_of_convergence
 from ._graphs import GraphsOf
-from ._labels import encode_labels, flatten_labels, sorted_labels
+from ._labels import check_target, encode_labels, flatten_labels, sorted_labels
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+# What to do about several labels a sample.
+_SEVERAL_LABELS = (
+    "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
+    "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
+)
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
@@ -72,8 +86,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     structures as the user gave them.
     """
 
-    def decision_function(self, X):
-        """Compute the scores of the parts.
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Compute the scores of the parts, by which `predict` decides.
+
+        For losses with SparseMAP's regulariser, and structures that differ in their number of parts, these are less by
+        ``temperature / 2`` than what is linear in the features: what the loss takes off each part.
 
         Parameters
         ----------
@@ -89,13 +106,19 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = self._linear_scores(X, self._current)
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        tilt = self._tilt(structure, "map", self.temperature)
         if isinstance(structure, GraphsOf):
-            return structure.decision(X, self._graph_shapes, scores[:, 0])
+            return structure.decision(X, self._graph_shapes, scores[:, 0], tilt)
         _, _, shapes = linear_problems(structure, X, scores.shape[1])
+        if tilt:
+            scores += tilt
         return object_array(_in_shapes(scores.ravel(), shapes))
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
+
+        Where structures differ in their number of parts, it is the best one under the objective of the loss: the
+        regulariser of SparseMAP takes half the temperature off the score of each part, that of other losses nothing.
 
         Parameters
         ----------
@@ -114,11 +137,12 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             return object_array(split_rows(self.classes_[codes], X.indptr))
         return codes
 
-    def predict_marginals(self, X):
+    def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the probability of each label, or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
-        the Gibbs distribution.
+        the Gibbs distribution. Where structures differ in their number of parts, the marginals go with what `predict`
+        decides: those of an item that depends on no others are above one half if it is predicted.
 
         Parameters
         ----------
@@ -130,14 +154,16 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         structure, X = self._check_predict(X)
         if isinstance(structure, GraphsOf):
-            check_positive("temperature", self.temperature)
+            tilt = self._tilt(structure, "sparsemap")
             marginals, gaps, objectives = structure.marginals(
-                X, self._current, self._graph_shapes, self.temperature, self.n_jobs
+                X, self._current, self._graph_shapes, self.temperature, tilt, self.n_jobs
             )
             _check_converged(gaps, objectives)
             return marginals
-        problems, shapes = self._problems(structure, X, self._current, self.temperature)
-        if LOSSES[self._loss].argmax == "gibbs":
+        is_gibbs = LOSSES[self._loss].argmax == "gibbs"
+        tilt = self._tilt(structure, "gibbs" if is_gibbs else "sparsemap")
+        problems, shapes = self._problems(structure, X, self._current, self.temperature, tilt)
+        if is_gibbs:
             marginals, _, _ = marginal_problems(structure.marginal_oracle, problems, n_jobs=self.n_jobs)
         else:
             marginals, statistics, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
@@ -146,7 +172,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             return marginals.reshape(-1, len(self.classes_))
         return object_array(_in_shapes(marginals, shapes))
 
-    def predict_structures(self, X):
+    def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
 
         That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
@@ -168,6 +194,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             )
         check_positive("temperature", self.temperature)
         scores = self._linear_scores(X, self._current).ravel() / self.temperature
+        if tilt := self._tilt(structure, "sparsemap"):
+            scores += tilt
         _, _, shapes = linear_problems(structure, X, len(self._current.intercept))
         additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
         results = sparsemap(structure, _in_shapes(scores, shapes), n_jobs=self.n_jobs, **additional)
@@ -179,7 +207,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     @available_if(_has_proba)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the probabilities of the labels (multiclass): the sparsemax of the scores, or for crf their softmax.
 
         Parameters
@@ -192,8 +220,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         return self.predict_marginals(X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of single labels, or parts; for trees that is the unlabelled attachment score.
+
+        Where structures differ in their number of parts, it is the F1 of the parts over all samples, as
+        `sklearn_sparsemap.metrics.parts_f1_score` has it: who predicts nothing may be right about most parts.
 
         Parameters
         ----------
@@ -208,6 +239,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """
         structure, X = self._check_predict(X)
         if is_flat(structure):
+            check_target(y, _SEVERAL_LABELS)
             y = column_or_1d(y)
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
@@ -216,45 +248,86 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             predicted = self.classes_[self._predict_codes(structure, X, self._current)].tolist()
             right = np.fromiter((a == b for a, b in zip(labels, predicted)), np.float64, len(labels))
             return float(np.average(right, weights=np.repeat(weights, X.lengths)))
-        return self._accuracy(structure, X, y, self._current, weights)
+        return self._accuracy(structure, X, object_array(list(y)), self._current, weights)
 
     def _accuracy(self, structure, X, codes, model, weights):
-        """Return the share of labels or parts that are right, each with the weight of its sample."""
+        """Return the score: the share of labels or parts that are right, or their F1; samples have weights."""
         predicted = self._predict_codes(structure, X, model)
         if isinstance(structure, GraphsOf):
-            right = structure.agreement(X, self._graph_shapes, codes, predicted)
-            return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+            pairs, fixed_size = structure.encode(X, self._graph_shapes, codes, predicted)
+            right = [gold == found for gold, found in pairs]
+            return _accuracy_of(right, weights) if fixed_size else _f1_of(pairs, weights)
         if structure.labelled:
             gold = codes if is_flat(structure) else codes.values
             return float(np.average(predicted == gold, weights=np.repeat(weights, X.lengths)))
         dims, _, _ = linear_problems(structure, X, len(model.intercept))
-        right = []
+        compared = []
         for i, (gold, found) in enumerate(zip(codes, predicted)):
             try:
-                right.append(structure.agreement(gold, found, dims[i]))
+                if structure.fixed_size:
+                    compared.append(structure.agreement(gold, found, dims[i]))
+                else:
+                    compared.append(tuple(structure.encode(s, dims[i])[0] for s in (gold, found)))
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
-        return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+        if structure.fixed_size:
+            return _accuracy_of(compared, weights)
+        return _f1_of(compared, weights)
+
+    # What is learned can be assigned, too. It is what training goes on from.
 
     @property
-    def coef_(self):
+    def coef_(self) -> Any:
         return self._current.coef.T
 
+    @coef_.setter
+    def coef_(self, values: ArrayLike) -> None:
+        coef = _check_weights("coef_", values, self._current.coef.shape[::-1], finite=True)
+        self._edit(coef=np.ascontiguousarray(coef.T))
+
     @property
-    def intercept_(self):
+    def intercept_(self) -> NDArray[np.float64]:
         return self._current.intercept
 
+    @intercept_.setter
+    def intercept_(self, values: ArrayLike) -> None:
+        self._edit(intercept=_check_weights("intercept_", values, self._current.intercept.shape))
+
     @property
-    def transitions_(self):
+    def transitions_(self) -> NDArray[np.float64]:
         return self._learned("transitions")
 
-    @property
-    def start_(self):
-        return self._learned("start")
+    @transitions_.setter
+    def transitions_(self, values: ArrayLike) -> None:
+        self._set_learned("transitions", values)
 
     @property
-    def end_(self):
+    def start_(self) -> NDArray[np.float64]:
+        return self._learned("start")
+
+    @start_.setter
+    def start_(self, values: ArrayLike) -> None:
+        self._set_learned("start", values)
+
+    @property
+    def end_(self) -> NDArray[np.float64]:
         return self._learned("end")
+
+    @end_.setter
+    def end_(self, values: ArrayLike) -> None:
+        self._set_learned("end", values)
+
+    def _set_learned(self, name, values):
+        """Assign learned additional scores."""
+        values = _check_weights(f"{name}_", values, self._learned(name).shape)
+        self._edit(additional=self._current.additional.copy())
+        self._learned(name)[...] = values
+
+    def _edit(self, **arrays):
+        """Replace arrays of the model; the optimiser, which does not know of that, goes."""
+        model = copy(self._current)
+        vars(model).update(arrays)
+        self._model, self._optimizer = model, None
 
     @property
     def _current(self):
@@ -266,7 +339,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._model
 
     @property
-    def additional_scores_(self):
+    def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
         return self._additional(self._current)
 
@@ -317,6 +390,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if is_flat(structure):
             X = _flat_rows(X)
+            check_target(y, _SEVERAL_LABELS)
             values, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=False
             )
@@ -324,7 +398,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             X = RaggedArray(values, np.arange(values.shape[0] + 1))
             labels = y.tolist()
         else:
-            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2 and np.ndim(y) == 1:
+            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
                 raise ValueError(
                     "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
                 )
@@ -354,12 +428,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("class_weight is for structures made of labels; leave it at None")
         flat = codes.values if isinstance(codes, RaggedArray) else codes
         if isinstance(self.class_weight, str):
-            if self.class_weight != "balanced":
-                raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
             of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat)
         else:
-            if not isinstance(self.class_weight, dict):
-                raise ValueError(f"class_weight={self.class_weight!r} must be 'balanced', a dict or None")
             labels = set(classes.tolist())
             unknown = [label for label in self.class_weight if label not in labels]
             # As in scikit-learn: a label that is absent from this y is fine, unless it looks like a slip.
@@ -375,6 +445,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_predict(self, X):
         check_is_fitted(self)
+        check_parameters(self, ["n_jobs"])
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
@@ -388,18 +459,49 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """Return the prediction as `codes`."""
         if is_flat(structure):
             return self._linear_scores(X, model).argmax(axis=1)
+        tilt = self._tilt(structure, "map", self.temperature)
         if isinstance(structure, GraphsOf):
-            return structure.predict(X, model, self._graph_shapes, self.n_jobs)
-        found, _ = map_problems(structure, self._problems(structure, X, model)[0], n_jobs=self.n_jobs)
+            return structure.predict(X, model, self._graph_shapes, tilt, self.n_jobs)
+        problems, _ = self._problems(structure, X, model, tilt=tilt)
+        slots, slot_ptr, _ = map_problems(structure, problems, n_jobs=self.n_jobs)
+        found = decode_problems(structure, problems, slots, slot_ptr)
         return np.concatenate(found) if structure.labelled else object_array(found)
 
-    def _problems(self, structure, X, model, temperature=1.0):
-        """Lay out the inference problems of all samples; also return the shapes of their scores."""
+    def _tilt(self, structure, argmax, temperature=1.0):
+        """Return what to add to all scores, so that inference of any kind decides as the loss of the model does.
+
+        SparseMAP's regulariser takes half the temperature off the score of each part of a structure; that of the other
+        losses takes nothing off a structure, and is this one where half the temperature is added before. Where
+        structures have the same number of parts all this changes nothing, and is left out.
+
+        Parameters
+        ----------
+        structure : Structure or GraphsOf
+        argmax : {"map", "sparsemap", "gibbs"}
+            The kind of inference, as in `LOSSES`.
+        temperature : float, default=1.0
+            1.0 if scores are divided by the temperature already.
+        """
+        if structure.fixed_size:
+            return 0.0
+        check_positive("temperature", self.temperature)
+        of_loss = LOSSES[self._latest_loss].argmax
+        return temperature * (0.5 * (argmax == "sparsemap") - 0.5 * (of_loss == "sparsemap"))
+
+    @property
+    def _latest_loss(self):
+        """The loss that the model has minimised last."""
+        return self._loss
+
+    def _problems(self, structure, X, model, temperature=1.0, tilt=0.0):
+        """Lay out the inference problems of all samples, see `_tilt`; also return the shapes of their scores."""
         n_outputs, n_additional = len(model.intercept), len(model.additional)
         dims, sizes, shapes = linear_problems(structure, X, n_outputs)
         check_positive("temperature", temperature)
         # The model may have been edited.
         scores = check_scores(self._linear_scores(X, model) / temperature, 2, "the scores of all rows of X")
+        if tilt:
+            scores = scores + tilt
         if n_additional:
             check_scores(model.additional / temperature, 1, "the additional scores")
         problems = Problems(
@@ -441,6 +543,30 @@ def _check_converged(gaps, objectives):
             f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
             "probabilities are inexact; this happens where all scores all but tie"
         )
+
+
+def _check_weights(name, values, shape, finite=False):
+    """Return weights that a user assigns as a new array; -inf, which forbids a part, may be among them."""
+    array = check_numbers(values, name).copy()
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
+    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
+        wanted = "finite" if finite else "finite, or -inf to forbid a part"
+        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
+    return array
+
+
+def _accuracy_of(right, weights):
+    """Return the share of what is right, from one bool array and one weight a sample."""
+    return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
+
+
+def _f1_of(pairs, weights):
+    """Return the F1 of parts, from the slots of the right and the predicted structure and one weight of each sample."""
+    counts = [(((gold == found) & (gold >= 0)).sum(), (gold >= 0).sum() + (found >= 0).sum()) for gold, found in pairs]
+    n_right, n = weights @ np.array(counts, np.float64)
+    # Without any parts, all agree.
+    return float(2.0 * n_right / n) if n else 1.0
 
 
 def _flat_rows(X):

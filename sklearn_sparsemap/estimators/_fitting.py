@@ -42,6 +42,9 @@ class Monitor:
         Whether to stop when the loss no longer improves (if there is no `validate`).
     """
 
+    #: The estimator's parameter for the size of steps.
+    step_size = "eta0"
+
     def __init__(self, estimator, model, validate, progress, watch_loss):
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
         self.losses, self.scores = [], []
@@ -73,7 +76,7 @@ class Monitor:
     def check(self, loss):
         """Raise ValueError if training has left the finite numbers; nothing is kept then."""
         self.diverged = not np.isfinite(loss)
-        check_finite_loss(loss)
+        check_finite_loss(loss, self.step_size)
 
     def iteration(self, loss):
         """Report an iteration; return whether to stop."""
@@ -238,12 +241,12 @@ def _keep(estimator):
     return True
 
 
-def check_finite_loss(loss):
-    """Raise ValueError if training has left the finite numbers."""
+def check_finite_loss(loss, step_size="eta0"):
+    """Raise ValueError, with the name of the parameter for the size of steps, if training left the finite numbers."""
     if not np.isfinite(loss):
         raise ValueError(
             "training diverged: the loss is not finite; scale the features (for example to unit variance), or lower "
-            "eta0"
+            f"{step_size}"
         )
 
 

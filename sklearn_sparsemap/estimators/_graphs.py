@@ -27,6 +27,8 @@ class GraphsOf:
     """
 
     labelled = False
+    # Each layout tells for itself.
+    fixed_size = False
     score_ndim = 1
     additional_names = ()
 
@@ -60,14 +62,14 @@ class GraphsOf:
         Raises
         ------
         ValueError
-            Naming the sample whose graph has other variables than the sample has rows, or other additional scores than
-            the first one.
+            Naming the sample for which the function fails, or whose graph has other variables than the sample has rows,
+            or other additional scores than the first one.
         """
         graphs, layouts = [], []
         for i in range(len(X)):
             sample = X[i]
+            graph = self._graph(i, sample)
             try:
-                graph = self.function(sample)
                 check_graph(graph, sample.shape[0])
                 own = learned_shapes(graph)
                 shapes = own if shapes is None else shapes
@@ -77,6 +79,17 @@ class GraphsOf:
                 raise ValueError(f"X[{i}]: {error}") from error
             graphs.append(graph)
         return graphs, layouts, shapes
+
+    def _graph(self, i, sample):
+        """Call the user's function; whatever goes wrong there, say for which sample."""
+        try:
+            return self.function(sample)
+        except ValueError as error:
+            raise ValueError(f"X[{i}]: {error}") from error
+        except Exception as error:
+            raise ValueError(
+                f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
+            ) from error
 
     @staticmethod
     def _check_shapes(own, shapes):
@@ -123,41 +136,42 @@ class GraphsOf:
                 raise ValueError(f"y[{i}]: {error}") from error
         return GraphTask(X, graphs, layouts, gold, weights), shapes
 
-    def samples(self, X, model, shapes, temperature=1.0):
-        """Lay out samples to predict, in groups that share a graph: list of (places, graph, layout, samples)."""
+    def samples(self, X, model, shapes, tilt, temperature=1.0):
+        """Lay out samples to predict, in groups that share a graph: list of (places, graph, layout, samples).
+
+        Where the number of variables that are on varies, `tilt` is added to all scores over `temperature`.
+        """
         graphs, layouts, _ = self.graphs(X, shapes)
         scores = ((X.values @ model.coef)[:, 0] + model.intercept[0]) / temperature
         check_scores(scores, 1, "the scores of all rows of X")
         joined = readonly(model.additional / temperature)
-        groups = {}
+        groups, own = {}, []
         for i, layout in enumerate(layouts):
+            own.append(_tilted(layout, scores[X.indptr[i] : X.indptr[i + 1]], tilt))
             groups.setdefault(id(layout), []).append(i)
         return [
             (
                 places,
                 graphs[places[0]],
                 layouts[places[0]],
-                [
-                    sample_of(graphs[i], layouts[i], scores[X.indptr[i] : X.indptr[i + 1]], joined)
-                    for i in places
-                ],
+                [sample_of(graphs[i], layouts[i], own[i], joined) for i in places],
             )
             for places in groups.values()
         ]
 
-    def predict(self, X, model, shapes, n_jobs):
+    def predict(self, X, model, shapes, tilt, n_jobs):
         """Return the best assignment of each sample, in the shape of its variables."""
         found = np.empty(len(X), dtype=object)
-        for places, graph, layout, samples in self.samples(X, model, shapes):
+        for places, graph, layout, samples in self.samples(X, model, shapes, tilt):
             for i, result in zip(places, map_samples(graph, layout, samples, n_jobs)):
                 found[i] = result.structure
         return found
 
-    def marginals(self, X, model, shapes, temperature, n_jobs):
+    def marginals(self, X, model, shapes, temperature, tilt, n_jobs):
         """Return the marginals of each sample in the shape of its variables, and arrays of gaps and objectives."""
         found = np.empty(len(X), dtype=object)
         gaps, objectives = np.empty(len(X)), np.empty(len(X))
-        for places, graph, layout, samples in self.samples(X, model, shapes, temperature):
+        for places, graph, layout, samples in self.samples(X, model, shapes, tilt, temperature):
             arrays, statistics = solve_graph(layout, choose_solver(layout, "auto"), samples, 1e-8, 5000, n_jobs)
             check_feasible(graph, layout, arrays, statistics, True)
             gaps[places], objectives[places] = np.abs(statistics[:, GAP]), statistics[:, OBJECTIVE]
@@ -165,23 +179,32 @@ class GraphsOf:
                 found[i] = sample.shape_variables(u)
         return found, gaps, objectives
 
-    def agreement(self, X, shapes, gold, predicted):
-        """Tell for each variable of each sample whether it is predicted right: list of bool arrays."""
+    def encode(self, X, shapes, gold, predicted):
+        """Write assignments as `Structure.encode` does, a slot for each variable.
+
+        Returns
+        -------
+        pairs : list of (slots, slots)
+            Of the right and the predicted assignment of each sample.
+        fixed_size : bool
+            Whether all assignments of each sample have the same number of variables on.
+        """
         graphs, layouts, _ = self.graphs(X, shapes)
-        right = []
+        pairs = []
         for i, (graph, layout) in enumerate(zip(graphs, layouts)):
             try:
-                right.append(gold_parts(graph, layout, gold[i])[0] == gold_parts(graph, layout, predicted[i])[0])
+                both = [gold_parts(graph, layout, y[i])[0] for y in (gold, predicted)]
             except ValueError as error:
                 raise ValueError(f"y[{i}]: {error}") from error
-        return right
+            pairs.append(tuple(np.where(u > 0.0, np.arange(len(u)), -1) for u in both))
+        return pairs, all(layout.fixed_size for layout in layouts)
 
-    def decision(self, X, shapes, scores):
+    def decision(self, X, shapes, scores, tilt):
         """Return the scores of the variables of each sample, in their shape."""
         graphs, layouts, _ = self.graphs(X, shapes)
         found = np.empty(len(X), dtype=object)
         for i, (graph, layout) in enumerate(zip(graphs, layouts)):
-            own = scores[X.indptr[i] : X.indptr[i + 1]]
+            own = _tilted(layout, scores[X.indptr[i] : X.indptr[i + 1]], tilt)
             found[i] = sample_of(graph, layout, own, np.zeros(layout.n_joined)).shape_variables(own)
         return found
 
@@ -193,6 +216,10 @@ class GraphsOf:
                 f"loss={loss!r} needs marginals of a Gibbs distribution, which are #P-hard in factor graphs; use "
                 "'sparsemap' or 'hinge'"
             )
+
+
+def _tilted(layout, scores, tilt):
+    return scores if layout.fixed_size else scores + tilt
 
 
 def _size(shape):

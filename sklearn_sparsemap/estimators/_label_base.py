@@ -1,14 +1,19 @@
 """What is left of label sets once they are learned: predicting them, and seeing what was learned."""
 
-import numbers
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_choice, check_magnitude, check_positive
+from .._validation import check_choice, check_magnitude, check_parameters, check_positive
 from ._fitting import warn_of_convergence
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DECISIONS = ("threshold", "map")
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
@@ -24,7 +29,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
     or `OneLabel`), `_model` (a `LabelModel`), `_single` (whether y was 1-D), `_loss`, `classes_` and `threshold_`.
     """
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the labels by themselves, before the edges.
 
         Parameters
@@ -40,7 +45,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         scores = self._model.scores(X)
         return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
 
-    def predict_marginals(self, X):
+    def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the marginal of each label.
 
         Those of LP-SparseMAP, most of which are exactly zero; for loss="logistic" those of the logistic model, without
@@ -57,7 +62,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_predict(X)
         return self._marginals(self._model, X, warn=True)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute the probability of each label: its marginal.
 
         scikit-learn wants probabilities of labels strictly between 0 and 1: where a marginal is 0 or 1, this returns
@@ -75,7 +80,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         marginals = self.predict_marginals(X)
         return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict the labels of each sample, by the rule `decision`. All constraints hold.
 
         Parameters
@@ -88,8 +93,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
             Indicator matrix; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
-        check_choice("decision", self.decision, DECISIONS)
-        self._check_threshold()
+        check_parameters(self, ["decision", "threshold"])
         chosen = self._choose(self._model, X)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
@@ -144,7 +148,9 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("the model's scores are not finite; scale the features, or lower learning_rate_init")
         return scores
 
-    def strongest_edges(self, n_edges=10, sign=None):
+    def strongest_edges(
+        self, n_edges: int = 10, sign: Literal["attraction", "repulsion"] | None = None
+    ) -> list[tuple[Any, Any, float]]:
         """List the edges with the strongest scores, by the labels' names.
 
         Parameters
@@ -169,19 +175,19 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         return [(names[i], names[j], float(self.edge_scores_[e])) for e, (i, j) in zip(order, self.edges_[order])]
 
     @property
-    def edges_(self):
+    def edges_(self) -> NDArray[np.int64]:
         return self._fitted("_graph").edges
 
     @property
-    def edge_scores_(self):
+    def edge_scores_(self) -> NDArray[np.float64]:
         return self._fitted("_model").edge_scores
 
     @property
-    def coefs_(self):
+    def coefs_(self) -> list[NDArray[np.float64]]:
         return self._fitted("_model").coefs
 
     @property
-    def intercepts_(self):
+    def intercepts_(self) -> list[NDArray[np.float64]]:
         return self._fitted("_model").intercepts
 
     def _fitted(self, name):
@@ -189,16 +195,11 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self.__dict__[name]
 
-    def _check_threshold(self):
-        is_number = isinstance(self.threshold, numbers.Real) and not isinstance(self.threshold, bool)
-        if self.threshold != "auto" and not (is_number and 0.0 <= self.threshold < 1.0):
-            raise ValueError(f"threshold must be 'auto', or from 0 to below 1; got {self.threshold!r}")
-
     def _check_predict(self, X):
         check_is_fitted(self)
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
-        check_positive("temperature", self.temperature)
+        check_parameters(self, ["temperature", "n_jobs"])
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
         return X

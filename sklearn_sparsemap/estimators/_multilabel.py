@@ -1,14 +1,31 @@
 """MultilabelLPSparseMAP: joint prediction of label sets."""
 
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_choice, check_magnitude, check_positive, check_sample_weight
+from .._validation import (
+    FRACTION,
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    Number,
+    check_magnitude,
+    check_parameters,
+    check_positive,
+    check_sample_weight,
+)
 from ..inference._label_graph import LabelGraph, OneLabel
 from ..losses._labels import LABEL_LOSSES
 from ..training._labels import LabelOptimizer, LabelSettings, LabelTask, dense
@@ -17,12 +34,25 @@ from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of
 from ._label_base import DECISIONS, LabelSetClassifier, blocks
 from ._label_data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
 from ._label_decision import RunningThreshold, best_threshold, threshold_f1
-from ._labels import check_classes, encode_labels
+from ._labels import check_classes, check_target, encode_labels
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ..factors._labels import LabelConstraint
+
 _BATCH_SIZE = 64
-# Without hidden layers weights start at zero and have farther to go.
-_RATES = {"linear": 0.01, "network": 0.001}
+_NETWORK_RATE = 0.001
+# Without hidden layers weights start at zero and have farther to go. Where an epoch has few steps they must be long;
+# where it has many, long ones leave the last weights noisy.
+_LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
+_SEVERAL_LABELS = (
+    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
+)
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
@@ -57,7 +87,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
-        Learning rate of Adam. None is 0.01 for linear scores and 0.001 for networks.
+        Learning rate of Adam. None is 0.001 for networks; for linear scores it is between 0.01, where an epoch has one
+        or two mini-batches, and 0.003, where it has twenty or more; in streams 0.01.
     edge_learning_rate_init : float, default=None
         Learning rate of Adam for the edge scores. None is that of the network.
     dropout : float, default=0.0
@@ -83,9 +114,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
           loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
-    threshold : "auto" or float, default="auto"
-        ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training samples if fewer than
-        50 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+    threshold : float or "auto", default=0.5
+        From 0 to below 1. ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training
+        samples if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been
+        predicted. See the notes for which one serves which metric.
     label_names : array-like of shape (n_labels,), default=None
         Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
     shuffle : bool, default=True
@@ -126,6 +158,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
     with one label a sample: exactly one label is on, and `predict` returns the one of the highest score.
 
+    Metrics want different labels to be predicted. What serves which:
+
+    ======================================================= =========================================================
+    metric                                                  setting
+    ======================================================= =========================================================
+    subset accuracy, which is `score`                       ``threshold=0.5``, or ``decision="map"``
+    Hamming loss                                            ``threshold=0.5``
+    example F1; as a rule also micro and macro F1           ``threshold="auto"``
+    another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
+    rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
+    ======================================================= =========================================================
+
+    Where labels are rare, the threshold of the highest F1 is far below 0.5: more labels are found, and fewer sets are
+    right as a whole.
+
     Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
     an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
 
@@ -138,38 +185,65 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     >>> X = rng.normal(size=(200, 3))
     >>> Y = np.stack([X[:, 0] > 0.5, X[:, 0] > 0, X[:, 1] > 0], axis=1).astype(int)
     >>> model = MultilabelLPSparseMAP(
-    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], threshold=0.5, random_state=0
+    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], random_state=0
     ... ).fit(X, Y)
     >>> model.predict([[2.0, 1.0, 0.0]])
     array([[1, 1, 1]])
     """
 
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "label_graph": "no_validation",
+        "constraints": "no_validation",
+        "hidden_layer_sizes": "no_validation",
+        "loss": [StrOptions(set(LABEL_LOSSES))],
+        "temperature": [POSITIVE],
+        "alpha": [NOT_NEGATIVE],
+        "edge_alpha": [NOT_NEGATIVE],
+        "learning_rate_init": [POSITIVE, None],
+        "edge_learning_rate_init": [POSITIVE, None],
+        "dropout": [Number(Real, 0, 1, closed="left")],
+        "batch_size": [POSITIVE_INT, None],
+        "max_iter": [POSITIVE_INT],
+        "tol": [NOT_NEGATIVE],
+        "n_iter_no_change": [POSITIVE_INT],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [FRACTION],
+        "decision": [StrOptions(set(DECISIONS))],
+        "threshold": [StrOptions({"auto"}), Number(Real, 0, 1, closed="left")],
+        "label_names": "no_validation",
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
     def __init__(
         self,
-        label_graph="full",
-        constraints=None,
-        hidden_layer_sizes=(),
-        loss="sparsemap",
-        temperature=1.0,
-        alpha=1e-4,
-        edge_alpha=1e-3,
-        learning_rate_init=None,
-        edge_learning_rate_init=None,
-        dropout=0.0,
-        batch_size=None,
-        max_iter=200,
-        tol=1e-3,
-        n_iter_no_change=10,
-        early_stopping=False,
-        validation_fraction=0.1,
-        decision="threshold",
-        threshold="auto",
-        label_names=None,
-        shuffle=True,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        label_graph: Literal["full", "tree"] | ArrayLike | None = "full",
+        constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
+        hidden_layer_sizes: Sequence[int] = (),
+        loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
+        temperature: float = 1.0,
+        alpha: float = 1e-4,
+        edge_alpha: float = 1e-3,
+        learning_rate_init: float | None = None,
+        edge_learning_rate_init: float | None = None,
+        dropout: float = 0.0,
+        batch_size: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        decision: Literal["threshold", "map"] = "threshold",
+        threshold: float | Literal["auto"] = 0.5,
+        label_names: Sequence[Any] | None = None,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.label_graph = label_graph
         self.constraints = constraints
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -196,7 +270,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     @with_callbacks
     @leaves_whole
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples with their labels.
 
         Parameters
@@ -265,7 +339,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         return self
 
     @leaves_whole
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from a mini-batch: one pass over its samples, in their order.
 
         Parameters
@@ -328,8 +408,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             self.threshold_ = self._running.threshold
         inexact, before = self._optimizer.unconverged, self._optimizer.adam.n_steps
         keep_if(self, lambda: self._optimizer.adam.n_steps > before)
-        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0]))
-        check_finite_loss(total)
+        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0], stream=True))
+        check_finite_loss(total, LabelMonitor.step_size)
         warn_of_inference(self._optimizer.unconverged - inexact)
         self.n_iter_ += 1
         self.loss_curve_.append(float(total / weights.sum()))
@@ -341,9 +421,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
         self.n_iter_ = max(1, len(monitor.losses))
 
-    def _settings(self, n_samples):
-        kind = "network" if len(self.hidden_layer_sizes) else "linear"
-        rate = _RATES[kind] if self.learning_rate_init is None else self.learning_rate_init
+    def _settings(self, n_samples, stream=False):
+        batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
+        rate = self.learning_rate_init
+        if rate is None and len(self.hidden_layer_sizes):
+            rate = _NETWORK_RATE
+        elif rate is None:
+            n_steps = 1.0 if stream else n_samples / batch_size
+            rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
         return LabelSettings(
             loss=self.loss,
             temperature=self.temperature,
@@ -352,7 +437,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             rate=rate,
             edge_rate=rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init,
             dropout=self.dropout,
-            batch_size=min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size),
+            batch_size=batch_size,
             n_jobs=self.n_jobs,
         )
 
@@ -413,21 +498,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
-        check_choice("loss", self.loss, LABEL_LOSSES)
-        check_choice("decision", self.decision, DECISIONS)
-        for name in ("temperature", "validation_fraction"):
-            check_positive(name, getattr(self, name))
-        for name in ("alpha", "edge_alpha", "tol", "dropout"):
-            check_positive(name, getattr(self, name), zero=True)
-        for name in ("max_iter", "n_iter_no_change"):
-            check_positive(name, getattr(self, name), integer=True)
-        for name, integer in (("learning_rate_init", 0), ("edge_learning_rate_init", 0), ("batch_size", 1)):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name), integer=bool(integer))
-        for name in ("validation_fraction", "dropout"):
-            if not getattr(self, name) < 1.0:
-                raise ValueError(f"{name} must be below 1; got {getattr(self, name)!r}")
-        self._check_threshold()
+        check_parameters(self)
         if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
             raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
         for size in self.hidden_layer_sizes:
@@ -448,6 +519,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         names = y
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        check_target(y, _SEVERAL_LABELS)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
         )
@@ -487,6 +559,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
 class LabelMonitor(Monitor):
     """The monitor of a fit of label sets."""
+
+    step_size = "learning_rate_init"
 
     def attributes(self, model):
         names = ("classes_", "_graph", "_single", "_loss", "threshold_", "n_violations_", "n_features_in_")

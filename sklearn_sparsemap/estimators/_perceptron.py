@@ -1,15 +1,26 @@
 """GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
 
-import numbers
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._threads import over_ranges
-from .._validation import check_choice, check_positive
+from .._validation import (
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    POSITIVE_OR_INF,
+    check_numbers,
+    check_parameters,
+)
 from ..losses import LOSSES
 from ..losses._fenchel_young import inference_of, loss_form
 from ..losses._kernel import new_memory
@@ -24,6 +35,14 @@ from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of
 from ._graphs import GraphsOf
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ..structures import Structure
 
 # What `debias` may be besides the names of losses.
 _MIRA = "mira"
@@ -139,6 +158,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     The number of epochs is fixed, as in the paper, so that none of them ends with a ConvergenceWarning.
 
+    Structures that differ in their number of parts (`Subset`, `CustomStructure`) are predicted by the objective of the
+    loss that the weights were learned with last: hinge after debiasing by MIRA.
+
     See Also
     --------
     StructuredSparseMAPClassifier : All features, with a squared penalty.
@@ -160,30 +182,55 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     array(['up'], dtype='<U4')
     """
 
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(LOSSES))],
+        "groups": "no_validation",
+        "group_weights": "no_validation",
+        "budget": [POSITIVE_INT, None],
+        "alpha": [NOT_NEGATIVE],
+        "shrink_every": [POSITIVE_INT],
+        "freeze_after": [POSITIVE_INT, None],
+        "max_iter": [POSITIVE_INT],
+        "eta0": [POSITIVE],
+        "debias": [StrOptions({_MIRA, *LOSSES}), None],
+        "debias_max_iter": [POSITIVE_INT],
+        "C": [POSITIVE_OR_INF],
+        "temperature": [POSITIVE],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "average": ["boolean"],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
     def __init__(
         self,
-        structure="auto",
-        loss="perceptron",
-        groups=None,
-        group_weights="uniform",
-        budget=None,
-        alpha=0.0,
-        shrink_every=1000,
-        freeze_after=None,
-        max_iter=5,
-        eta0=1.0,
-        debias="mira",
-        debias_max_iter=10,
-        C=np.inf,
-        temperature=1.0,
-        fit_intercept=True,
-        class_weight=None,
-        average=True,
-        shuffle=True,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        structure: str | Structure = "auto",
+        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "perceptron",
+        groups: Any = None,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        budget: int | None = None,
+        alpha: float = 0.0,
+        shrink_every: int = 1000,
+        freeze_after: int | None = None,
+        max_iter: int = 5,
+        eta0: float = 1.0,
+        debias: str | None = "mira",
+        debias_max_iter: int = 10,
+        C: float = np.inf,
+        temperature: float = 1.0,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        average: bool = True,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.structure = structure
         self.loss = loss
         self.groups = groups
@@ -208,7 +255,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @with_callbacks
     @leaves_whole
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Select groups and learn their weights.
 
         Parameters
@@ -270,7 +317,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """Visit all samples some times."""
         inference, form, memory = self._inference(structure, loss, targets, optimizer.n_outputs)
         rows, order = make_rows(features), np.arange(len(targets.weights))
-        monitor.follow(optimizer)
+        monitor.follow(optimizer, loss)
         for epoch in range(n_epochs):
             if self.shuffle:
                 rng.shuffle(order)
@@ -305,7 +352,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         return optimizer
 
     @leaves_whole
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
         The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
@@ -370,7 +417,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         return self
 
     @leaves_whole
-    def finalize(self, X=None, y=None):
+    def finalize(self, X: Any = None, y: Any = None) -> Self:
         """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
 
         A stream keeps no samples, so that debiasing needs some: the last ones, or any of the same kind. Without them
@@ -430,12 +477,13 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             keep_if(self, lambda: True)
             self._model = None
             self._select(first)
-        last = first
+        last, loss = first, self._latest_loss
         if X is not None and selects and self.debias is not None:
             monitor = PairMonitor(self, first, None)
             last = self._learn_anew(structure, first, X, targets, check_random_state(self.random_state), monitor)
+            loss = monitor.loss
             warn_of_inference(int(last.counters[UNCONVERGED]))
-        final = final_state(first, last)
+        final = final_state(first, last, loss)
         if self._final is not None:
             final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
         self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), final, None
@@ -524,19 +572,37 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if last is first and not monitor.is_complete:
             self._model, self._final, self._optimizer = None, None, first
         else:
-            self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last)
+            self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, monitor.loss)
             self._optimizer = None
 
     @property
-    def coef_(self):
+    def coef_(self) -> Any:
         return sparse.csr_array(self._current.coef.T)
 
+    @coef_.setter
+    def coef_(self, values: Any) -> None:
+        shape = self._current.coef.shape[::-1]
+        if not sparse.issparse(values):
+            values = check_numbers(values, "coef_")
+        coef = sparse.csr_array(values, dtype=np.float64).T.tocsr()
+        if coef.shape != shape[::-1]:
+            raise ValueError(f"coef_ must have shape {shape}; got {coef.shape[::-1]}")
+        if not np.isfinite(coef.data).all():
+            raise ValueError("coef_ contains NaN or infinity; weights must be finite")
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
+
+    def _edit(self, **arrays):
+        if self._optimizer is not None:
+            self._final = final_state(self._optimizer, self._optimizer, self._loss)
+        super()._edit(**arrays)
+
     @property
-    def n_nonzero_coefs_(self):
+    def n_nonzero_coefs_(self) -> int:
         return int(self._current.coef.nnz)
 
     @property
-    def selected_groups_(self):
+    def selected_groups_(self) -> NDArray[np.int64]:
         selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
         shrinks = self.budget is not None or self.alpha > 0.0
         if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
@@ -547,25 +613,25 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         return selected
 
     @property
-    def loss_curve_(self):
+    def loss_curve_(self) -> Any:
         if "_losses" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self._losses.entries
 
     @property
-    def group_norms_(self):
+    def group_norms_(self) -> NDArray[np.float64]:
         return self._state("norms", PairOptimizer.group_norms)
 
     @property
-    def sigma_(self):
+    def sigma_(self) -> float:
         return self._state("sigma", lambda optimizer: float(optimizer.sigma[0]))
 
     @property
-    def memory_curve_(self):
+    def memory_curve_(self) -> NDArray[np.int64]:
         return self._state("curve", PairOptimizer.joined_curve)[:, 1]
 
     @property
-    def memory_steps_(self):
+    def memory_steps_(self) -> NDArray[np.int64]:
         return self._state("curve", PairOptimizer.joined_curve)[:, 0]
 
     def _state(self, name, of_optimizer):
@@ -573,6 +639,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if getattr(self, "_structure", None) is None:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
+
+    @property
+    def _latest_loss(self):
+        # Debiasing has a loss of its own.
+        return self._loss if self._final is None else self._final["loss"]
 
     def _linear_scores(self, X, model):
         rows, coef = make_rows(X.values), make_rows(model.coef)
@@ -584,33 +655,20 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     def _check_params(self):
         """Check the parameters; return the structure."""
+        check_parameters(self)
         structure = resolve_structure(self.structure)
         if isinstance(structure, GraphsOf):
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
-        check_choice("loss", self.loss, LOSSES)
         inference_of(structure, self.loss)
-        if self.debias is not None:
-            check_choice("debias", self.debias, (_MIRA, *LOSSES))
-            if self.debias != _MIRA:
-                inference_of(structure, self.debias)
-        for name in ("eta0", "temperature"):
-            check_positive(name, getattr(self, name))
+        if self.debias not in (None, _MIRA):
+            inference_of(structure, self.debias)
         if not _SMALLEST_STEP <= self.eta0 <= _LARGEST_STEP:
             raise ValueError(
                 f"eta0 must lie between {_SMALLEST_STEP:.0e} and {_LARGEST_STEP:.0e}, so that the norms of groups are "
                 f"floating-point numbers; got {self.eta0!r}"
             )
-        check_positive("alpha", self.alpha, zero=True)
-        for name in ("shrink_every", "max_iter", "debias_max_iter"):
-            check_positive(name, getattr(self, name), integer=True)
-        for name in ("budget", "freeze_after"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1):
-                raise ValueError(f"{name} must be a positive int or None; got {value!r}")
         if self.budget is not None and self.alpha:
             raise ValueError("budget and alpha are two ways to set the strength; leave one at its default")
-        if np.inf != self.C:
-            check_positive("C", self.C)
         return structure
 
 
@@ -619,13 +677,13 @@ class PairMonitor(Monitor):
 
     def __init__(self, estimator, first, progress):
         super().__init__(estimator, None, None, progress, watch_loss=False)
-        self.first, self.optimizer = first, first
+        self.first, self.optimizer, self.loss = first, first, None
         self.stopped = self.is_complete = False
         self.course = Course(mean_of)
 
-    def follow(self, optimizer):
-        """Watch another optimiser."""
-        self.optimizer = optimizer
+    def follow(self, optimizer, loss):
+        """Watch another optimiser, which minimises this loss."""
+        self.optimizer, self.loss = optimizer, loss
         self.latest = lambda: wide_model(optimizer, self.estimator.n_features_in_)
 
     def iteration(self, loss):
@@ -644,12 +702,12 @@ class PairMonitor(Monitor):
             "n_iter_": max(1, len(self.losses)),
             "_model": model.copy(),
             "_optimizer": None,
-            "_final": final_state(self.first, self.optimizer),
+            "_final": final_state(self.first, self.optimizer, self.loss),
         }
 
 
-def final_state(first, last):
-    """Return what is left of the optimiser that selected, and of the one that learned last."""
+def final_state(first, last, loss):
+    """Return what is left of the optimiser that selected, and of the one that learned last, with its loss."""
     curve = first.joined_curve()
     if last is not first:
         curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
@@ -659,6 +717,7 @@ def final_state(first, last):
         "norms": first.group_norms(),
         "sigma": float(first.sigma[0]),
         "curve": curve,
+        "loss": loss,
     }
 
 

@@ -3,16 +3,28 @@
 import logging
 import sys
 from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
+if TYPE_CHECKING:
+    # scikit-learn has no annotations: its decorator would hide those of the methods.
+    Method = TypeVar("Method")
 
     class CallbackSupportMixin:
-        """Stands in where scikit-learn has no callbacks yet."""
+        pass
 
-    def with_callbacks(method):
+    def with_callbacks(method: Method) -> Method:
         return method
+
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:
+
+        class CallbackSupportMixin:
+            """Stands in where scikit-learn has no callbacks yet."""
+
+        def with_callbacks(method):
+            return method
 
 
 logger = logging.getLogger("sklearn_sparsemap")

@@ -1,7 +1,10 @@
 """Choosing groups: what each budget gives (`group_path`), and what chance has a part in (`stability_selection`)."""
 
+from __future__ import annotations
+
 import numbers
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -12,8 +15,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from .._validation import check_positive
+from .._validation import check_n_jobs, check_positive
 from ._perceptron import GroupLassoPerceptron
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
 # Seeds are drawn below this.
 _N_SEEDS = 2**31 - 1
@@ -53,14 +61,14 @@ class GroupPath:
     estimators: list = field(default=None, repr=False)
 
     @property
-    def best_index(self):
+    def best_index(self) -> int:
         return int(np.lexsort((self.n_nonzero_coefs, -self.scores))[0])
 
     @property
-    def best_budget(self):
+    def best_budget(self) -> int | None:
         return self.budgets[self.best_index]
 
-    def selected_names(self, budget):
+    def selected_names(self, budget: int | None) -> list[Any]:
         """Return the names of the groups that a budget has selected.
 
         Parameters
@@ -107,7 +115,7 @@ class StabilitySelection:
     selections: np.ndarray = field(repr=False)
     names: list = field(repr=False)
 
-    def stable(self, threshold=0.6):
+    def stable(self, threshold: float = 0.6) -> NDArray[np.int64]:
         """Return the groups that were selected in at least a share of the resamples.
 
         Parameters
@@ -138,19 +146,19 @@ class StabilitySelection:
 
 
 def group_path(
-    estimator,
-    X,
-    y,
-    budgets,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    budgets: Iterable[int | None],
     *,
-    X_val=None,
-    y_val=None,
-    cv=None,
-    scoring=None,
-    names=None,
-    return_estimators=False,
-    n_jobs=None,
-):
+    X_val: Any = None,
+    y_val: Any = None,
+    cv: Any = None,
+    scoring: Any = None,
+    names: Sequence[Any] | None = None,
+    return_estimators: bool = False,
+    n_jobs: int | None = None,
+) -> GroupPath:
     """Fit a range of budgets; say for each how good the model is, how large, and which groups it has.
 
     Scores are those on `X_val` and `y_val`, or else are cross-validated. Weights and groups are those of models fitted
@@ -207,6 +215,7 @@ def group_path(
     >>> path.best_budget, [groups.tolist() for groups in path.selected_groups]
     (2, [[3], [0, 3], [0, 1, 2, 3]])
     """
+    check_n_jobs(n_jobs)
     model = _last_step(estimator).set_params(alpha=0.0)
     budgets = _check_budgets(budgets)
     if (X_val is None) != (y_val is None):
@@ -244,8 +253,16 @@ def group_path(
 
 
 def stability_selection(
-    estimator, X, y, *, n_resamples=50, sample_fraction=0.5, names=None, random_state=None, n_jobs=None
-):
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_resamples: int = 50,
+    sample_fraction: float = 0.5,
+    names: Sequence[Any] | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    n_jobs: int | None = None,
+) -> StabilitySelection:
     """Select groups from many random parts of the data; say how often each is selected.
 
     A group that is selected from most parts is hardly there by chance. (Meinshausen and Bühlmann, *Stability
@@ -289,6 +306,7 @@ def stability_selection(
     >>> float(stability.frequencies[0]), stability.stable(0.9)
     (1.0, array([0]))
     """
+    check_n_jobs(n_jobs)
     model = _last_step(estimator)
     if model.budget is None and not model.alpha:
         raise ValueError("without budget and alpha all groups are selected; set one of them")

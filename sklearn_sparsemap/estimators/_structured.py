@@ -1,10 +1,15 @@
 """StructuredSparseMAPClassifier: a linear model of part scores under a structure."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
-from .._validation import check_choice, check_positive
+from .._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import new_memory
 from ..training._data import make_rows, make_targets
@@ -24,6 +29,15 @@ from ._fitting import (
 from ._graphs import GraphsOf, configure_graph_optimizer, fit_graphs, new_graph_optimizer
 from ._labels import check_classes
 from ._progress import CallbackSupportMixin, Progress, with_callbacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ..factors import FactorGraph
+    from ..structures import Structure
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
@@ -46,10 +60,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         `FactorGraph`; see the notes.
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The training loss, see `sklearn_sparsemap.losses.FenchelYoungLoss`. Those named ``margin_``, and hinge, ask the
-        right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`.
+        right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`. (Where
+        structures differ in their number of parts, missing parts count, too.)
     temperature : float, default=1.0
         Scale of the loss: small values approach a structured perceptron, large ones ask for a wider margin.
-        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it.
+        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it. Where structures
+        differ in their number of parts, the losses sparsemap and margin_sparsemap predict a part that depends on no
+        others if its score is above half of it.
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights but the intercept.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
@@ -104,8 +121,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         One output for each label; a single one for trees, matchings and others that are not made of labels.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
-        Chains: score of going from one label (row) to the next (column). It may be edited, for example to forbid a
-        transition with -inf, and holds for prediction until the model is trained further.
+        Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
+        `end_` it may be assigned, for example to forbid a transition with -inf; training then goes on from there. What
+        is edited in place holds for prediction until the model is trained further.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     additional_scores_ : dict of str -> ndarray
@@ -121,8 +139,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Notes
     -----
-    Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array or `RaggedArray` of 2-D arrays
-    or CSR matrices of shape (n_steps, n_features); `y` is a sequence of label sequences. Labels may be any hashable.
+    Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
+    arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
+    Labels may be any hashable.
 
     Structures that are not made of labels have one row of features for each part. For a tree over n words these are
     (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
@@ -135,6 +154,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     of a `Pair`, or one for all if it is ``tied``; a structure's learned scores for a named `StructureFactor`.
     Return the same graph object for samples of the same form where that is possible: they are then solved together.
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
+
+    Structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs) are predicted by the
+    objective of the loss, which decides how many parts there are; see `predict` and `score`.
 
     Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
     Before the first one, and after an error, the estimator is as it was.
@@ -154,30 +176,55 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ['a', 'b']
     """
 
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(LOSSES))],
+        "temperature": [POSITIVE],
+        "alpha": [NOT_NEGATIVE],
+        "solver": [StrOptions(set(_SOLVERS))],
+        "max_iter": [POSITIVE_INT, None],
+        "tol": [NOT_NEGATIVE],
+        "eta0": [POSITIVE],
+        "C": [POSITIVE_OR_INF],
+        "cost": ["array-like", None],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "average": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [FRACTION],
+        "n_iter_no_change": [POSITIVE_INT],
+        "shuffle": ["boolean"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
     def __init__(
         self,
-        structure="auto",
-        loss="sparsemap",
-        temperature=1.0,
-        alpha=1e-4,
-        solver="auto",
-        max_iter=None,
-        tol=1e-4,
-        eta0=0.1,
-        C=np.inf,
-        cost=None,
-        fit_intercept=True,
-        class_weight=None,
-        average=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        shuffle=True,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
+        structure: str | Structure | Callable[[Any], FactorGraph] = "auto",
+        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "sparsemap",
+        temperature: float = 1.0,
+        alpha: float = 1e-4,
+        solver: Literal["auto", "lbfgs", "adagrad", "mira"] = "auto",
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        eta0: float = 0.1,
+        C: float = np.inf,
+        cost: ArrayLike | None = None,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        average: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        shuffle: bool = True,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
         self.structure = structure
         self.loss = loss
         self.temperature = temperature
@@ -202,7 +249,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     @with_callbacks
     @leaves_whole
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from labelled samples.
 
         Parameters
@@ -234,6 +281,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         model = self._initial_model(structure, n_features, classes)
         validate = None
         if self.early_stopping:
+            # Also what is held out must be right; and what is said of y[i] is of the i-th of all samples.
+            make_targets(structure, X, n_outputs, codes, weights)
             X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
         # The objective is a mean: weights count relative to each other.
         weights = weights / weights.max()
@@ -266,6 +315,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         validate = None
         self._graph_shapes = shapes
         if self.early_stopping:
+            structure.task(X, codes, weights, shapes)
             X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
         weights = weights / weights.max()
         task, _ = structure.task(X, codes, weights / weights.mean(), shapes)
@@ -288,7 +338,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return self
 
     @leaves_whole
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn online from a mini-batch: one pass of AdaGrad (or MIRA) over its samples, in their order.
 
         Parameters
@@ -397,9 +453,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     def _check_params(self):
         """Check the parameters; return the structure."""
+        check_parameters(self)
         structure = resolve_structure(self.structure)
-        check_choice("loss", self.loss, LOSSES)
-        check_choice("solver", self.solver, _SOLVERS)
         if isinstance(structure, GraphsOf):
             structure.check_loss(self.loss)
             if self.solver == "mira":
@@ -412,18 +467,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
-        if np.inf != self.C:
-            check_positive("C", self.C)
-        for name in ("temperature", "eta0"):
-            check_positive(name, getattr(self, name))
-        for name in ("alpha", "tol"):
-            check_positive(name, getattr(self, name), zero=True)
-        check_positive("n_iter_no_change", self.n_iter_no_change, integer=True)
-        if self.max_iter is not None:
-            check_positive("max_iter", self.max_iter, integer=True)
-        check_positive("validation_fraction", self.validation_fraction)
-        if self.early_stopping and not self.validation_fraction < 1.0:
-            raise ValueError(f"validation_fraction must lie between 0 and 1; got {self.validation_fraction!r}")
         return structure
 
     def _initial_model(self, structure, n_features, classes):

@@ -1,7 +1,10 @@
 """template_report: which kinds of templates a model has selected."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -9,6 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..penalties._order import _read_template
 from ._selection import template_names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class TemplateReport:
     templates: list = field(repr=False)
 
     @property
-    def kinds(self):
+    def kinds(self) -> list[KindRow]:
         members = {}
         for row in self.templates:
             members.setdefault((row.fields, row.order), []).append(row)
@@ -96,7 +102,7 @@ class TemplateReport:
         ]
 
     @property
-    def offsets(self):
+    def offsets(self) -> dict[int, tuple[int, int]]:
         selected, total = Counter(), Counter()
         for row in self.templates:
             total.update(row.offsets)
@@ -122,7 +128,7 @@ class TemplateReport:
         return "\n\n".join(table for table in tables if table is not None)
 
 
-def template_report(estimator, template_names=None):
+def template_report(estimator: Any, template_names: Sequence[Any] | None = None) -> TemplateReport:
     """Tell which kinds of templates a model has selected: by fields, by order and by offset.
 
     Parameters

@@ -1,5 +1,7 @@
 """FactorGraph: variables, and the factors that join them."""
 
+from __future__ import annotations
+
 from html import escape
 from itertools import groupby
 from math import prod
@@ -43,22 +45,22 @@ class FactorGraph:
            [0.583, 0.208, 0.208]])
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.factors = []
         self._arrays = {}
         self.n_variables = 0
         self._layouts = {}
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         return list(self._arrays)
 
     @property
-    def shapes(self):
+    def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the variable arrays by name: dict of str -> tuple of int."""
         return {name: array.shape for name, array in self._arrays.items()}
 
-    def variables(self, shape, name=None):
+    def variables(self, shape: int | tuple[int, ...], name: str | None = None) -> Variables:
         """Add an array of binary variables.
 
         Parameters
@@ -89,7 +91,7 @@ class FactorGraph:
         self._layouts.clear()
         return self._arrays[name]
 
-    def add(self, *factors):
+    def add(self, *factors: Factor) -> None:
         """Join variables of this graph.
 
         Parameters
@@ -114,11 +116,11 @@ class FactorGraph:
         self.factors.extend(factors)
         self._layouts.clear()
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Variables:
         """Return the variable array of this name."""
         return self._arrays[name]
 
-    def describe(self, number, negated=False):
+    def describe(self, number: int, negated: bool = False) -> str:
         """Return the name of a variable, such as ``"links[0, 1]"``."""
         for name, array in self._arrays.items():
             first = array.indices.flat[0]
@@ -137,7 +139,7 @@ class FactorGraph:
             self._layouts[key] = Layout(self.shapes, self.factors, given)
         return self._layouts[key]
 
-    def factor_of(self, number):
+    def factor_of(self, number: int) -> Factor:
         """Return the factor with this number among those of a layout, in which each pair counts."""
         for factor in self.factors:
             n = factor.n_pairs if factor.kind == PAIR else 1

@@ -1,10 +1,18 @@
 """Constraints between the labels of a multilabel problem, labels by name or by index."""
 
+from __future__ import annotations
+
 import numbers
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._logic import Factor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
 
 class Count(Factor):
@@ -29,7 +37,7 @@ class LabelConstraint:
 
     labels = None
 
-    def resolve(self, names):
+    def resolve(self, names: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
         """Return what the constraint means where the labels have these names.
 
         Parameters
@@ -101,7 +109,7 @@ def _check_labels(labels, what):
 class _Counted(LabelConstraint):
     """A constraint on how many of some labels are on."""
 
-    def __init__(self, k, labels=None):
+    def __init__(self, k: int, labels: Iterable[Any] | None = None) -> None:
         name = type(self).__name__
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
             raise ValueError(f"{name} takes a number of labels, an int that is not negative; got {k!r}")
@@ -169,7 +177,7 @@ class Exclusive(LabelConstraint):
     labels : list of label names or indices
     """
 
-    def __init__(self, labels):
+    def __init__(self, labels: Iterable[Any]) -> None:
         if labels is None:
             raise ValueError("Exclusive needs its labels: a list of names or indices")
         self.labels = _check_labels(labels, "Exclusive")
@@ -189,7 +197,7 @@ class Implies(LabelConstraint):
     a, b : label names or indices
     """
 
-    def __init__(self, a, b):
+    def __init__(self, a: Any, b: Any) -> None:
         self.a, self.b = a, b
         self.labels = _check_labels((a, b), "Implies")
 

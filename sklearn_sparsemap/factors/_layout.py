@@ -1,8 +1,11 @@
 """From factors to the flat arrays that kernels take."""
 
+from functools import cached_property
 from math import prod
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import lsqr
 
 from .._jit import readonly
 from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays
@@ -121,6 +124,24 @@ class Layout:
             degrees=readonly(np.bincount(links, minlength=n_variables), np.int64),
             owners=readonly(owners, np.int64),
         )
+
+    @cached_property
+    def fixed_size(self):
+        """Whether all assignments have the same number of variables on, as in structures of `fixed_size`.
+
+        That is so where the factors that are equalities say it together: where the sum of all variables is a sum of
+        theirs, with some multipliers. What follows from other factors is not looked for.
+        """
+        equalities = [factor for factor in self.factors if factor.is_equality]
+        variables = _join([factor.literals.indices for factor in equalities])
+        if len(np.unique(variables)) < self.n_variables:
+            return False
+        coefs = _join([factor.coefficients * factor.signs for factor in equalities], float)
+        rows = np.repeat(np.arange(len(equalities)), [factor.literals.size for factor in equalities])
+        matrix = sparse.csr_array((coefs, (variables, rows)), shape=(self.n_variables, len(equalities)))
+        wanted = np.ones(self.n_variables)
+        multipliers = lsqr(matrix, wanted, atol=1e-10, btol=1e-10)[0]
+        return bool(np.abs(matrix @ multipliers - wanted).max() < 1e-6)
 
     def __reduce__(self):
         # Laid out anew: arrays come back writable, which kernels do not take here, and custom oracles renumbered.

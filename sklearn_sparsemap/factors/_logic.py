@@ -1,12 +1,21 @@
 """The factors of a graph, as a user writes them."""
 
+from __future__ import annotations
+
 import numbers
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._validation import check_numbers
 from ..structures import Structure
 from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ._variables import Variables, as_literals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
 
 # Costs of a knapsack that differ by more than this are beyond what sums of floating-point numbers can tell.
 _LARGEST_RATIO = 1e9
@@ -27,7 +36,7 @@ class Factor:
     name = None
     at_least = 1
 
-    def __init__(self, variables):
+    def __init__(self, variables: Variables | Iterable[Variables]) -> None:
         self.literals = as_literals(variables, type(self).__name__)
         n = self.literals.size
         if n < self.at_least:
@@ -38,18 +47,26 @@ class Factor:
             raise ValueError(f"{type(self).__name__} has {twice} more than once; a factor joins distinct variables")
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         """1.0 for each literal that is a variable, -1.0 for each negation."""
         return np.where(self.literals.negated, -1.0, 1.0)
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> NDArray[np.float64]:
         """What ``bounds()`` bounds the sum of, times the literals."""
         return np.ones(self.literals.size)
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         """Return the interval in which ``coefficients @ literals`` must lie."""
         raise NotImplementedError
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether ``coefficients @ literals`` can be one number only."""
+        if self.kind != COUNT:
+            return False
+        low, high = self.bounds()
+        return low == high
 
     def _arguments(self):
         return ""
@@ -81,7 +98,7 @@ class Xor(Factor):
     array([0.5, 0.5, 0. ])
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, 1.0
 
 
@@ -93,7 +110,7 @@ class AtMostOne(Factor):
     variables : Variables or list of Variables
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, 1.0
 
 
@@ -105,7 +122,7 @@ class Or(Factor):
     variables : Variables or list of Variables
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, np.inf
 
 
@@ -121,7 +138,7 @@ class Imply(Or):
     at_least = 2
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         signs = -super().signs
         signs[-1] *= -1.0
         return signs
@@ -139,12 +156,12 @@ class XorOut(Factor):
     at_least = 2
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         signs = super().signs
         signs[-1] *= -1.0
         return signs
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, 1.0
 
 
@@ -161,13 +178,13 @@ class OrOut(Factor):
     at_least = 2
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> NDArray[np.float64]:
         # What the inputs sum up to, less the output, is not negative.
         coefficients = np.ones(self.literals.size)
         coefficients[-1] = -1.0
         return coefficients
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
 
 
@@ -181,7 +198,7 @@ class AndOut(OrOut):
     """
 
     @property
-    def signs(self):
+    def signs(self) -> NDArray[np.float64]:
         # By de Morgan: the opposite of the output is on exactly if the opposite of any input is.
         return -super().signs
 
@@ -193,21 +210,19 @@ class Budget(Factor):
     ----------
     variables : Variables or list of Variables
     budget : int
-        From 0 to the number of variables.
+        Not negative. From the number of variables on, the factor always holds.
     """
 
-    def __init__(self, variables, budget):
+    def __init__(self, variables: Variables | Iterable[Variables], budget: int) -> None:
         super().__init__(variables)
         if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
             raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
-        if not 0 <= budget <= self.literals.size:
-            raise ValueError(
-                f"the budget of {self.literals.size} variables must be from 0 to {self.literals.size}; got {budget}"
-            )
+        if budget < 0:
+            raise ValueError(f"the budget must not be negative; got {budget}")
         self.budget = int(budget)
 
-    def bounds(self):
-        return -np.inf, float(self.budget)
+    def bounds(self) -> tuple[float, float]:
+        return -np.inf, float(min(self.budget, self.literals.size))
 
     def _arguments(self):
         return f", {self.budget}"
@@ -227,9 +242,9 @@ class Knapsack(Factor):
         Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
     """
 
-    def __init__(self, variables, costs, budget):
+    def __init__(self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float) -> None:
         super().__init__(variables)
-        costs = np.array(costs, dtype=np.float64)
+        costs = check_numbers(costs, "costs").copy()
         if costs.shape != (self.literals.size,):
             raise ValueError(f"costs has shape {costs.shape} for {self.literals.size} variables; give one for each")
         if not (np.isfinite(costs).all() and (costs >= 0).all()):
@@ -246,11 +261,11 @@ class Knapsack(Factor):
         self.budget = float(budget)
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> NDArray[np.float64]:
         # The set does not depend on the unit of the costs; the arithmetic should not, either.
         return self.costs / self._unit()
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, self.budget / self._unit()
 
     def _unit(self):
@@ -287,7 +302,14 @@ class Pair(Factor):
 
     kind = PAIR
 
-    def __init__(self, first, second, *, name, tied=False):
+    def __init__(
+        self,
+        first: Variables | Iterable[Variables],
+        second: Variables | Iterable[Variables],
+        *,
+        name: str,
+        tied: bool = False,
+    ) -> None:
         # There may be none: a chain of one step has no neighbours.
         self.first, self.second = as_literals(first, "Pair", True), as_literals(second, "Pair", True)
         if self.first._graph is not self.second._graph:
@@ -303,7 +325,7 @@ class Pair(Factor):
         self.tied = bool(tied)
 
     @property
-    def literals(self):
+    def literals(self) -> Variables:
         """First and second literal of each pair in turn."""
         return Variables(
             self.first._graph,
@@ -312,7 +334,7 @@ class Pair(Factor):
         )
 
     @property
-    def n_pairs(self):
+    def n_pairs(self) -> int:
         return self.first.size
 
     def __repr__(self):
@@ -350,7 +372,9 @@ class StructureFactor(Factor):
 
     kind = STRUCTURE
 
-    def __init__(self, structure, variables, *, name=None):
+    def __init__(
+        self, structure: Structure, variables: Variables | Iterable[Variables], *, name: str | None = None
+    ) -> None:
         if not isinstance(structure, Structure):
             raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
         super().__init__(variables)
@@ -362,6 +386,10 @@ class StructureFactor(Factor):
             )
         structure.dims(self.shape, {})
         self.name = None if name is None else _check_name(name, "StructureFactor")
+
+    @property
+    def is_equality(self) -> bool:
+        return self.structure.fixed_size
 
     def __repr__(self):
         name = "" if self.name is None else f", name={self.name!r}"

@@ -1,6 +1,13 @@
 """Variables of a factor graph: arrays of literals that are sliced and negated like arrays of bools."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Variables:
@@ -25,37 +32,37 @@ class Variables:
         self.negated = negated
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return self.indices.shape
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         return self.indices.ndim
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.indices.size
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a single variable has no length")
         return self.shape[0]
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Variables:
         return Variables(self._graph, np.asarray(self.indices[key]), np.asarray(self.negated[key]))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Variables]:
         return (self[i] for i in range(len(self)))
 
-    def __invert__(self):
+    def __invert__(self) -> Variables:
         return Variables(self._graph, self.indices, ~self.negated)
 
-    def ravel(self):
+    def ravel(self) -> Variables:
         """Return the same literals with one axis."""
         return Variables(self._graph, self.indices.ravel(), self.negated.ravel())
 
     @property
-    def T(self):
+    def T(self) -> Variables:
         return Variables(self._graph, self.indices.T, self.negated.T)
 
     def __bool__(self):

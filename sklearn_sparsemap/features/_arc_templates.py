@@ -1,10 +1,15 @@
 """Templates of arcs: which fields around head and modifier make up one feature of a possible dependency."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._templates import check_field, check_offset
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _ATOM = re.compile(
     r"\s*(?:(?P<side>head|mod)\s*\.\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]"
@@ -74,7 +79,7 @@ class ArcTemplate:
         object.__setattr__(self, "atoms", atoms)
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> Self:
         """Read a template from its string form.
 
         Parameters
@@ -114,11 +119,11 @@ class ArcTemplate:
         return cls(tuple(atoms))
 
     @property
-    def fields(self):
+    def fields(self) -> tuple[str, ...]:
         """The names of the fields, each once, in order of appearance: tuple of str."""
         return tuple(dict.fromkeys(atom[1] for atom in self.atoms if len(atom) > 1))
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> ArcTemplate:
         """The conjunction of two templates."""
         if not isinstance(other, ArcTemplate):
             return NotImplemented
@@ -159,7 +164,7 @@ def _atom_text(atom):
     return ".".join(atom)
 
 
-def dependency_templates(*, fine_pos=None):
+def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:
     """Return templates for dependency parsing in the manner of McDonald, Crammer and Pereira (ACL 2005, table 1).
 
     What is seen of the head and of the modifier alone (4), of both together (4), of the tags around them (7), of

@@ -1,16 +1,26 @@
 """ArcVectorizer: sentences of tokens in, a sparse row for each possible dependency out."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from scipy import sparse
+from sklearn.utils._param_validation import StrOptions
 
 from .._ragged import RaggedArray
-from .._validation import check_choice
 from ._arc_columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
 from ._arc_templates import ArcTemplate, dependency_templates
 from ._base import BaseVectorizer, ones
 from ._encoding import EncodedTokens
 from ._fields import check_derived_fields
 from ._templates import as_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import DTypeLike
+    from typing_extensions import Self
 
 
 class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
@@ -97,18 +107,19 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """
 
     _hashed_columns = HashedArcColumns
+    _parameter_constraints = {**BaseVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
 
     def __init__(
         self,
-        templates=None,
+        templates: Sequence[Any] | None = None,
         *,
-        derived_fields=None,
-        arcs="all",
-        min_count=1,
-        n_features=None,
-        dtype=np.float64,
-        n_jobs=None,
-    ):
+        derived_fields: Mapping[str, tuple[str, Callable[..., Any]]] | None = None,
+        arcs: Literal["all", "gold"] = "all",
+        min_count: int = 1,
+        n_features: int | None = None,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+    ) -> None:
         self.templates = templates
         self.derived_fields = derived_fields
         self.arcs = arcs
@@ -117,7 +128,7 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self.dtype = dtype
         self.n_jobs = n_jobs
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
 
         Parameters
@@ -140,7 +151,7 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self._fit(X, y)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
         """Learn the n-grams of training sentences and return the rows of their arcs.
 
         Parameters
@@ -162,7 +173,7 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """
         return self._rows(self._fit(X, y))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> RaggedArray:
         """Return the rows of all arcs of sentences. N-grams that have no column are left out.
 
         Parameters
@@ -197,7 +208,6 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
 
     def _make_plan(self):
         self._check_parameters()
-        check_choice("arcs", self.arcs, ("all", "gold"))
         if self.n_features is not None and self.arcs == "gold":
             raise ValueError(
                 "arcs='gold' restricts what is learned, and the hashed mode learns nothing; use arcs='all' or "

@@ -1,14 +1,19 @@
 """What the vectorizers share: parameters, names of columns, and the two modes."""
 
-from numbers import Integral
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from .._threads import over_ranges
+from .._validation import N_JOBS, POSITIVE_INT, check_parameters
 from ._hashed import HashedColumns
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # What comes out is a RaggedArray, which no data frame can hold: so there is no `set_output`.
 class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
@@ -19,8 +24,17 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
     """
 
     _hashed_columns = HashedColumns
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "templates": "no_validation",
+        "derived_fields": "no_validation",
+        "min_count": [POSITIVE_INT],
+        "n_features": "no_validation",
+        "dtype": "no_validation",
+        "n_jobs": [*N_JOBS],
+    }
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns.
 
         Parameters
@@ -33,7 +47,8 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         names : object array with one entry a column
             ``template=values``, such as ``word[-1]|word[0]=the|dog``, where ``<begin-1>`` and ``<end+1>``
             stand for places outside the sentence and ``<root>`` for the root of a tree; ``template#slot`` in the
-            hashed mode.
+            hashed mode. Names differ: within a conjunction, ``|`` and backslashes of a value follow a backslash, and so
+            does a string that looks like one of those places, or like an integer that its field has, too.
 
         Raises
         ------
@@ -43,22 +58,22 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         return self._model().names()
 
     @property
-    def templates_(self):
+    def templates_(self) -> tuple[Any, ...]:
         """The templates in use."""
         return self._model().plan.templates
 
     @property
-    def template_names_(self):
+    def template_names_(self) -> list[str]:
         """The string forms of the templates."""
         return [str(template) for template in self.templates_]
 
     @property
-    def groups_(self):
+    def groups_(self) -> NDArray[np.int32]:
         """The template of each column."""
         return self._model().groups
 
     @property
-    def n_features_out_(self):
+    def n_features_out_(self) -> int:
         """The number of columns."""
         return int(self._model().column_ptr[-1])
 
@@ -74,10 +89,8 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         return self._vocabulary
 
     def _check_parameters(self):
+        check_parameters(self)
         _check_dtype(self.dtype)
-        is_int = isinstance(self.min_count, Integral) and not isinstance(self.min_count, bool)
-        if not is_int or self.min_count < 1:
-            raise ValueError(f"min_count must be an integer of at least 1; got {self.min_count!r}")
         if self.n_features is not None and self.min_count > 1:
             raise ValueError(
                 f"min_count={self.min_count} needs counts, and the hashed mode keeps none; use min_count=1 "

@@ -7,6 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from .._validation import quoted
 from ._words import DERIVED_FIELDS
 
 # What a field may hold. The types that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
@@ -36,7 +37,8 @@ class Tokens:
     Parameters
     ----------
     X : sequence of sentences
-        Each a sequence of tokens: dicts from field to value, or bare strings, which are words.
+        Each a sequence of tokens: dicts from field to value, or bare strings, which are words; or a DataFrame with one
+        row a token and one column a field.
     derived_fields : mapping
         Name to (source field, function).
 
@@ -58,7 +60,7 @@ class Tokens:
         if odd:
             i = next(i for i, token in enumerate(self._tokens) if type(token) in odd)
             raise ValueError(
-                f"{self._place(i)} is {self._tokens[i]!r} of type {type(self._tokens[i]).__name__}; "
+                f"{self._place(i)} is {quoted(self._tokens[i])} of type {type(self._tokens[i]).__name__}; "
                 "a token must be a dict from field to value, or a string"
             )
         if any(issubclass(kind, str) for kind in kinds):
@@ -143,7 +145,7 @@ class Tokens:
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
             raise ValueError(
-                f"the field {name!r} of {self._place(i, where)} is {values[i]!r} of type "
+                f"the field {name!r} of {self._place(i, where)} is {quoted(values[i])} of type "
                 f"{type(values[i]).__name__}; values must be strings or integers"
             )
         return values
@@ -162,12 +164,12 @@ class Tokens:
                 result = function(value)
             except Exception as error:
                 raise ValueError(
-                    f"the derived field {name!r} failed for {source}={value!r}: {error}"
+                    f"the derived field {name!r} failed for {source}={quoted(value)}: {error}"
                 ) from error
             if not isinstance(result, _VALUE_TYPES):
                 raise ValueError(
                     f"the derived field {name!r} must be a string or an integer; its function returned "
-                    f"{result!r} for {source}={value!r}"
+                    f"{quoted(result)} for {source}={quoted(value)}"
                 )
             derived[value] = result
         return derived
@@ -183,7 +185,9 @@ class Tokens:
 def _check_sentences(X):
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
-    sentences = list(X)
+    if _is_table(X):
+        raise ValueError("X is one DataFrame, which is a sentence; wrap a single sentence in a list: [sentence]")
+    sentences = [_tokens_of_table(x, i) if _is_table(x) else x for i, x in enumerate(X)]
     if not sentences:
         raise ValueError("X has no sentences; give at least one")
     for kind in set(map(type, sentences)):
@@ -197,6 +201,19 @@ def _check_sentences(X):
             hint = ", which is a token; wrap a single sentence in a list: [sentence]"
         raise ValueError(f"X[{i}] must be a sequence of tokens; got a {kind.__name__}{hint}")
     return sentences
+
+
+def _is_table(sentence):
+    """Tell whether a sentence is a DataFrame, which as a sequence would be the names of its columns."""
+    return hasattr(sentence, "columns") and getattr(sentence, "ndim", 2) == 2
+
+
+def _tokens_of_table(table, i):
+    """Return the rows of a DataFrame as tokens."""
+    fields = list(table.columns)
+    if len(set(fields)) < len(fields):
+        raise ValueError(f"X[{i}] has two columns of one name; each column is a field of its tokens")
+    return [dict(zip(fields, row)) for row in zip(*(table[field].to_list() for field in fields))]
 
 
 def hash_values(values):

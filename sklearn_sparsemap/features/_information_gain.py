@@ -1,7 +1,10 @@
 """InformationGainSelector: keep the groups of features that tell most about the labels, each by itself."""
 
+from __future__ import annotations
+
 from itertools import chain
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ragged import RaggedArray
-from .._validation import check_same_length, check_samples
+from .._validation import check_no_missing, check_same_length, check_samples
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 
 class InformationGainSelector(SelectorMixin, BaseEstimator):
@@ -70,11 +77,11 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
     RaggedArray(n_samples=2, n_rows=6, n_features=9, CSR)
     """
 
-    def __init__(self, n_groups_to_select=None, *, groups=None):
+    def __init__(self, n_groups_to_select: float | None = None, *, groups: ArrayLike | None = None) -> None:
         self.n_groups_to_select = n_groups_to_select
         self.groups = groups
 
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Compute the gain of each group and select the best; of equal ones those with the lowest numbers.
 
         Parameters
@@ -116,7 +123,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
         self.selected_groups_ = np.sort(np.argsort(-order, kind="stable")[:n_selected])
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Return the features of the selected groups.
 
         Parameters
@@ -196,6 +203,8 @@ def _is_structured(X):
         return True
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X.ndim == 3
+    if hasattr(X, "iloc") and X.ndim == 1:
+        X = X.tolist()
     is_sequence = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1)
     return is_sequence and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
 
@@ -211,7 +220,9 @@ def _flatten_labels(y, lengths):
             raise ValueError(f"y[{i}] is {sample!r}, not a sequence of labels; X[{i}] has {length} rows")
         if len(sample) != length:
             raise ValueError(f"y[{i}] has {len(sample)} labels, but X[{i}] has {length} rows; give one label a row")
-    return list(chain.from_iterable(samples))
+    labels = list(chain.from_iterable(samples))
+    check_no_missing(labels)
+    return labels
 
 
 def _encode(labels):

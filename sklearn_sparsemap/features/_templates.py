@@ -1,9 +1,14 @@
 """The template language: which fields of which neighbours make up one feature."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from numbers import Integral
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _ATOM = re.compile(r"\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]\s*")
 _FIELD = re.compile(r"[^\s\[\]|]+")
@@ -70,7 +75,7 @@ class Template:
         object.__setattr__(self, "atoms", tuple(atoms))
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> Self:
         """Read a template from its string form.
 
         Parameters
@@ -104,11 +109,11 @@ class Template:
         return cls(tuple(atoms))
 
     @property
-    def fields(self):
+    def fields(self) -> tuple[str, ...]:
         """The names of the fields, each once, in order of appearance: tuple of str."""
         return tuple(dict.fromkeys(field for field, _ in self.atoms))
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> Template:
         """The conjunction of two templates."""
         if not isinstance(other, Template):
             return NotImplemented
@@ -139,7 +144,7 @@ def _join(atoms):
     return "|".join(f"{field}[{offset}]" for field, offset in atoms)
 
 
-def ngrams(field, n, window):
+def ngrams(field: str, n: int | tuple[int, int], window: int) -> list[Template]:
     """Return the templates of all contiguous n-grams of a field near the current token.
 
     Parameters
@@ -185,7 +190,7 @@ def ngrams(field, n, window):
     ]
 
 
-def chunking_templates():
+def chunking_templates() -> list[Template]:
     """Return the 72 templates for chunking of Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5).
 
     Part-of-speech 1- to 5-grams within 5 tokens (45), word 1- to 3-grams within 3 tokens (18), and word shape
@@ -206,7 +211,7 @@ def chunking_templates():
     return ngrams("pos", (1, 5), 5) + ngrams("word", (1, 3), 3) + ngrams("shape", (1, 2), 2)
 
 
-def ner_templates():
+def ner_templates() -> list[Template]:
     """Return 324 templates for named entities after Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5).
 
     Those of `chunking_templates`, and beside them word shape up to 3-grams within 3 tokens (18 in all), prefixes and

@@ -1,5 +1,9 @@
 """TemplateVectorizer: sentences of tokens in, sparse rows out."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from scipy import sparse
 
@@ -9,6 +13,12 @@ from ._encoding import EncodedTokens, Plan
 from ._fields import check_derived_fields
 from ._templates import as_templates, ngrams
 from ._vocabulary import learn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import DTypeLike
+    from typing_extensions import Self
 
 
 class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
@@ -55,7 +65,8 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
 
     Notes
     -----
-    A token is a dict from field to value; a bare string stands for ``{"word": string}``. Values are strings
+    A token is a dict from field to value; a bare string stands for ``{"word": string}``; a sentence may be a DataFrame
+    with one row a token and one column a field. Values are strings
     or integers, and ``1`` is not the same as ``"1"``. Places outside the sentence have values of their own,
     one for each distance from it. Values are compared by 64-bit hashes.
 
@@ -86,8 +97,15 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """
 
     def __init__(
-        self, templates=None, *, derived_fields=None, min_count=1, n_features=None, dtype=np.float64, n_jobs=None
-    ):
+        self,
+        templates: Sequence[Any] | None = None,
+        *,
+        derived_fields: Mapping[str, tuple[str, Callable[..., Any]]] | None = None,
+        min_count: int = 1,
+        n_features: int | None = None,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+    ) -> None:
         self.templates = templates
         self.derived_fields = derived_fields
         self.min_count = min_count
@@ -95,13 +113,13 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self.dtype = dtype
         self.n_jobs = n_jobs
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
 
         Parameters
         ----------
         X : sequence of sentences
-            Each a sequence of tokens; see the notes of the class.
+            Each a sequence of tokens, or a DataFrame with one row a token; see the notes of the class.
         y : ignored
 
         Returns
@@ -116,7 +134,7 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self._fit(X, keep_columns=False)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
         """Learn the n-grams of training sentences and return their rows; faster than `fit`, then `transform`.
 
         Parameters
@@ -138,7 +156,7 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         encoded, columns = self._fit(X, keep_columns=True)
         return self._rows(encoded, columns)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> RaggedArray:
         """Return the rows of sentences. N-grams that have no column are left out.
 
         Parameters

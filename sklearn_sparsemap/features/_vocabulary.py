@@ -87,14 +87,14 @@ class Vocabulary:
 
     def names(self):
         """Return the names of all columns, such as ``word[-1]|word[0]=the|dog``: object array of str."""
-        texts = [
-            np.array([padding_name(p) for p in self.plan.padding] + [str(v) for v in values], dtype=object)
-            for values in self.values
-        ]
+        padding = [padding_name(p) for p in self.plan.padding]
+        texts = [np.array(padding + texts_of(values, padding), dtype=object) for values in self.values]
+        # In a conjunction "|" stands between the values.
+        escaped = [np.array([_escape(text) for text in own], dtype=object) for own in texts]
         names = np.empty(len(self.firsts), dtype=object)
         for j, template in enumerate(self.plan.templates):
             columns = slice(self.column_ptr[j], self.column_ptr[j + 1])
-            parts = self._parts(j, self.firsts[columns], texts)
+            parts = self._parts(j, self.firsts[columns], escaped if len(template.atoms) > 1 else texts)
             names[columns] = [f"{template}={'|'.join(ngram)}" for ngram in zip(*parts)]
         return names
 
@@ -219,6 +219,17 @@ def too_many_columns():
 def template_of_columns(column_ptr):
     """Expand ranges of columns into the template of each column: int32 array."""
     return np.repeat(np.arange(len(column_ptr) - 1, dtype=np.int32), np.diff(column_ptr))
+
+
+def texts_of(values, padding):
+    """Write the values of a field so that no two, and none and a padding, are written alike: list of str."""
+    taken = {*padding, *(str(value) for value in values if not isinstance(value, str))}
+    # A string that is taken follows a backslash, one that looks like that two, and so on.
+    return [f"\\{v}" if isinstance(v, str) and v.lstrip("\\") in taken else str(v) for v in values]
+
+
+def _escape(text):
+    return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def padding_name(padding):

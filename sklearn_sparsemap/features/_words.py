@@ -1,12 +1,18 @@
 """What can be told of a word by its characters, and the fields that hold it."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST_AFFIX = 5
 
 
-def word_shape(word):
+def word_shape(word: str) -> str:
     """Return the shape of a word: the types of its characters, repeats collapsed.
 
     Upper-case and title-case letters become ``A``, lower-case letters ``a``, letters without case ``x``,
@@ -48,7 +54,7 @@ def word_shape(word):
     return shape
 
 
-def word_case(word):
+def word_case(word: str) -> str:
     """Return how a word is capitalised.
 
     Parameters
@@ -78,7 +84,7 @@ def word_case(word):
     return "upper" if all(is_upper) else "mixed"
 
 
-def word_digits(word):
+def word_digits(word: str) -> str:
     """Return how many characters of a word are digits.
 
     Parameters
@@ -99,7 +105,7 @@ def word_digits(word):
     return _amount([character.isdigit() for character in word])
 
 
-def word_punctuation(word):
+def word_punctuation(word: str) -> str:
     """Return how many characters of a word are punctuation marks or symbols.
 
     Parameters
@@ -126,6 +132,11 @@ def _amount(flags):
     return "all" if all(flags) else "some"
 
 
+def _lower(word):
+    # A function of this module, which any way of saving a vectorizer can find by its name.
+    return word.lower()
+
+
 def _prefix(word, n):
     return word[:n]
 
@@ -137,9 +148,9 @@ def _suffix(word, n):
 #: The fields that a vectorizer derives from a token's ``word`` unless told otherwise: ``shape``, ``lower``, ``case``,
 #: ``digits``, ``punctuation``, and ``prefix1`` to ``prefix5`` and ``suffix1`` to ``suffix5``. Add own ones to a copy:
 #: ``derived_fields={**DERIVED_FIELDS, "length": ("word", len)}``.
-DERIVED_FIELDS = {
+DERIVED_FIELDS: dict[str, tuple[str, Callable[..., Any]]] = {
     "shape": ("word", word_shape),
-    "lower": ("word", str.lower),
+    "lower": ("word", _lower),
     "case": ("word", word_case),
     "digits": ("word", word_digits),
     "punctuation": ("word", word_punctuation),

@@ -15,8 +15,9 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
 
     Returns
     -------
-    structures : list
-        Decoded.
+    slots : int32 array
+        Those of problem i from slot_ptr[i] to slot_ptr[i + 1].
+    slot_ptr : array of shape (n_problems + 1,)
     values : array of shape (n_problems,)
     """
     slot_ptr = readonly(np.concatenate([[0], np.cumsum(problems.sizes[:, 0])]), np.int64)
@@ -27,9 +28,13 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
         n_jobs,
     )
     check_feasible(values > -np.inf, many)
+    return slots, slot_ptr, values
+
+
+def decode_problems(structure, problems, slots, slot_ptr):
+    """Return the structures of what `map_problems` has found, decoded."""
     cuts = pairwise(slot_ptr.tolist())
-    structures = [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
-    return structures, values
+    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, max_iter=None, n_jobs=None, many=True):

@@ -8,6 +8,7 @@ from ..factors._arrays import FORBIDDEN
 from ..solvers._graph_batch import RESIDUAL, STATUS
 from ..solvers._graph_rows import INFEASIBLE
 from ._graph_problems import as_graph_samples
+from ._graph_sizes import ClippedSample, clipped_samples
 from ._graphs import check_feasible, choose_solver, size_of, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
@@ -57,8 +58,50 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
 
 def map_samples(graph, layout, samples, n_jobs=None, tol=1e-9, many=True):
     """Find the best assignments of samples that are laid out for the kernels: list of `GraphMAPResult`."""
-    relaxed = relax(layout, samples, tol, n_jobs, lambda *found: check_feasible(graph, layout, *found, many))
-    return [_rounded(sample, layout, *found, tol) for sample, *found in zip(samples, *relaxed)]
+    results, trials = [None] * len(samples), []
+    for sample in samples:
+        plain = ClippedSample(layout, sample, sample.scores, [])
+        trials.append(clipped_samples(layout, sample, size_of(sample), 0.0) or [plain])
+    left = list(range(len(samples)))
+    while left:
+        current = [trials[i].pop(0) for i in left]
+        relaxed = relax(
+            layout,
+            [trial.sample for trial in current],
+            tol,
+            n_jobs,
+            lambda *found, left=left: check_feasible(graph, layout, *found, many, left),
+        )
+        for i, trial, u, joint, *found in zip(left, current, *relaxed):
+            best, best_joint, value, bound = _round(trial.sample, layout, u, joint, *found, tol)
+            if bound == -np.inf:
+                _refuse(graph, layout, u, f"scores[{i}]" if many else "scores")
+            if trials[i] and not (trial.accepts(u, joint) and trial.accepts(best, best_joint)):
+                continue
+            trials[i] = []
+            gain = trial.value(best, best_joint)
+            results[i] = GraphMAPResult(
+                samples[i].shape_variables(best > 0.5),
+                float(value + gain),
+                not _fractional(u).any(),
+                float(bound + gain),
+                samples[i].shape_variables(u),
+            )
+        left = [i for i in left if trials[i]]
+    return results
+
+
+def _refuse(graph, layout, u, which):
+    """Raise ValueError for a sample whose relaxation has the solution `u`, but which no assignment satisfies."""
+    arrays = layout.arrays
+    numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[_fractional(u)[arrays.links]])
+    message = ", ".join(repr(graph.factor_of(int(f))) for f in numbers[:4])
+    message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+    raise ValueError(
+        f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, though marginals "
+        f"between 0 and 1 do; look at the factors of these: {message}. Remove a factor, or allow more variables by "
+        "scores above -inf"
+    )
 
 
 def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
@@ -90,7 +133,7 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
             allowed = samples[i].scores > 0.5 * FORBIDDEN
             own = np.where(allowed, sharp * samples[i].scores + u[i], FORBIDDEN)
             moved.append(samples[i].like(own, sharp * samples[i].additional))
-        arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm)
+        arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm, clip=False)
         if step == 0 and check is not None:
             check(arrays, statistics)
         change = np.abs(arrays[0] - u[left])
@@ -109,32 +152,31 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
     return u, joint, values, gaps
 
 
-def _rounded(sample, layout, u, joint, value, gap, tol):
-    """Return the result of one sample: the relaxation where it is integral, else what branching from it finds."""
-    marginals = sample.shape_variables(u)
-    integral = not _fractional(u).any()
-    structure, bound = u > 0.5, value + gap
-    if not integral:
-        structure, value, bound = _branch(sample, layout, u, joint, bound, tol)
-    return GraphMAPResult(sample.shape_variables(structure), float(value), integral, float(bound), marginals)
+def _round(sample, layout, u, joint, value, gap, tol):
+    """Return the relaxation where it is integral, else what branching from it finds; see `_branch`."""
+    if not _fractional(u).any():
+        return u, joint, value, value + gap
+    return _branch(sample, layout, u, joint, value + gap, tol)
 
 
 def _branch(sample, layout, u, joint, bound, tol):
     """Branch and bound, depth first, for at most _MOST_NODES relaxations.
 
     Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
-    Without any assignment found the value is -inf, and the structure may violate factors.
+    Without any assignment found the value is -inf, and the structure may violate factors; the bound is -inf, too, if
+    there is none.
 
     Returns
     -------
-    structure : bool array
+    u, joint : arrays
+        The assignment, and the marginals of the additional scores.
     value : float
     bound : float
         Of what was not examined; the value itself if the search is complete.
     """
     size = _size(sample)
     reward = 10.0 * size * max(layout.n_variables + layout.n_additional, 10)
-    best, best_value = u > 0.5, -np.inf
+    best, best_joint, best_value = u, joint, -np.inf
     # Fixed variables are +1 (on) and -1 (off).
     nodes = [(bound, np.zeros(len(u)), u)]
     n_nodes, unsolved = 0, -np.inf
@@ -162,10 +204,10 @@ def _branch(sample, layout, u, joint, bound, tol):
             if _fractional(found[0]).any() and (own == 0).any():
                 children.append((score + gaps[0], own, found[0]))
             elif score > best_value:
-                best, best_value = found[0] > 0.5, score
+                best, best_joint, best_value = found[0], found_joint[0], score
         # The more promising one is examined first.
         nodes.extend(sorted(children, key=lambda node: node[0]))
-    return best, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
+    return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
 
 
 def _fractional(u):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._jit import readonly
-from .._validation import check_scores
+from .._validation import check_numbers, check_scores
 from ..factors._arrays import FORBIDDEN, PAIR, STRUCTURE
 from ..factors._graph import FactorGraph
 
@@ -40,7 +40,7 @@ class GraphSample:
 
     def join_variables(self, values, name):
         """Check what goes with the variables; return it flat."""
-        return _join_scores(self._layout.variable_shapes, values, self._single, name, _check_numbers)
+        return _join_scores(self._layout.variable_shapes, values, self._single, name, _check_finite)
 
     def shape_additional(self, flat):
         """Give one entry for each pair and structure score its place among the additional scores."""
@@ -83,7 +83,7 @@ class GraphSample:
         for (owner, name), shape in self._layout.shapes.items():
             value = given.get(owner, {} if name is not None else 0.0)
             value = value.get(name, 0.0) if name is not None else value
-            array = np.asarray(value, dtype=np.float64)
+            array = check_numbers(value, owner if name is None else f"{owner}[{name!r}]")
             if array.shape not in (shape, ()):
                 raise ValueError(f"{owner} has shape {array.shape}; its scores have {shape}")
             joined.append(np.broadcast_to(array, shape).ravel())
@@ -91,30 +91,28 @@ class GraphSample:
         return flat if self._layout.expand is None else flat[self._layout.expand]
 
 
-def _check_numbers(values, ndim, name):
-    array = np.asarray(values, dtype=np.float64)
+def _check_finite(values, ndim, name):
+    array = check_numbers(values, name)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity")
     return array
 
 
 def _join_scores(shapes, scores, single, name, check=check_scores):
-    """Check one sample's scores; return them flat."""
+    """Check one sample's scores; return them flat. Arrays of variables that are left out are zero."""
     if not isinstance(scores, dict):
         if not single:
             raise ValueError(f"{name} must be a dict with one array for each of {list(shapes)}")
         scores = {next(iter(shapes)): scores}
-    unknown, missing = sorted(set(scores) - set(shapes)), sorted(set(shapes) - set(scores))
-    if unknown or missing:
-        raise ValueError(
-            f"{name} has no array named {missing[0]!r}" if missing else f"{name} names {unknown[0]!r}, which the graph "
-            f"does not have; there are {list(shapes)}"
-        )  # fmt: skip
+    unknown = sorted(set(scores) - set(shapes), key=str)
+    if unknown:
+        raise ValueError(f"{name} names {unknown[0]!r}, which the graph does not have; there are {list(shapes)}")
     flat = []
     for array_name, shape in shapes.items():
         label = name if single else f"{name}[{array_name!r}]"
-        if np.iscomplexobj(scores[array_name]):
-            raise ValueError(f"{label} is complex; scores are real numbers")
+        if array_name not in scores:
+            flat.append(np.zeros(int(np.prod(shape))))
+            continue
         array = check(scores[array_name], len(shape), label)
         if array.shape != shape:
             raise ValueError(f"{label} has shape {array.shape}; the graph's variables have {shape}")
@@ -141,8 +139,10 @@ def is_many(graph, scores):
         return True
 
 
-def as_graph_samples(graph, scores, additional):
+def as_graph_samples(graph, scores, additional, numbers=None):
     """Check scores and additional scores; return a layout, a list of `GraphSample`, and whether there were many.
+
+    `numbers` are those of the samples, where they are not counted from 0: there are many then.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def as_graph_samples(graph, scores, additional):
         raise ValueError(f"graph must be a FactorGraph; got {graph!r}")
     if graph.n_variables == 0:
         raise ValueError("the graph has no variables; make some with graph.variables(shape)")
-    many = is_many(graph, scores)
+    many = numbers is not None or is_many(graph, scores)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
     single = len(graph.shapes) == 1
@@ -162,7 +162,8 @@ def as_graph_samples(graph, scores, additional):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
             raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one a sample")
-        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in enumerate(additional)]
+        names = range(len(samples)) if numbers is None else numbers
+        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in zip(names, additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
     shapes = [_shapes_of(own) for own in given]
@@ -177,22 +178,11 @@ def as_graph_samples(graph, scores, additional):
             flat.append((own[owner] if name is None else own[owner][name]).ravel())
         flat = np.concatenate(flat)
         joined.append(readonly(flat if layout.expand is None else flat[layout.expand]))
-    arrays, found = layout.arrays, []
-    negated = np.zeros(graph.n_variables, bool)
-    for f in arrays.structures:
-        links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
-        negated[arrays.links[links][arrays.signs[links] < 0]] = True
+    found = []
     for i, own in enumerate(samples):
-        name = f"scores[{i}]" if many else "scores"
+        name = f"scores[{i if numbers is None else numbers[i]}]" if many else "scores"
         flat = _join_scores(graph.shapes, own, single, name)
-        forbidden = flat == -np.inf
-        if (forbidden & negated).any():
-            which = graph.describe(int(np.argmax(forbidden & negated)))
-            raise ValueError(
-                f"{name} forbids {which}, whose negation is a part of a structure; no structure can be made to have a "
-                "part: forbid its rivals instead"
-            )
-        flat[forbidden] = FORBIDDEN
+        flat[flat == -np.inf] = FORBIDDEN
         found.append(GraphSample(graph, layout, single, readonly(flat), joined[i if len(joined) > 1 else 0]))
     return layout, found, many
 
@@ -226,10 +216,7 @@ def _check_additional(graph, additional, label):
 
 
 def _pair_scores(value, factor, what):
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} must be an array of numbers: {error}") from error
+    array = check_numbers(value, what).copy()
     wanted = ((),) if factor.tied else (factor.shape, ())
     if array.shape not in wanted:
         raise ValueError(f"{what} has shape {array.shape}; there must be {' or '.join(map(str, wanted))} pair scores")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._jit import readonly
-from .._validation import check_scores, is_batch
+from .._validation import check_numbers, check_scores, is_batch
 from ..solvers._batch import Problems
 from ..structures import Structure
 
@@ -50,7 +50,7 @@ class Problem:
 
     def as_scores(self, name, values):
         """Check an array that goes with the scores; return it flat."""
-        values = np.asarray(values, dtype=np.float64)
+        values = check_numbers(values, name)
         if values.shape != self.shape:
             raise ValueError(f"{name} has shape {values.shape}, but the scores have {self.shape}")
         return values.ravel()
@@ -71,7 +71,7 @@ class Problem:
             raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.shapes)}")
         joined = []
         for name, shape in self.shapes.items():
-            array = np.asarray(given.get(name, np.zeros(shape)), dtype=np.float64)
+            array = check_numbers(given.get(name, np.zeros(shape)), name)
             if array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape}; in this problem it has {shape}")
             joined.append(array.ravel())
@@ -102,7 +102,16 @@ def join_problems(samples):
 
 
 def as_samples(structure, scores, additional):
-    """Check what the user gave; return a list of `Problem` and whether there were many."""
+    """Check what the user gave.
+
+    Returns
+    -------
+    samples : list of Problem
+    many : bool
+        Whether a list came in.
+    own_names : set of str
+        Additional scores of which each sample has its own.
+    """
     check_structure(structure)
     ndim, names = structure.score_ndim, structure.additional_names
     additional = {name: value for name, value in additional.items() if value is not None}
@@ -118,7 +127,7 @@ def as_samples(structure, scores, additional):
             for name in names
             if name in additional
         }
-        return [_problem(structure, array, given, _join(given), "scores")], False
+        return [_problem(structure, array, given, _join(given), "scores")], False, set()
     if len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
     arrays = [check_scores(s, ndim, f"scores[{i}]") for i, s in enumerate(scores)]
@@ -143,7 +152,7 @@ def as_samples(structure, scores, additional):
                 shared[key] = _join(given)
             joined = shared[key]
         samples.append(_problem(structure, array, given, joined, f"scores[{i}]"))
-    return samples, True
+    return samples, True, per_sample
 
 
 def _problem(structure, scores, given, joined, name):

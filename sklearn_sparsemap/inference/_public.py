@@ -1,17 +1,24 @@
 """`map_inference`, `sparsemap` and `marginal_inference`, for one sample or for many."""
 
-import numpy as np
+from __future__ import annotations
 
-from .._validation import check_choice, check_positive
+from typing import TYPE_CHECKING, Any
+
+from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..solvers import MAPResult, MarginalResult, SparseMAPResult
-from ..solvers._batch import N_STRUCTURES, SOLVERS
+from ..solvers import MAPBatch, MarginalBatch, SparseMAPBatch
+from ..solvers._batch import SOLVERS
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
 from ._graph_map import map_graph
 from ._problems import as_samples, check_structure, join_problems
 
+if TYPE_CHECKING:
+    from ..structures import Structure
 
-def map_inference(structure, scores, *, n_jobs=None, **additional):
+
+def map_inference(
+    structure: Structure | FactorGraph, scores: Any, *, n_jobs: int | None = None, **additional: Any
+) -> Any:
     """Find the structure of highest score.
 
     Parameters
@@ -29,8 +36,9 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
 
     Returns
     -------
-    result : MAPResult or list of MAPResult
-        A named tuple ``(structure, value)``; one for each sample where a list came in. For graphs a longer one,
+    result : MAPResult or MAPBatch
+        A named tuple ``(structure, value)``; where a list came in, a sequence with one for each sample, made when it is
+        asked for, with ``values`` as an array. For graphs a longer one,
         ``(structure, value, integral, bound, marginals)``: `integral` tells whether no assignment can be better.
 
     Raises
@@ -45,18 +53,28 @@ def map_inference(structure, scores, *, n_jobs=None, **additional):
     >>> map_inference(Simplex(), [0.5, 2.0, 1.0])
     MAPResult(structure=1, value=2.0)
     """
+    check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
         unknown = sorted(set(additional) - {"additional", "tol"})
         if unknown:
             raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)
-    samples, many = as_samples(structure, scores, additional)
-    structures, values = map_problems(structure, join_problems(samples), n_jobs=n_jobs, many=many)
-    results = [MAPResult(s, v) for s, v in zip(structures, values.tolist())]
-    return results if many else results[0]
+    samples, many, _ = as_samples(structure, scores, additional)
+    problems = join_problems(samples)
+    batch = MAPBatch(structure, samples, problems, *map_problems(structure, problems, n_jobs=n_jobs, many=many))
+    return batch if many else batch[0]
 
 
-def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None, n_jobs=None, **additional):
+def sparsemap(
+    structure: Structure,
+    scores: Any,
+    *,
+    solver: str = "active_set",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    **additional: Any,
+) -> Any:
     """Solve SparseMAP: marginals that are a mixture of a few structures (S 3).
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over the marginals u and additional marginals v of mixtures of
@@ -86,8 +104,10 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
 
     Returns
     -------
-    result : SparseMAPResult or list of SparseMAPResult
-        One for each sample where a list came in.
+    result : SparseMAPResult or SparseMAPBatch
+        Where a list came in, a sequence with one result for each sample, made when it is asked for. It has `marginals`,
+        `gap`, `objective`, `n_iter` and `converged` of all samples as arrays, and `vjp`, `jvp` and `weights_vjp` that
+        take all samples in one compiled call.
 
     Raises
     ------
@@ -109,33 +129,20 @@ def sparsemap(structure, scores, *, solver="active_set", tol=1e-9, max_iter=None
     [[0.4, 0.6], [0.4, 0.6]]
     """
     check_choice("solver", solver, SOLVERS)
+    check_n_jobs(n_jobs)
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
-    samples, many = as_samples(structure, scores, additional)
+    samples, many, own_names = as_samples(structure, scores, additional)
     problems = join_problems(samples)
-    marginals, statistics, (slots, additional_slots, weights) = sparsemap_problems(
+    solution = sparsemap_problems(
         structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many
     )
-    n_structures = statistics[:, N_STRUCTURES].astype(np.int64)
-    sizes = problems.sizes
-    ends = [np.cumsum(n_structures * n).tolist() for n in (sizes[:, 0], sizes[:, 1], 1)]
-    first, first_additional, first_weight = 0, 0, 0
-    results = []
-    for i, sample in enumerate(samples):
-        k = n_structures[i]
-        support = (
-            slots[first : ends[0][i]].reshape(k, -1 if sizes[i, 0] else 0),
-            additional_slots[first_additional : ends[1][i]].reshape(k, sizes[i, 1]),
-            weights[first_weight : ends[2][i]],
-        )
-        first, first_additional, first_weight = (e[i] for e in ends)
-        u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]]
-        results.append(SparseMAPResult(structure, sample, u, support, statistics[i], tol))
-    return results if many else results[0]
+    batch = SparseMAPBatch(structure, samples, problems, own_names, *solution, tol, n_jobs)
+    return batch if many else batch[0]
 
 
-def marginal_inference(structure, scores, *, n_jobs=None, **additional):
+def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Compute the marginals of the Gibbs distribution ``p(s) = exp(score(s)) / Z`` over all structures.
 
     By forward-backward (chains), the Matrix-Tree theorem and inside-outside (trees), elementary symmetric polynomials
@@ -154,8 +161,9 @@ def marginal_inference(structure, scores, *, n_jobs=None, **additional):
 
     Returns
     -------
-    result : MarginalResult or list of MarginalResult
-        With `marginals`, `additional_marginals` and `log_partition`; one for each sample where a list came in.
+    result : MarginalResult or MarginalBatch
+        With `marginals`, `additional_marginals` and `log_partition`. Where a list came in, a sequence with one for each
+        sample, made when it is asked for, with `marginals` and `log_partition` of all as arrays.
 
     Raises
     ------
@@ -171,15 +179,11 @@ def marginal_inference(structure, scores, *, n_jobs=None, **additional):
     >>> result.marginals.round(3).tolist(), round(result.log_partition, 3)
     ([[0.495, 0.505], [0.383, 0.617]], 2.896)
     """
+    check_n_jobs(n_jobs)
     check_structure(structure)
     oracle = marginal_oracle_of(structure, "marginal_inference")
-    samples, many = as_samples(structure, scores, additional)
+    samples, many, _ = as_samples(structure, scores, additional)
     problems = join_problems(samples)
     marginals, log_partition, expected = marginal_problems(oracle, problems, n_jobs=n_jobs, many=many)
-    first, results = 0, []
-    for i, sample in enumerate(samples):
-        u = marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]].reshape(sample.shape)
-        last = first + len(sample.additional)
-        results.append(MarginalResult(u, sample.split_additional(expected[first:last]), float(log_partition[i])))
-        first = last
-    return results if many else results[0]
+    batch = MarginalBatch(structure, samples, problems, marginals, expected, log_partition)
+    return batch if many else batch[0]

@@ -8,17 +8,25 @@ Value and gradient are written once, in _kernel.py; the public class and the tra
 regularised argmax goes in as a first-class function: SparseMAP, MAP or Gibbs marginals.
 """
 
+from __future__ import annotations
+
 from collections import namedtuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from .._validation import check_choice, check_positive, check_same_length
+from .._validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import as_samples, check_structure, join_problems
 from ..solvers._argmax import gibbs_argmax, map_argmax
 from ._kernel import LossForm, join_gold, losses_of_range, new_memory
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..structures import Structure
 
 # What makes a loss: its regularised argmax, and whether the cost of a wrong structure is part of its regulariser.
 Recipe = namedtuple("Recipe", ["argmax", "margin"])
@@ -49,8 +57,9 @@ class FenchelYoungLoss:
         the structured perceptron.
     cost : array-like of shape (n_labels, n_labels), default=None
         For structures made of labels: what it costs to predict the label of the column where that of the row is right,
-        not negative, and 0 on the diagonal. None costs 1 for each part that gold does not have; parts that are
-        missing cost nothing.
+        not negative, and 0 on the diagonal. None costs 1 for each part that gold does not have; and 1 for each part of
+        gold that is missing, where structures differ in their number of parts (else a wrong part implies a missing
+        one).
     tol : float, default=1e-9
         Duality gap of the inference.
 
@@ -68,7 +77,15 @@ class FenchelYoungLoss:
     (0.0625, [-0.25, 0.25, 0.0])
     """
 
-    def __init__(self, structure, name="sparsemap", *, temperature=1.0, cost=None, tol=1e-9):
+    def __init__(
+        self,
+        structure: Structure,
+        name: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "sparsemap",
+        *,
+        temperature: float = 1.0,
+        cost: ArrayLike | None = None,
+        tol: float = 1e-9,
+    ) -> None:
         check_choice("loss", name, LOSSES)
         check_structure(structure)
         check_positive("temperature", temperature)
@@ -81,7 +98,7 @@ class FenchelYoungLoss:
         self._form = loss_form(structure, name, temperature, cost)
         self._inference = inference_of(structure, name)
 
-    def loss_gradient(self, scores, gold, *, n_jobs=None, **additional):
+    def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
         """Return the loss and its gradient.
 
         Parameters
@@ -107,7 +124,8 @@ class FenchelYoungLoss:
         ValueError
             If the scores are not as `sparsemap` wants them, or `gold` is not a structure of the problem.
         """
-        samples, many = as_samples(self.structure, scores, additional)
+        check_n_jobs(n_jobs)
+        samples, many, _ = as_samples(self.structure, scores, additional)
         golds = gold if many else [gold]
         check_same_length(samples, golds)
         problems = join_problems(samples)
@@ -186,7 +204,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
             raise ValueError(f"loss={name!r} takes no cost; use one with a margin, such as 'margin_sparsemap'")
         if not structure.labelled:
             raise ValueError(f"cost is for structures made of labels, which {structure!r} is not; leave it at None")
-        matrix = np.asarray(cost, dtype=np.float64)
+        matrix = check_numbers(cost, "cost")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or n_labels not in (None, len(matrix)):
             wanted = "(n_labels, n_labels)" if n_labels is None else f"({n_labels}, {n_labels})"
             raise ValueError(f"cost must have shape {wanted}; got {matrix.shape}")
@@ -194,4 +212,8 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
             raise ValueError("cost must be finite, not negative, and 0 on the diagonal")
         flat = matrix.ravel()
     recipe = LOSSES[name]
-    return LossForm(float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), readonly(flat))
+    # Of structures of one size, a wrong part implies a missing one.
+    missing = recipe.margin and cost is None and not structure.fixed_size
+    return LossForm(
+        float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), float(missing), readonly(flat)
+    )

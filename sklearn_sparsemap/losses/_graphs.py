@@ -125,12 +125,13 @@ def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
     """
     recipe = LOSSES[name]
     u, joint = (np.array(parts) for parts in zip(*gold))
+    # What gold does not have costs 1; so does what is missing of it, unless that follows from the former.
+    missing = recipe.margin and not layout.fixed_size
     scaled = []
     for sample, own in zip(samples, u):
         scores = sample.scores / temperature
         if recipe.margin:
-            # What gold does not have costs 1.
-            scores = scores + (1.0 - own)
+            scores = scores + (1.0 - 2.0 * own if missing else 1.0 - own)
         scaled.append(sample.like(scores, sample.additional / temperature))
     if recipe.argmax == "map":
         found, found_joint, values, gaps = relax(layout, scaled, n_jobs=n_jobs, check=_checker(samples, layout))
@@ -141,7 +142,7 @@ def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
         _checker(samples, layout)((found, found_joint, *rest), statistics)
         values, gaps, quadratic = statistics[:, OBJECTIVE], np.abs(statistics[:, GAP]), 0.5
     gold_scores = np.array([s.scores @ a + s.additional @ b for s, a, b in zip(samples, u, joint)]) / temperature
-    losses = np.maximum(values + quadratic * (u * u).sum(axis=1) - gold_scores, 0.0)
+    losses = np.maximum(values + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
     return temperature * losses, found - u, found_joint - joint, gaps > 1e-4 * (1.0 + losses)
 
 

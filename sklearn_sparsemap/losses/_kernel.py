@@ -11,9 +11,10 @@ from ..solvers._protocol import SOLVER
 from ..solvers._support import score
 
 # What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
-# `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming).
-LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "cost"])
-LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, FLOATS], LossForm)
+# `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming), plus
+# `missing` times the number of gold parts that are not there.
+LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "missing", "cost"])
+LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types.float64, FLOATS], LossForm)
 
 # The gold structures of many samples, as in structures/_base.py: sample i has slots[slot_ptr[i]:slot_ptr[i + 1]].
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
@@ -55,14 +56,18 @@ def _remember(memory, i, slots, additional_slots, weights, k):
 
 
 @kernel
-def _add_cost(scores, gold_slots, cost):
-    """Add to each part what it costs to have it when this is the gold structure."""
+def _add_cost(scores, gold_slots, cost, missing):
+    """Add to each part what it costs to have it when this is the gold structure.
+
+    To miss a gold part costs `missing`: to have it takes as much off what an empty structure costs, which is `missing`
+    times the number of gold parts.
+    """
     if cost.shape[0] == 0:
         for i in range(scores.shape[0]):
             scores[i] += 1.0
         for part in gold_slots:
             if part >= 0:
-                scores[part] -= 1.0
+                scores[part] -= 1.0 + missing
         return
     n_labels = np.int64(round(np.sqrt(cost.shape[0])))
     for part in gold_slots:
@@ -108,7 +113,7 @@ def loss_of_sample(
     gold_score = score(scores, additional, gold_slots, gold_additional)
     if form.margin != 0.0:
         scores = scores.copy()
-        _add_cost(scores, gold_slots, form.cost)
+        _add_cost(scores, gold_slots, form.cost, form.missing)
     n_warm, first_weight = 0, 0
     if memory.capacity > 0:
         n_warm, first_weight = memory.counts[i], i * memory.capacity
@@ -138,16 +143,16 @@ def loss_of_sample(
             for part in additional_slots[s]:
                 if part >= 0:
                     additional_residual[part] += share
-    gold_norm_squared = 0.0
+    n_gold = 0.0
     for part in gold_slots:
         if part >= 0:
             residual[part] -= 1.0
-            gold_norm_squared += 1.0
+            n_gold += 1.0
     for part in gold_additional:
         if part >= 0:
             additional_residual[part] -= weight
-    # The cost of gold itself is zero.
-    loss = objective + 0.5 * form.quadratic * gold_norm_squared - gold_score
+    # The cost of gold itself is zero: what it takes off by being there is what missing all of it would cost.
+    loss = objective + (0.5 * form.quadratic + form.missing) * n_gold - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
     return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
 

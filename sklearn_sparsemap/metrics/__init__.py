@@ -4,12 +4,14 @@ Conventions
 -----------
 `y_true` and `y_pred` are sequences with one sequence of labels for each sample (a sentence, say): lists,
 arrays, 1-D object arrays of them, or `RaggedArray`. Both must have the same samples of the same lengths. For
-`example_f1_score` they are indicator matrices. Every metric is a fraction in [0, 1], higher is better.
+`example_f1_score` they are indicator matrices, for `parts_f1_score` sequences of structures. Every metric is a fraction
+in [0, 1], higher is better.
 """
 
 from sklearn.metrics import make_scorer
 
 from ._multilabel import example_f1_score
+from ._parts import parts_f1_score
 from ._sequences import (
     flat_accuracy_score,
     sequence_accuracy_score,
@@ -23,6 +25,8 @@ __all__ = [
     "example_f1_scorer",
     "flat_accuracy_score",
     "flat_accuracy_scorer",
+    "parts_f1_score",
+    "parts_f1_scorer",
     "sequence_accuracy_score",
     "sequence_accuracy_scorer",
     "span_f1_score",
@@ -36,6 +40,8 @@ __all__ = [
 example_f1_scorer = make_scorer(example_f1_score)
 #: `flat_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 flat_accuracy_scorer = make_scorer(flat_accuracy_score)
+#: `parts_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
+parts_f1_scorer = make_scorer(parts_f1_score)
 #: `sequence_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
 #: `span_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.

@@ -1,12 +1,21 @@
 """Metrics of sets of labels."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from scipy import sparse
 
 from ._weights import check_sample_weight, weighted_mean
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-def example_f1_score(y_true, y_pred, *, sample_weight=None, zero_division=1.0):
+
+def example_f1_score(
+    y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None, zero_division: float = 1.0
+) -> float:
     """F1 of the labels of each sample, averaged over the samples: the "example F1" of multilabel papers.
 
     A sample with the right labels A and the predicted labels B counts ``2 |A & B| / (|A| + |B|)``.

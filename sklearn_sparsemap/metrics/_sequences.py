@@ -1,18 +1,26 @@
 """Metrics of label sequences: accuracies, labelled spans, and heads of words."""
 
+from __future__ import annotations
+
 from itertools import chain
 from operator import eq
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .._ragged import RaggedArray
 from ._weights import check_sample_weight, weighted_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
 _PREFIXES = {"B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE}
 
 
-def flat_accuracy_score(y_true, y_pred, sample_weight=None):
+def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:
     """Fraction of labels that are right, over all positions of all samples.
 
     Parameters
@@ -44,7 +52,7 @@ def flat_accuracy_score(y_true, y_pred, sample_weight=None):
     return weighted_mean(_is_equal(true, pred), weights)
 
 
-def sequence_accuracy_score(y_true, y_pred, sample_weight=None):
+def sequence_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:
     """Fraction of samples whose labels are all right.
 
     Parameters
@@ -77,7 +85,13 @@ def sequence_accuracy_score(y_true, y_pred, sample_weight=None):
     return weighted_mean(n_wrong == 0, check_sample_weight(sample_weight, len(lengths)))
 
 
-def span_f1_score(y_true, y_pred, *, average="micro", labels=None):
+def span_f1_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    average: Literal["micro", "macro", "weighted"] = "micro",
+    labels: Sequence[Any] | None = None,
+) -> float:
     """F1 of labelled spans, as the CoNLL shared tasks' program conlleval computes it.
 
     A predicted span is right if a true one has the same first position, last position and type. Labels are
@@ -126,7 +140,9 @@ def span_f1_score(y_true, y_pred, *, average="micro", labels=None):
     return weighted_mean(f1, weights) if weights.sum() else 0.0
 
 
-def span_precision_recall_f1(y_true, y_pred, *, labels=None):
+def span_precision_recall_f1(
+    y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None
+) -> dict[str, dict[str, float]]:
     """Precision, recall and F1 of labelled spans, over all and for each type, as conlleval prints them.
 
     Parameters
@@ -168,7 +184,9 @@ def span_precision_recall_f1(y_true, y_pred, *, labels=None):
     return table
 
 
-def unlabeled_attachment_score(y_true, y_pred, *, ignore=None, sample_weight=None):
+def unlabeled_attachment_score(
+    y_true: Any, y_pred: Any, *, ignore: Any = None, sample_weight: ArrayLike | None = None
+) -> float:
     """Fraction of words with the right head, over all words of all sentences: the UAS of dependency parsing.
 
     Parameters

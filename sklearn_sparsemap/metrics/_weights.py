@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from .._validation import check_numbers
+
 
 def check_sample_weight(sample_weight, n_samples):
     """Return the weights of samples as an array; None means that all weigh the same."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = check_numbers(sample_weight, "sample_weight")
     if weights.shape != (n_samples,):
         raise ValueError(
             f"sample_weight must have shape ({n_samples},), one weight a sample; got {weights.shape}"

@@ -1,13 +1,20 @@
 """The budget rule: the strength at which as many groups survive as are wanted."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
-from .._validation import check_positive
+from .._validation import check_numbers, check_positive
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink
 from ._weights import as_group_weights
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # Halving an interval of floating-point numbers ends after at most this many steps.
 _MAX_HALVINGS = 2200
@@ -144,7 +151,12 @@ def _budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios,
     return budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left)
 
 
-def budget_strength(norms, budget, group_weights="uniform", groups=None):
+def budget_strength(
+    norms: ArrayLike,
+    budget: int,
+    group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+    groups: Any = None,
+) -> float:
     """Find the strength of a group lasso at which `budget` groups survive (G section 3.2).
 
     If at most `budget` groups are nonzero, the strength is 0. Else exactly `budget` groups survive a shrinkage with it,
@@ -186,7 +198,7 @@ def budget_strength(norms, budget, group_weights="uniform", groups=None):
     1.5
     """
     check_positive("budget", budget, integer=True, zero=True)
-    norms = np.asarray(norms, dtype=np.float64)
+    norms = check_numbers(norms, "norms")
     if norms.ndim != 1 or len(norms) == 0:
         raise ValueError(f"norms must be a 1-D array with a norm for each group; got shape {norms.shape}")
     bad = ~np.isfinite(norms) | (norms < 0)

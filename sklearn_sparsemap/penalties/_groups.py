@@ -1,11 +1,20 @@
 """Groups of features in one normal form, from whatever a user passes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names
 from ._families import all_nested, color_families, membership
 from ._order import GroupOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
 
 class Groups:
@@ -34,7 +43,9 @@ class Groups:
         Whether any two groups are disjoint or one is inside the other; shrinking in `order` is then exact.
     """
 
-    def __init__(self, names, group_indptr, group_atoms, n_atoms, atom_of):
+    def __init__(
+        self, names: Sequence[Any], group_indptr: ArrayLike, group_atoms: ArrayLike, n_atoms: int, atom_of: ArrayLike
+    ) -> None:
         self.names = names
         self.n_groups, self.n_atoms = len(names), n_atoms
         self.group_indptr, self.group_atoms = group_indptr, group_atoms
@@ -44,7 +55,7 @@ class Groups:
         self._set_features(atom_of)
 
     @classmethod
-    def partition(cls, group_of, names=None):
+    def partition(cls, group_of: ArrayLike, names: Sequence[Any] | None = None) -> Groups:
         """Make groups that do not overlap from the group of each feature, as checked by `as_groups`."""
         n_groups = len(names) if names is not None else int(group_of.max(initial=-1)) + 1
         names = range(n_groups) if names is None else names
@@ -57,16 +68,16 @@ class Groups:
         self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=self.n_atoms))
 
     @property
-    def is_partition(self):
+    def is_partition(self) -> bool:
         return len(self.group_atoms) == self.n_atoms
 
     @property
-    def is_nested(self):
+    def is_nested(self) -> bool:
         if self._nested is None:
             self._nested = all_nested(self.group_indptr, self.group_atoms, self.n_atoms)
         return self._nested
 
-    def with_features(self, atom_of):
+    def with_features(self, atom_of: ArrayLike) -> Groups:
         """Return the same groups over other features, as when a stream brings new ones.
 
         Parameters
@@ -89,7 +100,7 @@ class Groups:
         other._set_features(atom_of)
         return other
 
-    def group_sums(self, of_atoms):
+    def group_sums(self, of_atoms: ArrayLike) -> NDArray[Any]:
         """Sum values of atoms over each group: squared norms of atoms become those of groups, counts become sizes.
 
         Parameters
@@ -108,7 +119,7 @@ class Groups:
         np.add.at(sums, group, of_atoms[self.group_atoms])
         return sums
 
-    def atom_norms(self, weights):
+    def atom_norms(self, weights: Any) -> NDArray[np.float64]:
         """Return the Euclidean norm of the weights of each atom.
 
         Parameters
@@ -122,7 +133,7 @@ class Groups:
         squares = weights**2 if weights.ndim == 1 else (weights**2).sum(axis=1)
         return np.sqrt(np.bincount(self.atom_of, squares, minlength=self.n_atoms))
 
-    def norms(self, weights):
+    def norms(self, weights: Any) -> NDArray[np.float64]:
         """Return the Euclidean norm of the weights of each group.
 
         Parameters
@@ -135,7 +146,7 @@ class Groups:
         """
         return np.sqrt(self.group_sums(self.atom_norms(weights) ** 2))
 
-    def ancestors(self, group):
+    def ancestors(self, group: int) -> NDArray[np.int64]:
         """Return the groups that properly contain a group, from the smallest to the largest.
 
         Parameters
@@ -160,7 +171,14 @@ class Groups:
         return f"Groups({self.n_groups} groups of {self.n_features} features{kind})"
 
 
-def as_groups(groups, n_features=None, *, feature_groups=None, names=None, allow_overlap=True):
+def as_groups(
+    groups: Any,
+    n_features: int | None = None,
+    *,
+    feature_groups: ArrayLike | None = None,
+    names: Sequence[Any] | None = None,
+    allow_overlap: bool = True,
+) -> Groups:
     """Turn groups of features in any form into `Groups`.
 
     Parameters

@@ -1,11 +1,19 @@
 """Coarse to fine: groups from a partial order (G section 4)."""
 
+from __future__ import annotations
+
 import re
 from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._columns import check_columns, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
 _ATOM = re.compile(r"\s*(?:(?P<side>\w+)\s*\.\s*)?(?P<field>[^\s\[\]|]+?)\s*(?:\[\s*(?P<offset>[+-]?\d+)\s*\])?\s*")
 
@@ -53,7 +61,9 @@ class GroupOrder:
     array([5, 3, 1])
     """
 
-    def __init__(self, pairs, *, names=None, columns=None):
+    def __init__(
+        self, pairs: Iterable[tuple[Any, Any]], *, names: Sequence[Any] | None = None, columns: Any = None
+    ) -> None:
         pairs = [self._check_pair(pair) for pair in pairs]
         if isinstance(columns, dict):
             given, columns = tuple(columns), list(columns.values())
@@ -99,7 +109,9 @@ class GroupOrder:
         return names
 
     @classmethod
-    def from_templates(cls, templates, coarser=(("pos", "word"), ("shape", "word"))):
+    def from_templates(
+        cls, templates: Sequence[Any], coarser: Iterable[tuple[str, str]] = (("pos", "word"), ("shape", "word"))
+    ) -> GroupOrder:
         """Derive the order from what templates look at, position by position.
 
         ``a <= b`` if each atom of a is matched by one of b at the same position with the same field or a finer one;
@@ -158,12 +170,12 @@ class GroupOrder:
         return self.precedes & ~np.eye(self.n_groups, dtype=bool)
 
     @property
-    def covers(self):
+    def covers(self) -> NDArray[np.int64]:
         strict = self._strict.astype(np.float32)
         return np.argwhere((strict > 0) & (strict @ strict == 0))
 
     @property
-    def levels(self):
+    def levels(self) -> NDArray[np.int64]:
         levels = np.zeros(self.n_groups, dtype=np.int64)
         strict = self._strict
         # Coarse ones first: they precede more.

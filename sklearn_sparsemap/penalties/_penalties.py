@@ -1,11 +1,18 @@
 """Penalties: their values and proximal operators."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 
-from .._validation import check_choice, check_positive
+from .._validation import check_choice, check_numbers, check_positive
 from ._groups import as_groups
 from ._shrink import power_of_two, shrink_atoms, solve_overlapping
 from ._weights import as_group_weights
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 _LARGEST = 1e100
 
@@ -19,7 +26,7 @@ class Penalty:
     ``prox(weights, step)`` minimises ``1/2 ||u - weights||^2 + step * value(u)`` over u.
     """
 
-    def value(self, weights):
+    def value(self, weights: ArrayLike) -> float:
         """Return the penalty.
 
         Parameters
@@ -37,7 +44,7 @@ class Penalty:
         """
         raise NotImplementedError
 
-    def prox(self, weights, step=1.0):
+    def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
         """Return the proximal operator at `weights`.
 
         Parameters
@@ -59,10 +66,7 @@ class Penalty:
 
 
 def _check_weights(weights):
-    try:
-        array = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weights must be an array of numbers: {error}") from error
+    array = check_numbers(weights, "weights")
     if array.ndim not in (1, 2):
         raise ValueError(f"weights must have 1 or 2 axes, features and outputs; got shape {array.shape}")
     if not np.isfinite(array).all():
@@ -98,14 +102,14 @@ class L1(Penalty):
     array([ 2.5, 0. , -0.5])
     """
 
-    def __init__(self, alpha=1.0):
+    def __init__(self, alpha: float = 1.0) -> None:
         check_positive("alpha", alpha, zero=True)
         self.alpha = alpha
 
-    def value(self, weights):
+    def value(self, weights: ArrayLike) -> float:
         return self.alpha * float(np.abs(_check_weights(weights)).sum())
 
-    def prox(self, weights, step=1.0):
+    def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
         check_positive("step", step, zero=True)
         return _soft_threshold(_check_weights(weights), step * self.alpha)
 
@@ -126,18 +130,18 @@ class ElasticNet(Penalty):
     array([1., 0.])
     """
 
-    def __init__(self, alpha=1.0, l1_ratio=0.5):
+    def __init__(self, alpha: float = 1.0, l1_ratio: float = 0.5) -> None:
         check_positive("alpha", alpha, zero=True)
         _check_ratio(l1_ratio)
         self.alpha = alpha
         self.l1_ratio = l1_ratio
 
-    def value(self, weights):
+    def value(self, weights: ArrayLike) -> float:
         weights = _check_weights(weights)
         l1, l2 = float(np.abs(weights).sum()), float((weights**2).sum())
         return self.alpha * (self.l1_ratio * l1 + 0.5 * (1.0 - self.l1_ratio) * l2)
 
-    def prox(self, weights, step=1.0):
+    def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
         check_positive("step", step, zero=True)
         shrunk = _soft_threshold(_check_weights(weights), step * self.alpha * self.l1_ratio)
         return shrunk / (1.0 + step * self.alpha * (1.0 - self.l1_ratio))
@@ -171,7 +175,16 @@ class GroupLasso(Penalty):
     array([2.4, 3.2, 0. ])
     """
 
-    def __init__(self, groups=None, alpha=1.0, group_weights="uniform", *, method="exact", tol=1e-10, max_iter=100000):
+    def __init__(
+        self,
+        groups: Any = None,
+        alpha: float = 1.0,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        *,
+        method: Literal["exact", "families"] = "exact",
+        tol: float = 1e-10,
+        max_iter: int = 100000,
+    ) -> None:
         check_positive("alpha", alpha, zero=True)
         check_choice("method", method, ("exact", "families"))
         check_positive("tol", tol, zero=True)
@@ -191,15 +204,15 @@ class GroupLasso(Penalty):
             self._known = groups, as_group_weights(self.group_weights, groups.sizes)
         return self._known
 
-    def value(self, weights):
+    def value(self, weights: ArrayLike) -> float:
         weights = _check_weights(weights)
         groups, group_weights = self._resolve(len(weights))
         return self.alpha * float(group_weights @ groups.norms(weights))
 
-    def prox(self, weights, step=1.0):
+    def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
         return self.prox_with_gap(weights, step)[0]
 
-    def prox_with_gap(self, weights, step=1.0):
+    def prox_with_gap(self, weights: ArrayLike, step: float = 1.0) -> tuple[NDArray[np.float64], float]:
         """Return the proximal operator, and how sure it is.
 
         Parameters
@@ -265,24 +278,24 @@ class SparseGroupLasso(GroupLasso):
 
     def __init__(
         self,
-        groups=None,
-        alpha=1.0,
-        l1_ratio=0.5,
-        group_weights="uniform",
+        groups: Any = None,
+        alpha: float = 1.0,
+        l1_ratio: float = 0.5,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
         *,
-        method="exact",
-        tol=1e-10,
-        max_iter=100000,
-    ):
+        method: Literal["exact", "families"] = "exact",
+        tol: float = 1e-10,
+        max_iter: int = 100000,
+    ) -> None:
         super().__init__(groups, alpha, group_weights, method=method, tol=tol, max_iter=max_iter)
         _check_ratio(l1_ratio)
         self.l1_ratio = l1_ratio
 
-    def value(self, weights):
+    def value(self, weights: ArrayLike) -> float:
         l1 = self.alpha * float(np.abs(_check_weights(weights)).sum())
         return self.l1_ratio * l1 + (1.0 - self.l1_ratio) * super().value(weights)
 
-    def prox_with_gap(self, weights, step=1.0):
+    def prox_with_gap(self, weights: ArrayLike, step: float = 1.0) -> tuple[NDArray[np.float64], float]:
         check_positive("step", step, zero=True)
         strength = step * self.alpha
         return self._shrink(

@@ -1,5 +1,9 @@
 """Nested groups."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from ._order import GroupOrder
@@ -43,7 +47,7 @@ class GroupTree(GroupOrder):
     ['lexical', 'syntax', 'all']
     """
 
-    def __init__(self, parents, columns=None):
+    def __init__(self, parents: Any, columns: Any = None) -> None:
         if isinstance(parents, dict):
             names = tuple(parents)
             pairs = [(parent, name) for name, parent in parents.items() if parent is not None]
@@ -75,7 +79,7 @@ class GroupTree(GroupOrder):
             self.parents[place[name]] = place[parent]
 
     @classmethod
-    def from_nested(cls, nested):
+    def from_nested(cls, nested: Any) -> GroupTree:
         """Make a tree from a dict of dicts whose innermost values are columns.
 
         Parameters

@@ -1,13 +1,22 @@
 """How much each group is penalised, relative to the others."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
 import numpy as np
 
 from .._validation import check_choice
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
 _NAMES = "uniform", "log2", "sqrt"
 
 
-def as_group_weights(group_weights, sizes):
+def as_group_weights(
+    group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike, sizes: ArrayLike
+) -> NDArray[np.float64]:
     """Return the weight d_m of each group (G section 5).
 
     Parameters

@@ -1,9 +1,17 @@
 """What the pictures of selected structures share: reading the many forms in which these come."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._validation import check_positive
 from ._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 
 class StructuresDisplay:
@@ -13,7 +21,9 @@ class StructuresDisplay:
     mixture (`_mix`), and draws.
     """
 
-    def __init__(self, structures, weights=None, *, marginals=None, y_true=None):
+    def __init__(
+        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None
+    ) -> None:
         if hasattr(structures, "structures") and hasattr(structures, "weights"):
             if weights is not None:
                 raise ValueError("a result brings its own weights; pass the result alone")
@@ -36,8 +46,16 @@ class StructuresDisplay:
 
     @classmethod
     def from_predictions(
-        cls, structures, weights=None, *, marginals=None, y_true=None, ax=None, max_structures=MOST_STRUCTURES, **names
-    ):
+        cls,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        ax: Any = None,
+        max_structures: int | None = MOST_STRUCTURES,
+        **names: Any,
+    ) -> Self:
         """Draw structures and their probabilities.
 
         Parameters
@@ -60,7 +78,16 @@ class StructuresDisplay:
         return display.plot(ax=ax, max_structures=max_structures)
 
     @classmethod
-    def from_estimator(cls, estimator, x, y_true=None, *, ax=None, max_structures=MOST_STRUCTURES, **names):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        x: Any,
+        y_true: Any = None,
+        *,
+        ax: Any = None,
+        max_structures: int | None = MOST_STRUCTURES,
+        **names: Any,
+    ) -> Self:
         """Draw what a fitted estimator selects for one sample.
 
         Parameters

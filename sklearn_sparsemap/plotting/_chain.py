@@ -1,5 +1,9 @@
 """ChainDisplay: sequences of states as paths over a grid."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ._base import StructuresDisplay, as_ints, check_names
@@ -15,6 +19,12 @@ from ._style import (
     size_in_points,
     text_width,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 
 class ChainDisplay(StructuresDisplay):
@@ -56,7 +66,16 @@ class ChainDisplay(StructuresDisplay):
     >>> display.plot().figure_.savefig("paths.png")  # doctest: +SKIP
     """
 
-    def __init__(self, structures, weights=None, *, marginals=None, y_true=None, labels=None, words=None):
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        labels: Sequence[Any] | None = None,
+        words: Sequence[Any] | None = None,
+    ) -> None:
         self.labels = None if labels is None else list(labels)
         self._coded = hasattr(structures, "structures")
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
@@ -107,7 +126,7 @@ class ChainDisplay(StructuresDisplay):
     def _truth(self):
         return [] if self.y_true is None else [self.y_true]
 
-    def plot(self, ax=None, *, max_structures=4, all_states=True):
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4, all_states: bool = True) -> Self:
         """Draw the paths.
 
         Parameters

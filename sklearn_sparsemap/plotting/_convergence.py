@@ -1,9 +1,19 @@
 """ConvergenceDisplay: how far solvers are from the optimum, and how many structures they hold, by iteration."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._validation import check_choice, check_positive
 from ._style import FAINT, INK, import_pyplot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from typing_extensions import Self
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
@@ -57,7 +67,7 @@ class ConvergenceDisplay:
     >>> display.plot().figure_.savefig("convergence.png")  # doctest: +SKIP
     """
 
-    def __init__(self, curves):
+    def __init__(self, curves: Any) -> None:
         if not curves:
             raise ValueError("there are no curves to draw")
         self.curves = {}
@@ -75,7 +85,7 @@ class ConvergenceDisplay:
         self.best_objective = max(float(curve["objective"].max()) for curve in self.curves.values())
 
     @classmethod
-    def of_results(cls, results):
+    def of_results(cls, results: Any) -> Self:
         """Collect the curves of solutions; nothing is drawn.
 
         Parameters
@@ -100,7 +110,7 @@ class ConvergenceDisplay:
         return cls(curves)
 
     @classmethod
-    def from_predictions(cls, results, *, quantity="objective", ax=None):
+    def from_predictions(cls, results: Any, *, quantity: str = "objective", ax: Any = None) -> Self:
         """Draw the curves of solutions.
 
         Parameters
@@ -118,17 +128,17 @@ class ConvergenceDisplay:
     @classmethod
     def from_problem(
         cls,
-        structure,
-        scores,
+        structure: Any,
+        scores: Any,
         *,
-        solvers=("active_set", "pairwise", "away_step", "cg"),
-        max_iter=2000,
-        n_points=120,
-        tol=1e-9,
-        quantity="objective",
-        ax=None,
-        **additional,
-    ):
+        solvers: Sequence[str] = ("active_set", "pairwise", "away_step", "cg"),
+        max_iter: int = 2000,
+        n_points: int = 120,
+        tol: float = 1e-9,
+        quantity: str = "objective",
+        ax: Any = None,
+        **additional: Any,
+    ) -> Self:
         """Solve one problem with several solvers, stopped after more and more iterations, and draw the curves.
 
         Parameters
@@ -170,7 +180,7 @@ class ConvergenceDisplay:
                     break
         return cls.from_predictions(results, quantity=quantity, ax=ax)
 
-    def distance(self, solver, quantity="objective"):
+    def distance(self, solver: str, quantity: str = "objective") -> NDArray[np.float64]:
         """Return how far a solver's solutions are from the optimum.
 
         Parameters
@@ -187,7 +197,7 @@ class ConvergenceDisplay:
         curve = self.curves[solver]
         return self.best_objective - curve["objective"] if quantity == "objective" else curve["gap"]
 
-    def plot(self, ax=None, *, quantity="objective"):
+    def plot(self, ax: Any = None, *, quantity: str = "objective") -> Self:
         """Draw the curves: the distance to the optimum on the left, the number of structures on the right.
 
         Parameters

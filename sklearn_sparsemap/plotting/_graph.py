@@ -1,11 +1,22 @@
 """FactorGraphDisplay: variables as circles, and the factors that join them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._validation import check_choice
 from ._base import check_names
 from ._graph_layout import FONT, SMALL, GraphLayout
 from ._style import COLORS, INK, MUTED, as_text, import_pyplot, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+    from ..factors import FactorGraph
 
 MOST_VARIABLES, MOST_FACTORS = 200, 400
 _LAYOUTS = ("auto", "grid", "distance")
@@ -72,7 +83,9 @@ class FactorGraphDisplay:
     >>> display.plot().figure_.savefig("graph.png")  # doctest: +SKIP
     """
 
-    def __init__(self, graph, marginals=None, *, additional=None, names=None):
+    def __init__(
+        self, graph: FactorGraph, marginals: Any = None, *, additional: Any = None, names: Sequence[Any] | None = None
+    ) -> None:
         pair_scores = None
         if hasattr(graph, "marginals") and hasattr(graph, "_graph"):
             if marginals is not None or additional is not None:
@@ -99,7 +112,7 @@ class FactorGraphDisplay:
             self.names = [graph.describe(i) for i in range(graph.n_variables)]
 
     @classmethod
-    def from_result(cls, result, *, names=None, ax=None, layout="auto"):
+    def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
         """Draw a graph with the marginals that `lp_sparsemap` has found.
 
         Parameters
@@ -118,7 +131,16 @@ class FactorGraphDisplay:
         return cls(result, names=names).plot(ax=ax, layout=layout)
 
     @classmethod
-    def from_graph(cls, graph, marginals=None, *, additional=None, names=None, ax=None, layout="auto"):
+    def from_graph(
+        cls,
+        graph: FactorGraph,
+        marginals: Any = None,
+        *,
+        additional: Any = None,
+        names: Any = None,
+        ax: Any = None,
+        layout: str = "auto",
+    ) -> Self:
         """Draw a graph.
 
         Parameters
@@ -135,7 +157,7 @@ class FactorGraphDisplay:
         """
         return cls(graph, marginals, additional=additional, names=names).plot(ax=ax, layout=layout)
 
-    def plot(self, ax=None, *, layout="auto"):
+    def plot(self, ax: Any = None, *, layout: str = "auto") -> Self:
         """Draw the graph.
 
         Parameters

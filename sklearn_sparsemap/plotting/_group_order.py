@@ -1,12 +1,20 @@
 """GroupOrderDisplay: the Hasse diagram of nested or coarse-to-fine groups, the selected ones filled (G Fig. 1)."""
 
+from __future__ import annotations
+
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._base import check_names
 from ._hasse_layout import HasseLayout
 from ._style import COLORS, INK, MUTED, import_pyplot, legend_below, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
 
 _MOST_GROUPS = 200
 # In points, at full size.
@@ -54,7 +62,7 @@ class GroupOrderDisplay:
     >>> display.plot().figure_.savefig("order.png")  # doctest: +SKIP
     """
 
-    def __init__(self, order, selected=None, *, names=None):
+    def __init__(self, order: Any, selected: Any = None, *, names: Sequence[Any] | None = None) -> None:
         # Not above: it imports Numba, which the other pictures do without.
         from ..penalties import GroupOrder
 
@@ -80,7 +88,7 @@ class GroupOrderDisplay:
         return np.unique(array).astype(np.int64)
 
     @classmethod
-    def from_estimator(cls, estimator, order=None, *, names=None, ax=None):
+    def from_estimator(cls, estimator: Any, order: Any = None, *, names: Any = None, ax: Any = None) -> Self:
         """Draw the order of a fitted estimator's groups, and which it has selected.
 
         Parameters
@@ -106,7 +114,7 @@ class GroupOrderDisplay:
         order = getattr(estimator, "groups", None) if order is None else order
         return cls(order, estimator.selected_groups_, names=names).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the diagram.
 
         Parameters

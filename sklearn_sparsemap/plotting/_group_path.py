@@ -1,8 +1,15 @@
 """GroupPathDisplay: score against number of weights, by budget (G Fig. 3)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ._style import COLORS, DASHES, FAINT, INK, MUTED, halo, import_pyplot, size_in_points
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MARKERS = "o", "s", "^", "D"
 # Labels of points that are closer, in points, would run into each other.
@@ -43,7 +50,7 @@ class GroupPathDisplay:
     >>> display.plot().figure_.savefig("path.png")  # doctest: +SKIP
     """
 
-    def __init__(self, paths):
+    def __init__(self, paths: Any) -> None:
         paths = paths if isinstance(paths, dict) else {"": paths}
         if not paths:
             raise ValueError("there are no paths to draw")
@@ -54,7 +61,7 @@ class GroupPathDisplay:
         self.paths = {str(name): path for name, path in paths.items()}
 
     @classmethod
-    def from_path(cls, paths, *, full=None, score_name="score", ax=None):
+    def from_path(cls, paths: Any, *, full: float | None = None, score_name: str = "score", ax: Any = None) -> Self:
         """Draw one path, or several to compare.
 
         Parameters
@@ -70,7 +77,7 @@ class GroupPathDisplay:
         """
         return cls(paths).plot(ax=ax, full=full, score_name=score_name)
 
-    def plot(self, ax=None, *, full=None, score_name="score"):
+    def plot(self, ax: Any = None, *, full: float | None = None, score_name: str = "score") -> Self:
         """Draw the curves; points are labelled by their budgets, where there is room.
 
         Parameters

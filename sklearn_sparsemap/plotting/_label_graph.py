@@ -1,10 +1,20 @@
 """LabelGraphDisplay: the pairs of labels that attract or repel each other most."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 
 from .._validation import check_choice, check_positive
 from ._label_ring import Ring
 from ._style import COLORS, INK, import_pyplot, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
@@ -63,7 +73,7 @@ class LabelGraphDisplay:
     >>> display.plot().figure_.savefig("labels.png")  # doctest: +SKIP
     """
 
-    def __init__(self, labels, edges, scores):
+    def __init__(self, labels: Sequence[Any], edges: ArrayLike, scores: ArrayLike) -> None:
         if isinstance(labels, str) or not hasattr(labels, "__len__"):
             raise ValueError(f"labels must be the names of all labels; got {labels!r}")
         self.labels = [str(label) for label in labels]
@@ -76,7 +86,14 @@ class LabelGraphDisplay:
         self.edges, self.scores = edges[order], scores[order]
 
     @classmethod
-    def from_estimator(cls, estimator, *, n_edges=20, sign=None, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_edges: int = 20,
+        sign: Literal["attraction", "repulsion"] | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw the strongest edges that an estimator has learned.
 
         Parameters
@@ -111,7 +128,16 @@ class LabelGraphDisplay:
         return display.plot(ax=ax, n_edges=n_edges, sign=sign)
 
     @classmethod
-    def from_edges(cls, labels, edges, scores, *, n_edges=20, sign=None, ax=None):
+    def from_edges(
+        cls,
+        labels: Sequence[Any],
+        edges: ArrayLike,
+        scores: Any,
+        *,
+        n_edges: int = 20,
+        sign: Literal["attraction", "repulsion"] | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw the strongest of some edges.
 
         Parameters
@@ -128,7 +154,9 @@ class LabelGraphDisplay:
         """
         return cls(labels, edges, scores).plot(ax=ax, n_edges=n_edges, sign=sign)
 
-    def plot(self, ax=None, *, n_edges=20, sign=None):
+    def plot(
+        self, ax: Any = None, *, n_edges: int = 20, sign: Literal["attraction", "repulsion"] | None = None
+    ) -> Self:
         """Draw the strongest edges, and the labels that they join.
 
         Parameters

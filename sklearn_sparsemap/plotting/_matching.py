@@ -1,5 +1,9 @@
 """MatchingDisplay: one-to-one alignments over a heat map of their marginals."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ._base import StructuresDisplay, as_ints, check_names
@@ -14,6 +18,12 @@ from ._style import (
     size_in_points,
     text_width,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 
 class MatchingDisplay(StructuresDisplay):
@@ -54,7 +64,16 @@ class MatchingDisplay(StructuresDisplay):
     >>> display.plot().figure_.savefig("alignments.png")  # doctest: +SKIP
     """
 
-    def __init__(self, structures, weights=None, *, marginals=None, y_true=None, row_names=None, col_names=None):
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        row_names: Sequence[Any] | None = None,
+        col_names: Sequence[Any] | None = None,
+    ) -> None:
         self._n_cols = None if col_names is None else len(col_names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_rows, n_cols = self.marginals.shape
@@ -79,7 +98,7 @@ class MatchingDisplay(StructuresDisplay):
             mixture[rows, columns[rows]] += weight
         return mixture
 
-    def plot(self, ax=None, *, max_structures=4):
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
         """Draw the alignments.
 
         Parameters

@@ -1,9 +1,16 @@
 """MemoryCurveDisplay: how many weights exist while a model is trained (G Fig. 2)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._validation import check_positive
 from ._style import COLORS, DASHES, FAINT, INK, MUTED, import_pyplot
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # With more records than this, a line is a blot.
 _MOST_RECORDS = 300
@@ -46,7 +53,7 @@ class MemoryCurveDisplay:
     >>> display.figure_.savefig("memory.png")  # doctest: +SKIP
     """
 
-    def __init__(self, curves, full=None):
+    def __init__(self, curves: Any, full: float | None = None) -> None:
         if not curves:
             raise ValueError("there are no curves to draw")
         if full is not None:
@@ -66,7 +73,7 @@ class MemoryCurveDisplay:
             self.curves[str(name)] = steps, weights
 
     @classmethod
-    def from_estimator(cls, estimator, *, full=None, ax=None):
+    def from_estimator(cls, estimator: Any, *, full: float | None = None, ax: Any = None) -> Self:
         """Draw the memory curve of a fitted estimator, or of several.
 
         Parameters
@@ -92,7 +99,7 @@ class MemoryCurveDisplay:
             curves[name] = each.memory_steps_, each.memory_curve_
         return cls(curves, full=getattr(full, "n_nonzero_coefs_", full)).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw the curves. Of more shrinkages than can be seen, the band between the lowest and the highest numbers.
 
         Parameters

@@ -1,9 +1,19 @@
 """PartsDisplay: choices of parts as stacked bars."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ._base import StructuresDisplay, check_names
 from ._style import FAINT, HATCHES, INK, import_pyplot, legend_below, name_axis, size_in_points
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 
 class PartsDisplay(StructuresDisplay):
@@ -42,7 +52,15 @@ class PartsDisplay(StructuresDisplay):
     >>> display.plot().figure_.savefig("parts.png")  # doctest: +SKIP
     """
 
-    def __init__(self, structures, weights=None, *, marginals=None, y_true=None, names=None):
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        names: Sequence[Any] | None = None,
+    ) -> None:
         self._n_parts = None if names is None else len(names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_parts = len(self.structures[0])
@@ -79,7 +97,7 @@ class PartsDisplay(StructuresDisplay):
     def _mix(self, marginals):
         return self.weights @ np.array(self.structures, dtype=np.float64)
 
-    def plot(self, ax=None, *, max_structures=4):
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
         """Draw the bars.
 
         Parameters

@@ -1,9 +1,19 @@
 """TreeDisplay: dependency trees as arcs above a sentence."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ._base import StructuresDisplay, as_ints, check_names
 from ._style import INK, MUTED, as_text, halo, import_pyplot, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
 # All lengths are in points, at the display's own size.
 _FONT, _SMALL, _LINE = 12.0, 9.0, 15.0
@@ -54,7 +64,15 @@ class TreeDisplay(StructuresDisplay):
     >>> display.plot().figure_.savefig("trees.png")  # doctest: +SKIP
     """
 
-    def __init__(self, structures, weights=None, *, marginals=None, y_true=None, words=None):
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        words: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n = len(self.structures[0])
         self.words = check_names("words", words, n) or [str(m) for m in range(1, n + 1)]
@@ -75,7 +93,7 @@ class TreeDisplay(StructuresDisplay):
             mixture[heads, np.arange(n)] += weight
         return mixture
 
-    def plot(self, ax=None, *, max_structures=4):
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
         """Draw the trees.
 
         Parameters

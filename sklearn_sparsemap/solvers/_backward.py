@@ -20,8 +20,8 @@ from .._jit import (
 from ._linalg import dot, solve_lower, solve_upper
 from ._support import DEPENDENT, append, gather, grow, new_support, project_on_support, score
 
-# A structure whose reduced cost is below this belongs to the face.
-_FACE_TOLERANCE = 1e-9
+# A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
+FACE_TOLERANCE = 1e-9
 
 
 @kernel
@@ -30,17 +30,24 @@ def _reduced_score(scores, additional, marginals, slots, additional_slots):
 
 
 @kernel
-def _orthogonal_part(support, k, direction):
-    """Take from `direction` its component in the direction space of the support; return its largest entry."""
-    products, ones = np.empty(k), np.ones(k)
-    for s in range(k):
-        products[s] = gather(direction, support.slots[s])
+def respond(support, k, products):
+    """Overwrite `products`, one entry a structure, with Q times it: how the weights on the face respond."""
+    ones = np.ones(k)
     solve_lower(support.factor, k, products)
     solve_lower(support.factor, k, ones)
     shift = dot(ones, products) / dot(ones, ones)
     for s in range(k):
         products[s] -= shift * ones[s]
     solve_upper(support.factor, k, products)
+
+
+@kernel
+def _orthogonal_part(support, k, direction):
+    """Take from `direction` its component in the direction space of the support; return its largest entry."""
+    products = np.empty(k)
+    for s in range(k):
+        products[s] = gather(direction, support.slots[s])
+    respond(support, k, products)
     for s in range(k):
         for part in support.slots[s]:
             if part >= 0:
@@ -51,23 +58,20 @@ def _orthogonal_part(support, k, direction):
     return largest
 
 
-@entry(
-    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
-        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS
-    )
-)
-def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream):
+@kernel
+def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
     """Find affinely independent structures that span the face of a solution.
 
     Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d that the span
     does not hold yet: `upstream` first, then random ones, each with both signs. A structure found that is as good as
-    those of the support joins it. A random direction that brings nothing new ends the search.
+    those of the support joins it: as good up to `tolerance`, or rounding. A random direction that brings nothing new
+    ends the search.
 
     Returns
     -------
-    slots, additional_slots : arrays with one structure a row
-    factor : array of shape (k, k)
-        Cholesky factor R of K = M'M + 11', in the upper triangle.
+    support : Support
+    k : int
+        How many structures are in it.
     """
     n_parts = scores.shape[0]
     support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional_slots.shape[1])
@@ -83,7 +87,7 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
     work = np.zeros(sizes[2])
     found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     tilted, direction = np.empty(n_parts), np.empty(n_parts)
-    tolerance = max(_FACE_TOLERANCE, 1e-15 * size * sizes[0])
+    tolerance = max(tolerance, 1e-15 * size * sizes[0])
     state = np.uint64(88172645463325252)
     attempt, fruitless = 0, 0
     while fruitless < 2:
@@ -101,9 +105,10 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
         for sign in (1.0, -1.0):
             if largest < 1e-10:
                 break
-            epsilon = sign * 1e-6 / largest
+            epsilon, trial = sign * 1e-6 / largest, 0
             # A structure just off the face can hide one that is on it; a smaller tilt tells them apart.
-            for _ in range(3):
+            while trial < 3 or abs(epsilon) * largest > 5.0 * tolerance:
+                trial += 1
                 for i in range(n_parts):
                     tilted[i] = scores[i] - marginals[i] + epsilon * direction[i]
                 if not oracle(tilted, additional, dims, work, found, found_additional) > -np.inf:
@@ -122,7 +127,37 @@ def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, add
             fruitless = 0
         elif attempt > 1:
             fruitless += 1
+    return support, k
+
+
+@entry(
+    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS, types.float64
+    )
+)
+def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
+    """Return the structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
+
+    The factor, of shape (k, k), is the Cholesky factor R of K = M'M + 11', in the upper triangle.
+    """
+    support, k = span_face(
+        oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance
+    )
     return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
+
+
+@kernel
+def spread(support, k, weights, unary, additional):
+    """Write ``M weights`` and ``N weights``."""
+    unary[:] = 0.0
+    additional[:] = 0.0
+    for s in range(k):
+        for part in support.slots[s]:
+            if part >= 0:
+                unary[part] += weights[s]
+        for part in support.additional[s]:
+            if part >= 0:
+                additional[part] += weights[s]
 
 
 def face_of(slots, additional_slots, n_parts, n_additional):
@@ -156,7 +191,7 @@ class Face:
         self.slots, self.additional_slots = slots, additional_slots
         self.factor = np.triu(factor)
         self.n_parts, self.n_additional = n_parts, n_additional
-        self._ones = solve_triangular(self.factor, np.ones(len(factor)), trans="T")
+        self.ones = solve_triangular(self.factor, np.ones(len(factor)), trans="T")
 
     def products(self, unary, additional=None):
         """Return ``Q (M'unary + N'additional)``, shape (k,): how the weights on the face respond."""
@@ -168,15 +203,8 @@ class Face:
     def respond(self, p):
         """Return ``Q p``: how the weights respond when the structures' total scores change by `p`."""
         p = solve_triangular(self.factor, p, trans="T")
-        p -= self._ones * ((self._ones @ p) / (self._ones @ self._ones))
+        p -= self.ones * ((self.ones @ p) / (self.ones @ self.ones))
         return solve_triangular(self.factor, p)
-
-    def basis(self):
-        """Return an orthonormal basis of the directions of the face, shape (dimension, n_parts)."""
-        if len(self.slots) == 1:
-            return np.zeros((0, self.n_parts))
-        vertices = np.array([scatter_rows(row[None], np.ones(1), self.n_parts) for row in self.slots])
-        return np.ascontiguousarray(np.linalg.qr((vertices[1:] - vertices[0]).T)[0].T)
 
     def spread(self, weights):
         """Return ``(M weights, N weights)``."""

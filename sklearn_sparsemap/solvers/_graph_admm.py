@@ -13,7 +13,7 @@ from ..factors._arrays import FORBIDDEN, STRUCTURE
 from ..factors._closed_forms import clip01
 from ._graph_block import blame, longest_factor, proves_infeasible, what_is_left
 from ._graph_certificate import project_factor
-from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, no_supports
+from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, no_supports
 from ._protocol import STRUCTURE_TOL
 
 # The penalty follows the residuals: they are kept within this factor of each other. (The paper's 0.1 at first, and
@@ -82,12 +82,16 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
                 place += 1
             for link in range(start, stop):
                 own[link] = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+                if scores[graph.links[link]] < 0.5 * FORBIDDEN and own[link] > OFF:
+                    blame(lam, start, stop)
+                    return u, lam, supports, extra, weights, n_iter, INFEASIBLE
         for i in range(n):
             old_u[i] = u[i]
             if graph.degrees[i] > 0:
                 u[i] = 0.0
         for link in range(n_links):
-            u[graph.links[link]] += own[link] * share[link]
+            if scores[graph.links[link]] > 0.5 * FORBIDDEN:
+                u[graph.links[link]] += own[link] * share[link]
         primal, dual = 0.0, 0.0
         for link in range(n_links):
             i = graph.links[link]

@@ -7,36 +7,48 @@ averages the factors' projections until nothing changes, is kept beside it; all 
 factors, of which those that do not touch a variable leave it alone, for else the projection would not be orthogonal.
 """
 
+from collections import namedtuple
+
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
+from .._jit import FLOATS, FLOATS_OUT, INTS, PARTS, entry, kernel
 from ..factors._arrays import GRAPH_ARRAYS, STRUCTURE
-from ..factors._closed_forms import is_free, jacobian_logic
+from ..factors._closed_forms import is_free, jacobian_logic, pair_slopes
+from ._graph_rows import project_on_face
 from ._linalg import add_scaled, dot
+
+# The faces of the structures of a graph, one after the other: of each, affinely independent structures that span it
+# (`slots`), the Cholesky factor R of their Gram matrix (see _support.py), and ``R'^{-1} 1``. `sizes` counts structures.
+Faces = namedtuple("Faces", ["slots", "factors", "ones", "sizes"])
+FACES = types.NamedTuple([PARTS, FLOATS, FLOATS, INTS], Faces)
 
 
 @kernel
-def _project_links(graph, additional, literals, bases, base_ptr, ranks, d, change):
+def _project_links(graph, additional, literals, faces, snap, d, change):
     """Overwrite `d`, one entry a link, with the product of each factor's Jacobian.
 
-    `literals` are the marginals of all literals, `bases` the orthonormal directions of the structures' faces, one
-    after the other. `change` gets, for each factor, how the joint probability of a pair changes.
+    `literals` are the marginals of all literals. `change` gets, for each factor, how the joint probability of a pair
+    changes.
     """
-    place = 0
+    place, first_slot, first_entry, first_one = 0, 0, 0, 0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
             d[link] *= graph.signs[link]
         if graph.kinds[f] == STRUCTURE:
-            n, first = stop - start, base_ptr[place]
-            projected = np.zeros(n)
-            for b in range(ranks[place]):
-                basis = bases[first + b * n : first + (b + 1) * n]
-                add_scaled(projected, dot(basis, d[start:stop]), basis)
-            for link in range(n):
-                d[start + link] = projected[link]
+            k, n = faces.sizes[place], graph.sizes[f, 0]
+            slots = faces.slots[first_slot : first_slot + k * n].reshape((k, n))
+            factor = faces.factors[first_entry : first_entry + k * k].reshape((k, k))
+            ones = faces.ones[first_one : first_one + k]
+            # Once more on what the first projection leaves of the face by rounding.
+            rest, products, norm = d[start:stop].copy(), np.empty(k), dot(ones, ones)
+            project_on_face(factor, slots, k, ones, norm, d[start:stop], products)
+            add_scaled(rest, -1.0, d[start:stop])
+            project_on_face(factor, slots, k, ones, norm, rest, products)
+            add_scaled(d[start:stop], 1.0, rest)
             place += 1
+            first_slot, first_entry, first_one = first_slot + k * n, first_entry + k * k, first_one + k
         else:
             first = graph.additional_ptr[f]
             score = additional[first] if graph.additional_ptr[f + 1] > first else 0.0
@@ -47,6 +59,7 @@ def _project_links(graph, additional, literals, bases, base_ptr, ranks, d, chang
                 graph.high[f],
                 score,
                 literals[start:stop],
+                snap,
                 d[start:stop],
             )
         for link in range(start, stop):
@@ -54,10 +67,10 @@ def _project_links(graph, additional, literals, bases, base_ptr, ranks, d, chang
 
 
 @kernel
-def _complement(graph, additional, literals, bases, base_ptr, ranks, d, scratch, change):
+def _complement(graph, additional, literals, faces, snap, d, scratch, change):
     """Overwrite `d` with what the factors' Jacobians take from it."""
     scratch[:] = d
-    _project_links(graph, additional, literals, bases, base_ptr, ranks, scratch, change)
+    _project_links(graph, additional, literals, faces, snap, scratch, change)
     for link in range(d.shape[0]):
         d[link] -= scratch[link]
 
@@ -79,17 +92,19 @@ def _gather(graph, values, out):
 
 @entry(
     types.int64(
-        GRAPH_ARRAYS, FLOATS, FLOATS, FLOATS, INTS, INTS, FLOATS, types.boolean, types.float64, types.int64,
+        GRAPH_ARRAYS, FLOATS, FLOATS, FACES, types.float64, FLOATS, types.boolean, types.float64, types.int64,
         FLOATS_OUT, FLOATS_OUT
     )
 )  # fmt: skip
-def project_on_faces(
-    graph, additional, marginals, bases, base_ptr, ranks, direction, average, tol, max_iter, w, change
-):
+def project_on_faces(graph, additional, marginals, faces, snap, direction, average, tol, max_iter, w, change):
     """Project a direction, one entry a variable, onto the directions that all factors allow, into `w`.
 
     Parameters
     ----------
+    faces : Faces
+        Of the structures.
+    snap : float
+        Marginals as close to a bound as this lie on it.
     average : bool
         Whether to use the paper's iteration instead of conjugate gradients.
     tol : float
@@ -109,7 +124,7 @@ def project_on_faces(
         literals[link] = u if graph.signs[link] > 0.0 else 1.0 - u
     for i in range(n):
         # The box bounds those that are in no factor.
-        w[i] = direction[i] if graph.degrees[i] > 0 or is_free(marginals[i]) else 0.0
+        w[i] = direction[i] if graph.degrees[i] > 0 or is_free(marginals[i], snap) else 0.0
     goal = tol * np.sqrt(dot(w, w))
     links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
     n_iter = 0
@@ -120,7 +135,7 @@ def project_on_faces(
         while n_iter < max_iter:
             n_iter += 1
             _gather(graph, w, links)
-            _project_links(graph, additional, literals, bases, base_ptr, ranks, links, change)
+            _project_links(graph, additional, literals, faces, snap, links, change)
             _scatter(graph, links, total)
             moved = 0.0
             for i in range(n):
@@ -132,7 +147,7 @@ def project_on_faces(
     else:
         residual, step_links = np.empty(n_links), np.empty(n_links)
         _gather(graph, w, residual)
-        _complement(graph, additional, literals, bases, base_ptr, ranks, residual, scratch, change)
+        _complement(graph, additional, literals, faces, snap, residual, scratch, change)
         step_links[:] = residual
         rho = dot(residual, residual)
         while n_iter < max_iter and np.sqrt(rho) > goal:
@@ -145,11 +160,25 @@ def project_on_faces(
             step = rho / curvature
             add_scaled(w, -step, total)
             _gather(graph, total, links)
-            _complement(graph, additional, literals, bases, base_ptr, ranks, links, scratch, change)
+            _complement(graph, additional, literals, faces, snap, links, scratch, change)
             add_scaled(residual, -step, links)
             previous, rho = rho, dot(residual, residual)
             for link in range(n_links):
                 step_links[link] = residual[link] + rho / previous * step_links[link]
     _gather(graph, w, links)
-    _project_links(graph, additional, literals, bases, base_ptr, ranks, links, change)
+    _project_links(graph, additional, literals, faces, snap, links, change)
     return n_iter
+
+
+@entry(types.void(GRAPH_ARRAYS, FLOATS, FLOATS, types.float64, FLOATS, FLOATS_OUT))
+def pull_back_pairs(graph, additional, marginals, snap, changes, direction):
+    """Add to `direction` the scores that move the marginals as changes of the pairs' scores do."""
+    for e in range(graph.pairs.shape[0]):
+        place = graph.additional_ptr[graph.pairs[e]]
+        i, j = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
+        first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
+        p = marginals[i] if first > 0.0 else 1.0 - marginals[i]
+        q = marginals[j] if second > 0.0 else 1.0 - marginals[j]
+        with_p, with_q = pair_slopes(additional[place], p, q, snap)
+        direction[i] += first * with_p * changes[place]
+        direction[j] += second * with_q * changes[place]

@@ -12,7 +12,7 @@ from ..factors._arrays import FORBIDDEN, STRUCTURE
 from ..factors._closed_forms import clip01
 from ._anderson import extrapolate, forget, new_anderson
 from ._graph_certificate import literal_scores, project_factor
-from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, no_supports
+from ._graph_rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, no_supports
 from ._protocol import STRUCTURE_TOL
 
 _MEMORY = 8
@@ -76,7 +76,7 @@ def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, suppor
                 lam[link] += u[i] - new
                 u[i] = new
                 value += lam[link] * new
-            elif new > 0.5:
+            elif new > OFF:
                 blame(lam, start, stop)
                 return np.nan
     for i in range(u.shape[0]):
@@ -165,6 +165,8 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
     state = new_anderson(n_links, _MEMORY)
+    # What rounding leaves.
+    tol = max(tol, 4e-15)
     best, residual, n_iter, extrapolated = np.inf, np.inf, 0, False
     while residual > tol and n_iter < limits[0]:
         n_iter += 1

@@ -4,6 +4,7 @@ import numpy as np
 
 from .._jit import copy_into, kernel
 from ..factors._arrays import FORBIDDEN
+from ._graph_forest import build_forest, solve_forest
 from ._graph_rows import (
     CONVERGED,
     INFEASIBLE,
@@ -11,11 +12,13 @@ from ._graph_rows import (
     box_marginals,
     compute_gradient,
     factor_of_support,
+    force_parts,
     multiplier_terms,
     new_dual,
     no_supports,
     project_on_face,
     solve_structures,
+    start,
     sweep_pairs,
     sweep_rows,
     take,
@@ -27,6 +30,17 @@ _CERTAIN = 1e-7
 
 # How often multipliers are examined for a proof that there is no solution.
 _CHECK_EVERY = 20
+
+# What the diagonal is multiplied by at first.
+_FIRST_DAMPING = 1e-3
+
+# Most steps of conjugate gradients, and those without a preconditioner.
+_MOST_STEPS, _PLAIN_STEPS = 500, 60
+
+# After so many Newton steps the box of the variables is widened, by the size of the scores first. It is narrowed by a
+# factor whenever a solution is as exact as this, and is the unit box again in the end, or when that takes many steps:
+# it does not in paths and trees of implications, but can where rows compete.
+_SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
 
 
 @kernel
@@ -45,10 +59,10 @@ def _free_multipliers(graph, dual, free_rows, free_pairs):
 
 
 @kernel
-def _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d):
+def _apply_faces(graph, dual, wide, faces, sizes, ones, norms, scratch, products, d):
     """Overwrite `d`, one entry a variable, with its product with J."""
     for i in range(d.shape[0]):
-        if graph.owners[i] < 0 and not 0.0 < dual.u[i] < 1.0:
+        if graph.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
             d[i] = 0.0
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
@@ -56,18 +70,21 @@ def _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d):
         local = scratch[: stop - start]
         for link in range(start, stop):
             local[link - start] = graph.signs[link] * d[graph.links[link]]
-        project_on_face(faces[place], sizes[place], ones[place], norms[place], local, products)
+        face = faces[place]
+        project_on_face(face.factor, face.slots, sizes[place], ones[place], norms[place], local, products)
         for link in range(start, stop):
             d[graph.links[link]] = graph.signs[link] * local[link - start]
 
 
 @kernel
-def _multiply(graph, dual, faces, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs, x, y, d):
+def _multiply(
+    graph, dual, wide, faces, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs, x, y, d
+):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
     n_rows = free_rows.shape[0]
     d[:] = 0.0
     take(graph, dual, x[:n_rows], x[n_rows:], d)
-    _apply_faces(graph, dual, faces, sizes, ones, norms, scratch, products, d)
+    _apply_faces(graph, dual, wide, faces, sizes, ones, norms, scratch, products, d)
     for r in range(n_rows):
         if free_rows[r]:
             total, norm_squared = 0.0, 0.0
@@ -98,8 +115,13 @@ def _faces_of(supports):
 
 
 @kernel
-def _newton_direction(graph, dual, supports, damping, precision, free_rows, free_pairs, x):
-    """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`."""
+def _newton_direction(
+    graph, dual, supports, wide, damping, precision, use_forest, free_rows, free_pairs, limits, x
+):  # fmt: skip
+    """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
+
+    If these take long, or if `use_forest` says that they did before, they are preconditioned; return whether they were.
+    """
     n_rows, n = free_rows.shape[0], dual.a.shape[0]
     m = x.shape[0]
     bases, ones, sizes, norms = _faces_of(supports)
@@ -120,12 +142,38 @@ def _newton_direction(graph, dual, supports, damping, precision, free_rows, free
             residual[n_rows + e] = -dual.pair_gradient[e]
             count += 1
     x[:] = 0.0
-    direction[:] = residual
-    rho = dot(residual, residual)
-    goal = precision * precision * rho
-    for _ in range(min(2 * count + 10, 500)):
+    goal = precision * precision * dot(residual, residual)
+    most = min(2 * count + 10, _MOST_STEPS)
+    if not use_forest:
+        n_steps, rho = 0, dot(residual, residual)
+        direction[:] = residual
+        while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
+            n_steps += 1
+            _multiply(
+                graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
+                direction, image, d
+            )  # fmt: skip
+            curvature = dot(direction, image)
+            if not curvature > 0.0:
+                return False
+            step = rho / curvature
+            add_scaled(x, step, direction)
+            add_scaled(residual, -step, image)
+            previous, rho = rho, dot(residual, residual)
+            for i in range(m):
+                direction[i] = residual[i] + rho / previous * direction[i]
+        if rho <= goal or n_steps == most:
+            return False
+    forest = build_forest(graph, dual, damping, wide, free_rows, free_pairs)
+    conditioned = np.empty(m)
+    solve_forest(forest, residual, conditioned)
+    direction[:] = conditioned
+    rho = dot(residual, conditioned)
+    for _ in range(most):
+        if limits[0] == 0:
+            break
         _multiply(
-            graph, dual, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
+            graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
             direction, image, d
         )  # fmt: skip
         curvature = dot(direction, image)
@@ -134,11 +182,13 @@ def _newton_direction(graph, dual, supports, damping, precision, free_rows, free
         step = rho / curvature
         add_scaled(x, step, direction)
         add_scaled(residual, -step, image)
-        previous, rho = rho, dot(residual, residual)
-        if rho <= goal:
+        if dot(residual, residual) <= goal:
             break
+        solve_forest(forest, residual, conditioned)
+        previous, rho = rho, dot(residual, conditioned)
         for i in range(m):
-            direction[i] = residual[i] + rho / previous * direction[i]
+            direction[i] = conditioned[i] + rho / previous * direction[i]
+    return True
 
 
 @kernel
@@ -159,12 +209,14 @@ def _recession(graph, oracles, additional, dual, mu):
         for link in range(start, stop):
             i = graph.links[link]
             z[link - start] = graph.signs[link] * d[i]
-            if graph.signs[link] < 0.0:
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                z[link - start] = -np.inf if graph.signs[link] > 0.0 else np.inf
+            elif graph.signs[link] < 0.0:
                 slope += d[i]
-            elif dual.scores[i] < 0.5 * FORBIDDEN:
-                z[link - start] = -np.inf
         for link in range(first, last):
             none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
+        forced, count = force_parts(z, none, graph.sizes[f])
+        slope -= count * forced
         slope += oracles[graph.oracles[f]](
             z,
             none,
@@ -193,11 +245,11 @@ def is_infeasible(graph, oracles, additional, dual, mu):
 
 
 @kernel
-def _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits):
+def _evaluate(graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits):
     """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
     dual.a[:] = dual.scores
     take(graph, dual, dual.mu, dual.t, dual.a)
-    value = box_marginals(graph, dual) + multiplier_terms(graph, dual)
+    value = box_marginals(graph, dual, wide) + multiplier_terms(graph, dual)
     value += solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
     return value, compute_gradient(graph, dual)
 
@@ -252,27 +304,53 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
     free_rows, free_pairs = np.zeros(n_rows, np.bool_), np.zeros(n_pairs, np.bool_)
     x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
     far_mu = dual.mu.copy()
-    value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
-    floor = 4e-15
+    value, violation = _evaluate(graph, oracles, solver, additional, dual, 0.0, supports, extra, weights, limits)
+    largest, floor = _NARROW, 4e-15
     for i in range(scores.shape[0]):
         if scores[i] > 0.5 * FORBIDDEN:
+            largest = max(largest, abs(dual.scores[i]))
             floor = max(floor, 4e-16 * abs(dual.a[i]))
     tol = max(tol, floor)
-    damping, n_iter, next_check = 1e-3, 0, _CHECK_EVERY
+    damping, n_iter, next_check = _FIRST_DAMPING, 0, _CHECK_EVERY
     if value != value:
         return dual, supports, extra, weights, n_iter, INFEASIBLE
-    while violation > tol and n_iter < limits[0]:
+    wide, n_steps, stage_end, use_forest = 0.0, 0, 0, False
+    saved_mu, saved_t, saved_value = old_mu, old_t, np.inf
+    while (violation > tol or wide > 0.0) and n_iter < limits[0]:
+        if n_steps == _SLOW and n_structures == 0 and n_rows > 0:
+            # Where variables are clipped, the step is blind for how far their multipliers must go.
+            saved_mu, saved_t, saved_value = dual.mu.copy(), dual.t.copy(), value
+            wide = largest
+            start(graph, dual, warm)
+            value, violation = _evaluate(
+                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
+            )
+            damping, n_steps = _FIRST_DAMPING, n_steps + 1
+            stage_end = n_steps + _WIDE_STEPS
+        while wide > 0.0 and (violation <= _WIDE_TOL or n_steps >= stage_end):
+            wide = 0.0 if n_steps >= stage_end or wide < _NARROW else _NARROWING * wide
+            stage_end = n_steps + _WIDE_STEPS
+            value, violation = _evaluate(
+                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
+            )
+            if wide == 0.0 and not value < saved_value:
+                copy_into(dual.mu, saved_mu)
+                copy_into(dual.t, saved_t)
+                value, violation = _evaluate(
+                    graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
+                )
+            copy_into(far_mu, dual.mu)
         previous = violation
-        if n_structures == 0:
+        if n_structures == 0 and wide == 0.0:
             n_iter += 1
             sweep_pairs(graph, dual)
             if sweep_rows(graph, dual, z) == np.inf:
                 return dual, supports, extra, weights, n_iter, INFEASIBLE
-            box_marginals(graph, dual)
+            box_marginals(graph, dual, 0.0)
             violation = compute_gradient(graph, dual)
             if violation <= tol:
                 break
-        if n_iter >= next_check:
+        if n_iter >= next_check and wide == 0.0:
             next_check = n_iter + _CHECK_EVERY
             mu = dual.mu - far_mu
             if is_infeasible(graph, oracles, additional, dual, mu):
@@ -281,15 +359,20 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
             far_mu[:] = dual.mu
         # Sweeps over pairs are cheaper than a step as long as they get on.
         many_pairs = n_structures == 0 and n_pairs > n_rows
-        if not use_newton or (many_pairs and (n_iter < 6 or violation < 0.5 * previous)):
+        if not use_newton or (many_pairs and wide == 0.0 and (n_iter < 6 or violation < 0.5 * previous)):
             continue
         n_iter += 1
-        if n_structures == 0:
-            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
+        n_steps += 1
+        if n_structures == 0 and wide == 0.0:
+            value, violation = _evaluate(
+                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
+            )
         if _free_multipliers(graph, dual, free_rows, free_pairs) == 0:
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
-        _newton_direction(graph, dual, supports, shrunk, min(1e-2, violation), free_rows, free_pairs, x)
+        use_forest = _newton_direction(
+            graph, dual, supports, wide, shrunk, min(1e-2, violation), use_forest, free_rows, free_pairs, limits, x
+        )
         old_mu[:] = dual.mu
         old_t[:] = dual.t
         old_value, old_violation = value, violation
@@ -298,7 +381,9 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
         for attempt in range(most + 1):
             # The last attempt goes back to where the step began.
             _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
-            value, violation = _evaluate(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
+            value, violation = _evaluate(
+                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
+            )
             if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
                 break
             step *= 0.25
@@ -310,6 +395,11 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
             damping *= 10.0
             if n_structures > 0 and damping > 1e3:
                 break
+    if wide > 0.0:
+        # The end came before that of the homotopy.
+        copy_into(dual.mu, saved_mu)
+        copy_into(dual.t, saved_t)
+        value, violation = _evaluate(graph, oracles, solver, additional, dual, 0.0, supports, extra, weights, limits)
     status = CONVERGED if violation <= tol else NOT_CONVERGED
     if status == NOT_CONVERGED:
         mu = dual.mu.copy()

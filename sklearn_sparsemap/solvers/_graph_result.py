@@ -1,6 +1,9 @@
 """What inference in a factor graph returns."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -8,16 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 from .._jit import readonly
 from ..factors._arrays import FORBIDDEN
 from ._active_set import active_set
-from ._backward import Face, complete_face
+from ._backward import FACE_TOLERANCE, Face, complete_face
 from ._batch import Problems, sparsemap_range
-from ._graph_backward import project_on_faces
+from ._graph_backward import Faces, project_on_faces, pull_back_pairs
+from ._graph_rows import force_parts
 from ._protocol import AIM, MOST_STRUCTURE_CALLS, STRUCTURE_TOL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
-_MOST_ROUNDING = 1e-6
-# Derivatives look for faces: solutions with a larger residual or gap are solved on first.
-_SHARP = 1e-10
+# Derivatives look for faces. A marginal as close to a bound as this lies on it, and a structure whose reduced cost is
+# this small is in the face, both relative to the scores where these are small; solutions are made ten times as exact
+# before. No solution is exact beyond rounding.
+_SNAP, _LEAST_SNAP, _LEAST_TOLERANCE = 1e-9, 1e-13, 1e-12
 
 
 class LPSparseMAPResult:
@@ -33,8 +41,8 @@ class LPSparseMAPResult:
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
-        Value of the dual less the objective. It bounds what is missing to the optimum as far as the marginals satisfy
-        the factors, which the residual tells; it can be negative by what they do not.
+        Distance of the dual's value from the objective, never negative. It bounds what is missing to the optimum as
+        far as the marginals satisfy the factors, which the residual tells.
     residual : float
         Largest difference between a marginal and what one of its factors makes of it: how far the marginals are from
         satisfying all factors.
@@ -52,33 +60,27 @@ class LPSparseMAPResult:
         self._u, self._joint, self._multipliers, self._links = arrays
         self._again = again
         self._sharp = None
-        self._bases = self._faces = None
+        self._joined = self._faces = None
         self.objective = float(statistics[0])
         self.gap = float(statistics[1])
         self.residual = float(statistics[2])
         self.n_iter = int(statistics[3])
-        size = max(1.0, abs(self.objective))
-        largest = np.abs(self._scores[self._scores > 0.5 * FORBIDDEN]).max(initial=1.0)
-        # What rounding can leave, as long as that is little for a marginal.
-        rounding = min(1e-15 * largest, _MOST_ROUNDING)
-        self.converged = bool(
-            self.residual <= max(tol, rounding) and abs(self.gap) <= max(tol * size, rounding * len(self._links))
-        )
+        self.converged = self.residual <= tol and self.gap <= tol * max(1.0, abs(self.objective))
 
     @property
-    def marginals(self):
+    def marginals(self) -> Any:
         return self._sample.shape_variables(self._u)
 
     @property
-    def additional_marginals(self):
+    def additional_marginals(self) -> dict[str, Any]:
         return self._sample.shape_additional(self._joint)
 
     @property
-    def integral(self):
+    def integral(self) -> bool:
         return bool((np.minimum(self._u, 1.0 - self._u) <= _INTEGRAL).all())
 
     @property
-    def structures(self):
+    def structures(self) -> dict[str, list[tuple[Any, float]]]:
         """For each named structure factor, its selected structures: dict of str -> list of (structure, probability)."""
         return {
             self._graph.factor_of(f).name: self._supports(f)[2]
@@ -86,13 +88,15 @@ class LPSparseMAPResult:
             if self._graph.factor_of(f).name is not None
         }
 
-    def vjp(self, v, *, method="cg", tol=1e-12, max_iter=10_000):
+    def vjp(
+        self, v: Any, *, method: Literal["cg", "average"] = "cg", tol: float = 1e-12, max_iter: int = 10_000
+    ) -> dict[str, Any]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
 
         Parameters
         ----------
         v : array-like or dict, like `marginals`
-            Gradient of some loss with respect to the marginals.
+            Gradient of some loss with respect to the marginals. Arrays that a dict leaves out are zero.
         method : {"cg", "average"}, default="cg"
             Conjugate gradients, or the iteration of L Alg. 2.
         tol : float, default=1e-12
@@ -114,7 +118,7 @@ class LPSparseMAPResult:
         w, joint = here._project(v, method == "average", tol, max_iter)
         return {"scores": self._sample.shape_variables(w), "additional": self._sample.sum_additional(joint)}
 
-    def jvp(self, scores=None, additional=None):
+    def jvp(self, scores: Any = None, additional: Mapping[str, Any] | None = None) -> Any:
         """Directional derivative of the marginals (forward mode).
 
         Parameters
@@ -130,22 +134,16 @@ class LPSparseMAPResult:
         """
         here = self._sharpened()
         direction = np.zeros(len(self._u)) if scores is None else self._sample.join_variables(scores, "scores").copy()
-        # Additional scores act on the marginals like scores of the parts that they change with.
-        arrays = self._layout.arrays
-        changes = self._sample.join_additional(additional or {})
-        for f in np.flatnonzero(np.diff(arrays.additional_ptr)):
-            own = changes[arrays.additional_ptr[f] : arrays.additional_ptr[f + 1]]
-            if own.any():
-                here._pull_back(f, own, direction)
+        here._pull_back(self._sample.join_additional(additional or {}), direction)
         w, _ = here._project(direction, False, 1e-12, 10_000)
         return self._sample.shape_variables(w)
 
     def _sharpened(self):
         """Return this result, or one that is solved to rounding, for faces are to be told apart."""
         if self._sharp is None:
-            self._sharp = self
-            if not (self.residual <= _SHARP and abs(self.gap) <= _SHARP * max(1.0, abs(self.objective))):
-                self._sharp = self._again(self)
+            self._sharp, tol = self, 0.1 * self._snap
+            if not (self.residual <= tol and self.gap <= tol * max(1.0, abs(self.objective))):
+                self._sharp = self._again(self, tol)
                 self._sharp._sharp = self._sharp
         return self._sharp
 
@@ -157,6 +155,11 @@ class LPSparseMAPResult:
         u, z = self._u[variables], self._u[variables] + self._links[links]
         p, z = np.where(signs > 0, u, 1 - u), np.where(signs > 0, z, 1 - z)
         z[self._scores[variables] < 0.5 * FORBIDDEN] = -np.inf
+        forced = (z == -np.inf) & (signs < 0)
+        if forced.any():
+            z[forced] = np.inf
+            own = self._additional[arrays.additional_ptr[f] : arrays.additional_ptr[f + 1]]
+            force_parts.py_func(z, own, arrays.sizes[f])
         return variables, signs, p, z
 
     def _supports(self, f):
@@ -185,10 +188,19 @@ class LPSparseMAPResult:
         decoded = [(structure.decode(slots[s], dims), float(weights[s])) for s in order if weights[s] > 1e-12]
         return (problem, dims, sizes, p), (slots, extra), decoded
 
+    @property
+    def _snap(self):
+        """How close to a bound a marginal must be to lie on it."""
+        allowed = self._scores[self._scores > 0.5 * FORBIDDEN]
+        finite = self._additional[np.isfinite(self._additional)]
+        size = max(np.abs(allowed).max(initial=0.0), np.abs(finite).max(initial=0.0))
+        # Scores that are all zero have no size.
+        return max(_SNAP * min(size or 1.0, 1.0), _LEAST_SNAP)
+
     def _find_faces(self, direction):
-        """Complete the faces of the structures, and lay out orthonormal bases of their directions."""
+        """Complete the faces of the structures, and lay them out for the kernels."""
         arrays = self._layout.arrays
-        self._faces, bases, ranks = {}, [], []
+        self._faces = {}
         for f in arrays.structures:
             variables, signs, _, _ = self._literals(f)
             (problem, dims, sizes, p), (slots, extra), _ = self._supports(f)
@@ -202,26 +214,27 @@ class LPSparseMAPResult:
                 slots,
                 extra,
                 readonly(signs * direction[variables]),
+                max(FACE_TOLERANCE * self._snap / _SNAP, _LEAST_TOLERANCE),
             )
-            face = Face(*spanning, len(p), len(problem.additional))
-            self._faces[f] = face
-            basis = face.basis()
-            bases.append(basis.ravel())
-            ranks.append(len(basis))
-        self._bases = (
-            readonly(np.concatenate([*bases, np.zeros(0)])),
-            readonly(np.concatenate([[0], np.cumsum([len(b) for b in bases])]), np.int64),
-            readonly(np.array(ranks, np.int64), np.int64),
+            self._faces[f] = Face(*spanning, len(p), len(problem.additional))
+        faces = list(self._faces.values())
+        self._joined = Faces(
+            np.concatenate([np.zeros(0, np.int32), *(face.slots.ravel() for face in faces)]),
+            np.concatenate([np.zeros(0), *(face.factor.ravel() for face in faces)]),
+            np.concatenate([np.zeros(0), *(face.ones for face in faces)]),
+            np.array([len(face.slots) for face in faces], np.int64),
         )
 
     def _project(self, direction, average, tol, max_iter):
         """Return the projection of a direction, and how the additional marginals change along it."""
         arrays = self._layout.arrays
-        if self._bases is None:
+        if self._joined is None:
             self._find_faces(direction)
+        # Arrays that went through pickle are writable.
+        faces = Faces(*(readonly(array, array.dtype) for array in self._joined))
         w, change = np.empty(len(self._u)), np.zeros(len(arrays.kinds))
         n_iter = project_on_faces(
-            arrays, self._additional, readonly(self._u), *self._bases, readonly(direction), average, tol, max_iter,
+            arrays, self._additional, readonly(self._u), faces, self._snap, readonly(direction), average, tol, max_iter,
             w, change,
         )  # fmt: skip
         if n_iter >= max_iter:
@@ -239,21 +252,19 @@ class LPSparseMAPResult:
             joint[own] = face.spread(face.products(signs * w[variables]))[1]
         return w, joint
 
-    def _pull_back(self, f, own, direction):
-        """Add to `direction` the scores that move the marginals as a change of a factor's additional scores does."""
+    def _pull_back(self, changes, direction):
+        """Add to `direction` the scores that move the marginals as changes of the additional scores do."""
+        if not changes.any():
+            return
         arrays = self._layout.arrays
-        if self._bases is None:
+        if self._joined is None:
             self._find_faces(direction)
-        variables, signs, p, _ = self._literals(f)
-        if f in self._faces:
-            face = self._faces[f]
-            pulled = face.spread(face.products(np.zeros(len(p)), own))[0]
-        elif self._additional[arrays.additional_ptr[f]] >= 0:
-            # The joint probability is the smaller of the two.
-            pulled = own * np.array([p[0] <= p[1], p[0] > p[1]])
-        else:
-            pulled = own * np.full(2, p.sum() > 1.0)
-        direction[variables] += signs * pulled
+        pull_back_pairs(arrays, self._additional, readonly(self._u), self._snap, readonly(changes), direction)
+        for f, face in self._faces.items():
+            own = changes[arrays.additional_ptr[f] : arrays.additional_ptr[f + 1]]
+            if own.any():
+                variables, signs, p, _ = self._literals(f)
+                direction[variables] += signs * face.spread(face.products(np.zeros(len(p)), own))[0]
 
     def __repr__(self):
         return (

@@ -26,7 +26,11 @@ from ._linalg import dot, solve_lower, solve_upper
 from ._protocol import AIM, STRUCTURE_TOL
 from ._support import append, gather, new_support, project_on_support
 
-CONVERGED, NOT_CONVERGED, INFEASIBLE = 0, 1, 2
+# How a solver ends; inference may add that rounding makes the solution worthless.
+CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
+
+# A factor that gives a forbidden variable more than this cannot do without it.
+OFF = 1e-6
 
 # The dual of one sample. `scores` are those of the variables with what pairs of positive score add to them; `pair`
 # the scores of the pairs; `a` the scores less what the multipliers take; `u` the marginals.
@@ -53,16 +57,24 @@ def new_dual(graph, scores, additional, warm):
         if score > 0.0:
             j = graph.pair_ends[e, 1]
             dual.scores[j] += graph.pair_signs[e, 1] * score
+    start(graph, dual, warm)
+    return dual
+
+
+@kernel
+def start(graph, dual, warm):
+    """Set the multipliers to those to start from."""
+    n_rows, n_pairs = dual.mu.shape[0], dual.t.shape[0]
     if warm.shape[0] > 0:
         for r in range(n_rows):
             dual.mu[r] = min(max(warm[r], graph.row_low[r]), graph.row_high[r])
         for e in range(n_pairs):
             dual.t[e] = min(max(warm[n_rows + e], 0.0), abs(dual.pair[e]))
     else:
+        dual.mu[:] = 0.0
         for e in range(n_pairs):
             # What a positive score gives is shared in equal parts, and half of a negative one is felt by each.
             dual.t[e] = 0.5 * abs(dual.pair[e])
-    return dual
 
 
 @kernel
@@ -129,12 +141,21 @@ def sweep_rows(graph, dual, z):
 
 
 @kernel
-def box_marginals(graph, dual):
-    """Set the marginals of all variables that are in no structure; return their part of phi."""
+def clip_wide(x, wide):
+    """Return `x` clipped to a box that is wider than [0, 1]."""
+    return min(max(x, -wide), 1.0 + wide)
+
+
+@kernel
+def box_marginals(graph, dual, wide):
+    """Set the marginals of all variables that are in no structure; return their part of phi.
+
+    Their box is [0, 1], or wider by `wide` on both sides.
+    """
     value = 0.0
     for i in range(dual.a.shape[0]):
         if graph.owners[i] < 0:
-            u = clip01(dual.a[i])
+            u = clip01(dual.a[i]) if wide == 0.0 or dual.scores[i] < 0.5 * FORBIDDEN else clip_wide(dual.a[i], wide)
             dual.u[i] = u
             value += u * (dual.a[i] - 0.5 * u)
     return value
@@ -189,10 +210,41 @@ def no_supports(n):
 
 
 @kernel
+def force_parts(z, additional, sizes):
+    """Replace scores of +inf, of parts that a structure must have, by one that is worth more than all other parts.
+
+    Whatever solves SparseMAP under such scores has all of these parts, or as many as any structure has.
+
+    Returns
+    -------
+    forced : float
+        The score.
+    count : int
+        How often it was needed.
+    """
+    largest, additional_largest, count = 1.0, 0.0, 0
+    for i in range(z.shape[0]):
+        if z[i] == np.inf:
+            count += 1
+        elif z[i] > -np.inf:
+            largest = max(largest, 1.0 + abs(z[i]))
+    if count == 0:
+        return 0.0, count
+    for i in range(additional.shape[0]):
+        if additional[i] > -np.inf:
+            additional_largest = max(additional_largest, abs(additional[i]))
+    forced = 2.0 * (sizes[0] * largest + sizes[1] * additional_largest) + 2.0
+    for i in range(z.shape[0]):
+        if z[i] == np.inf:
+            z[i] = forced
+    return forced, count
+
+
+@kernel
 def solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits):
     """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
 
-    NaN says that a structure factor has no structure that is allowed.
+    NaN says that a structure factor has no structure that is allowed, or none with all parts that it must have.
     """
     value = 0.0
     for place in range(graph.structures.shape[0]):
@@ -203,16 +255,21 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
         constant = 0.0
         for link in range(n):
             a = dual.a[graph.links[start + link]]
-            if graph.signs[start + link] < 0.0:
+            if a < 0.5 * FORBIDDEN:
+                z[link] = -np.inf if graph.signs[start + link] > 0.0 else np.inf
+            elif graph.signs[start + link] < 0.0:
                 # h of 1 - a and of a differ by what does not depend on u.
                 z[link] = 1.0 - a
                 constant += a - 0.5
             else:
-                z[link] = a if a > 0.5 * FORBIDDEN else -np.inf
+                z[link] = a
+        own = additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+        forced, count = force_parts(z, own, graph.sizes[f])
+        constant -= count * (forced - 0.5)
         slots, additional_slots, w, k, objective, _, _ = solver(
             oracles[graph.oracles[f]],
             z,
-            additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
+            own,
             graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
             graph.sizes[f],
             AIM * STRUCTURE_TOL,
@@ -229,7 +286,12 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
         extra[place] = additional_slots[:k].copy()
         weights[place] = w[:k].copy()
         for link in range(n):
-            dual.u[graph.links[start + link]] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
+            i = graph.links[start + link]
+            dual.u[i] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                if dual.u[i] > OFF:
+                    return np.nan
+                dual.u[i] = 0.0
         value += objective + constant
     return value
 
@@ -247,20 +309,26 @@ def factor_of_support(slots):
 
 
 @kernel
-def project_on_face(support, k, ones, ones_norm, direction, products):
-    """Overwrite `direction` with its component along the face that the support spans."""
+def project_on_face(factor, slots, k, ones, ones_norm, direction, products):
+    """Overwrite `direction` with its component along the face that `k` structures span.
+
+    `factor` is that of the support (see _support.py), `ones` its solution ``R'^{-1} 1``.
+    """
+    if k == 1:
+        direction[:] = 0.0
+        return
     for s in range(k):
-        products[s] = gather(direction, support.slots[s])
-    solve_lower(support.factor, k, products)
+        products[s] = gather(direction, slots[s])
+    solve_lower(factor, k, products)
     shift = 0.0
     for s in range(k):
         shift += ones[s] * products[s]
     shift /= ones_norm
     for s in range(k):
         products[s] -= shift * ones[s]
-    solve_upper(support.factor, k, products)
+    solve_upper(factor, k, products)
     direction[:] = 0.0
     for s in range(k):
-        for part in support.slots[s]:
+        for part in slots[s]:
             if part >= 0:
                 direction[part] += products[s]

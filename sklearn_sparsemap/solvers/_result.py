@@ -1,14 +1,20 @@
 """What inference returns: a solution with its certificate."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._jit import readonly
-from ._backward import Face, complete_face, face_of, gather_rows, scatter_rows
+from .._validation import check_numbers
+from ._backward import FACE_TOLERANCE, Face, complete_face, face_of, gather_rows, scatter_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 # Structures with less weight than this are rounding, and are not reported.
-_NEGLIGIBLE = 1e-12
+NEGLIGIBLE = 1e-12
 
 
 def _rounding(problem, slots, additional_slots):
@@ -81,7 +87,7 @@ class SparseMAPResult:
         self._problem = problem
         self._all = slots, additional_slots
         order = np.argsort(-weights, kind="stable")
-        order = order[weights[order] > _NEGLIGIBLE]
+        order = order[weights[order] > NEGLIGIBLE]
         self._selected = slots[order], additional_slots[order]
         self._all_weights = weights
         self._face = self._weights_face = None
@@ -94,17 +100,17 @@ class SparseMAPResult:
         self.converged = self.gap <= tol or self.gap <= _rounding(problem, slots, additional_slots)
 
     @property
-    def structures(self):
+    def structures(self) -> list[Any]:
         if self._structures is None:
             self._structures = [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
         return self._structures
 
     @property
-    def additional_marginals(self):
+    def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
         expected = scatter_rows(self._all[1], self._all_weights, len(self._problem.additional))
         return self._problem.split_additional(expected)
 
-    def vjp(self, v):
+    def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
 
         The first derivative completes the face of the solution, which asks the oracle a few more times; later ones
@@ -126,7 +132,7 @@ class SparseMAPResult:
         unary, additional = face.spread(face.products(v))
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
 
-    def jvp(self, scores=None, **additional):
+    def jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
         """Directional derivative of the marginals (forward mode).
 
         Parameters
@@ -146,7 +152,7 @@ class SparseMAPResult:
         products = face.products(direction, problem.join_additional(additional))
         return face.spread(products)[0].reshape(problem.shape)
 
-    def weights_vjp(self, v):
+    def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
 
         The selected structures are taken as they are: which ones they are does not change for small changes of the
@@ -168,14 +174,14 @@ class SparseMAPResult:
             If the weights are not unique: the selected structures are affinely dependent. Those of the active set never
             are.
         """
-        v = np.asarray(v, dtype=np.float64)
+        v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
             raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
         face = self._face_of_weights()
         unary, additional = face.spread(face.respond(v))
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
 
-    def weights_jvp(self, scores=None, **additional):
+    def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
         """Directional derivative of the weights over the selected structures (forward mode).
 
         Parameters
@@ -224,6 +230,7 @@ class SparseMAPResult:
                 readonly(self.marginals.ravel()),
                 *self._all,
                 readonly(direction),
+                FACE_TOLERANCE,
             )
             self._face = Face(*spanning, p.n_parts, len(p.additional))
         return self._face

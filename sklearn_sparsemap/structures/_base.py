@@ -1,6 +1,15 @@
 """Structure: the protocol of everything that can be predicted, and the guide to adding one."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 
 class Structure:
@@ -29,6 +38,15 @@ class Structure:
         Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
         for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
         and a row of features for each part.
+    fixed_size : bool
+        Whether all structures of a problem have the same number of unary parts. Where they do not, how many parts there
+        are is itself predicted: estimators decide by the objective of their loss, in which SparseMAP's regulariser
+        takes something off each part; the cost of losses with a margin counts missing parts as it counts wrong ones;
+        and `score` is the F1 of the parts. Where they do, none of this would change a prediction, and `score` is
+        the share of slots that are right. Structures made of labels are so; for others False, the default, is safe.
+    strict_encode : bool
+        Whether `encode` refuses whatever is no structure of the problem. If not, estimators ask the oracle about each
+        structure that they are to learn from.
 
     Notes
     -----
@@ -71,12 +89,17 @@ class Structure:
     no_marginals = "it has no marginal oracle"
     projection = None
     labelled = False
+    strict_encode = False
 
-    def additional_shapes(self, shape):
+    @property
+    def fixed_size(self) -> bool:
+        return self.labelled
+
+    def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Return the accepted shapes of each additional score: dict of name -> tuple of shapes."""
         return {}
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         """Describe a problem to the oracle.
 
         Parameters
@@ -97,33 +120,33 @@ class Structure:
         """
         raise NotImplementedError
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         """Return ``(n_slots, n_additional_slots, n_work)`` for a problem."""
         raise NotImplementedError
 
-    def marginal_work(self, dims):
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
         """Return the size of `work` that the marginal oracle needs for a problem."""
         return 0
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         """Write a structure, in the form a user gives it, as ``(slots, additional_slots)``.
 
-        Raises ValueError when it is not a structure of this problem.
+        Raises ValueError when it is not a structure of this problem; see `strict_encode`.
         """
         raise NotImplementedError
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         """Return the structure with these slots, in the form that a user reads."""
         raise NotImplementedError
 
-    def agreement(self, structure, predicted, dims):
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell for each slot whether a predicted structure has it as the right one: bool array.
 
-        Its mean is what `score` of an estimator counts.
+        Its mean is what `score` of an estimator counts, for structures of `fixed_size`.
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.
 
         Parameters
@@ -140,11 +163,11 @@ class Structure:
         """
         raise NotImplementedError
 
-    def learned_shapes(self, n_outputs):
+    def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         """Return the additional scores that a linear model learns: dict of name -> shape."""
         return {}
 
-    def example_shapes(self):
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
         """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tries the structure."""
         return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
 

@@ -1,10 +1,19 @@
 """LinearChain: one state a step, with scores for the transitions between neighbours."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._jit import as_oracle
 from ._base import Structure, as_parts
 from ._gibbs_chain import chain_marginal_work, chain_marginals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 # How the transitions of a problem are laid out: dims[2].
 _NO_TRANSITIONS, _STATIONARY, _PER_STEP = 0, 1, 2
@@ -109,26 +118,27 @@ class LinearChain(Structure):
     oracle = viterbi
     marginal_oracle = chain_marginals
     labelled = True
+    strict_encode = True
 
-    def additional_shapes(self, shape):
+    def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         n_steps, m = shape
         return {"transitions": ((m, m), (n_steps - 1, m, m)), "start": ((m,),), "end": ((m,),)}
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         layout = _NO_TRANSITIONS
         if "transitions" in given:
             layout = _STATIONARY if len(given["transitions"]) == 2 else _PER_STEP
         return (*shape, layout, int("start" in given), int("end" in given))
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n_steps, n_states, layout, has_start, has_end = dims
         n_transitions = n_steps - 1 if layout != _NO_TRANSITIONS else 0
         return n_steps, n_transitions + has_start + has_end, n_steps * n_states
 
-    def marginal_work(self, dims):
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return chain_marginal_work(dims)
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
         path = np.asarray(structure)
         if path.shape != (n_steps,) or path.dtype.kind not in "iu" or path.min() < 0 or path.max() >= m:
@@ -150,13 +160,13 @@ class LinearChain(Structure):
         slots = np.arange(n_steps) * m + path
         return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(len(slots)) * int(dims[1])
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) != 1:
             raise ValueError(f"a sample of a chain has one row for each step; got shape {rows}")
         return (*rows, n_outputs)
 
-    def learned_shapes(self, n_outputs):
+    def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}

@@ -1,7 +1,10 @@
 """CustomStructure: whatever a user's own MAP oracle finds, in plain Python or compiled with `numba.njit`."""
 
+from __future__ import annotations
+
 import itertools
 import weakref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import objmode
@@ -9,6 +12,11 @@ from numba import objmode
 from .._jit import as_oracle, is_compiled, wrap_oracle
 from .._validation import check_positive
 from ._base import Structure, as_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 # The structures whose oracle is called from kernels, by the number that stands for them in `dims`.
 _called = weakref.WeakValueDictionary()
@@ -70,6 +78,9 @@ class CustomStructure(Structure):
     decode : callable, default=None
         From the sorted int array of a structure's parts to the structure as `predict` is to return it. None: that
         array itself.
+    fixed_size : bool, default=False
+        Whether all structures of a problem have the same number of parts, so that it need not be predicted; see
+        `Structure`.
 
     Examples
     --------
@@ -84,11 +95,21 @@ class CustomStructure(Structure):
     """
 
     score_ndim = 1
+    # A parameter here.
+    fixed_size = False
     no_marginals = "a MAP oracle does not tell how to sum over all structures"
 
     def __init__(
-        self, map_oracle, *, n_parts=None, additional=None, max_additional_parts=None, encode=None, decode=None
-    ):
+        self,
+        map_oracle: Callable[..., Any],
+        *,
+        n_parts: int | None = None,
+        additional: Mapping[str, tuple[int, ...]] | None = None,
+        max_additional_parts: int | None = None,
+        encode: Callable[..., Any] | None = None,
+        decode: Callable[..., Any] | None = None,
+        fixed_size: bool = False,
+    ) -> None:
         for name, function in (("map_oracle", map_oracle), ("encode", encode), ("decode", decode)):
             if not callable(function) and (function is not None or name == "map_oracle"):
                 raise ValueError(f"{name} must be a function; got {function!r}")
@@ -98,6 +119,8 @@ class CustomStructure(Structure):
         is_dict = additional is None or isinstance(additional, dict)
         if not is_dict or not all(isinstance(shape, tuple) for shape in (additional or {}).values()):
             raise ValueError(f"additional must map names to shapes, which are tuples of int; got {additional!r}")
+        if not isinstance(fixed_size, bool | np.bool_):
+            raise ValueError(f"fixed_size must be True or False; got {fixed_size!r}")
         taken = sorted(_TAKEN & set(additional or {}))
         if taken:
             raise ValueError(f"additional scores cannot be named {taken[0]!r}, like a parameter of inference")
@@ -109,19 +132,20 @@ class CustomStructure(Structure):
         self.max_additional_parts = max_additional_parts
         self._encode = encode
         self._decode = decode
+        self.fixed_size = bool(fixed_size)
 
     @property
-    def additional_names(self):
+    def additional_names(self) -> tuple[str, ...]:
         return tuple(self.additional)
 
     @property
-    def oracle(self):
+    def oracle(self) -> Any:
         return wrap_oracle(self.map_oracle, bool(self.additional)) if is_compiled(self.map_oracle) else python_oracle
 
-    def additional_shapes(self, shape):
+    def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         return {name: (s,) for name, s in self.additional.items()}
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         if self.n_parts is not None and shape[0] != self.n_parts:
             raise ValueError(f"this structure has {self.n_parts} parts, but there are {shape[0]} scores")
         missing = [name for name in self.additional if name not in given]
@@ -132,12 +156,12 @@ class CustomStructure(Structure):
             _called[self._number] = self
         return shape[0], self._number
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n_additional = sum(int(np.prod(shape)) for shape in self.additional.values())
         most = dims[0] + n_additional if self.max_additional_parts is None else self.max_additional_parts
         return dims[0], most if n_additional else 0, 0
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_parts = int(dims[0])
         n_slots, n_additional_slots, _ = self.sizes((n_parts,))
         found = structure if self._encode is None else self._encode(structure)
@@ -148,19 +172,19 @@ class CustomStructure(Structure):
         additional_slots[: len(additional_parts)] = additional_parts
         return as_parts(slots), as_parts(additional_slots)
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         parts = slots[slots >= 0].astype(np.int64)
         return parts if self._decode is None else self._decode(parts)
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) != 1:
             raise ValueError(f"a sample of a custom structure has one row for each part; got shape {rows}")
         return rows
 
-    def learned_shapes(self, n_outputs):
+    def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         return dict(self.additional)
 
-    def example_shapes(self):
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return ((2,), (3,), (5,)) if self.n_parts is None else ((self.n_parts,),)
 
     def check_parts(self, found, n_parts, n_additional, what):

@@ -1,9 +1,18 @@
 """Matching: a one-to-one alignment of rows and columns."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._jit import as_oracle, kernel
 from ._base import Structure, as_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 
 @kernel(no_nans=True)
@@ -147,17 +156,19 @@ class Matching(Structure):
 
     score_ndim = 2
     oracle = best_matching
+    fixed_size = True
+    strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n_rows, n_cols = dims
         n, m = min(n_rows, n_cols), max(n_rows, n_cols)
         return n_rows, 0, n * m + n + 6 * m
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_rows, n_cols = (int(d) for d in dims)
         columns = np.asarray(structure)
         is_ints = columns.shape == (n_rows,) and columns.dtype.kind in "iu"
@@ -176,11 +187,11 @@ class Matching(Structure):
             )
         return as_parts(np.where(columns >= 0, np.arange(n_rows) * n_cols + columns, -1)), as_parts([])
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         columns = slots.astype(np.int64)
         return np.where(columns >= 0, columns % int(dims[1]), -1)
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) == 1:
             n = round(np.sqrt(rows[0]))
             rows = (n, n) if n * n == rows[0] else rows
@@ -191,5 +202,5 @@ class Matching(Structure):
             )
         return rows
 
-    def example_shapes(self):
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return (1, 1), (2, 2), (1, 3), (3, 1), (2, 4), (4, 3), (3, 3)

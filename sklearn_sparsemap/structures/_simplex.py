@@ -1,10 +1,19 @@
 """Simplex: one of n choices, the structure of multiclass prediction."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._jit import as_oracle
 from ._base import Structure, as_parts
 from ._gibbs_simplex import simplex_marginal_work, simplex_marginals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 
 @as_oracle
@@ -37,24 +46,25 @@ class Simplex(Structure):
     marginal_oracle = simplex_marginals
     projection = "simplex"
     labelled = True
+    strict_encode = True
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         return 1, 0, 0
 
-    def marginal_work(self, dims):
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return simplex_marginal_work(dims)
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         choice = np.asarray(structure)
         if choice.shape != () or choice.dtype.kind not in "iu" or not 0 <= choice < dims[0]:
             raise ValueError(f"a choice is an int from 0 to {dims[0] - 1}; got {structure!r}")
         return as_parts([choice]), as_parts([])
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return int(slots[0])
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         return (n_outputs,)

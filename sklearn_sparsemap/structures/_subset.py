@@ -1,6 +1,9 @@
 """Subset: a choice of items, with bounds on how many."""
 
+from __future__ import annotations
+
 import numbers
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,6 +11,11 @@ from .._jit import as_oracle, copy_into
 from ._base import Structure, as_parts
 from ._gibbs_subset import subset_marginal_work, subset_marginals
 from ._select import select_highest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 
 @as_oracle
@@ -65,8 +73,9 @@ class Subset(Structure):
     score_ndim = 1
     oracle = best_subset
     marginal_oracle = subset_marginals
+    strict_encode = True
 
-    def __init__(self, min_size=0, max_size=None):
+    def __init__(self, min_size: int = 0, max_size: int | None = None) -> None:
         for name, size in (("min_size", min_size), ("max_size", max_size)):
             is_int = isinstance(size, numbers.Integral) and not isinstance(size, bool)
             if not (is_int and size >= 0) and not (name == "max_size" and size is None):
@@ -76,19 +85,23 @@ class Subset(Structure):
         self.min_size = min_size
         self.max_size = max_size
 
-    def dims(self, shape, given):
+    @property
+    def fixed_size(self) -> bool:
+        return self.min_size == self.max_size
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[0]
         if self.min_size > n:
             raise ValueError(f"there are {n} items, fewer than min_size={self.min_size}")
         return n, self.min_size, n if self.max_size is None else min(n, self.max_size)
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         return dims[0], 0, dims[0]
 
-    def marginal_work(self, dims):
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return subset_marginal_work(dims)
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, min_size, max_size = (int(d) for d in dims)
         chosen = np.asarray(structure)
         if chosen.shape != (n,) or not (chosen.dtype.kind == "b" or np.isin(chosen, (0, 1)).all()):
@@ -98,14 +111,14 @@ class Subset(Structure):
             raise ValueError(f"a subset has {min_size} to {max_size} items here; got {int(chosen.sum())}")
         return as_parts(np.where(chosen, np.arange(n), -1)), as_parts([])
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots >= 0
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) != 1:
             raise ValueError(f"a sample of a subset has one row for each item; got shape {rows}")
         return rows
 
-    def example_shapes(self):
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
         low = max(1, self.min_size)
         return tuple((n,) for n in (low, low + 1, low + 2, low + 3))

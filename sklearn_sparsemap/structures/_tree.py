@@ -1,10 +1,19 @@
 """DependencyTree: a head for each word of a sentence; projective (Eisner) or not (Chu-Liu/Edmonds)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .._jit import as_oracle, kernel
 from ._base import Structure, as_parts
 from ._gibbs_tree import tree_marginal_work, tree_marginals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 # What a slot of the contraction algorithm is: not yet looked at, on the present path, known to hang on the root, or
 # merged into another one.
@@ -310,27 +319,29 @@ class DependencyTree(Structure):
     score_ndim = 2
     oracle = best_tree
     marginal_oracle = tree_marginals
+    fixed_size = True
+    strict_encode = True
 
-    def __init__(self, projective=False, single_root=False):
+    def __init__(self, projective: bool = False, single_root: bool = False) -> None:
         self.projective = bool(projective)
         self.single_root = bool(single_root)
 
-    def dims(self, shape, given):
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]
         if shape[0] != n + 1:
             raise ValueError(f"scores of a tree over n words have shape (n + 1, n), row 0 for the root; got {shape}")
         return n, int(self.projective), int(self.single_root)
 
-    def sizes(self, dims):
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n, projective, _ = dims
         if projective:
             return n, 0, 6 * (n + 1) ** 2 + 6 * (n + 1)
         return n, 0, 2 * n * (n + 1) + 10 * n + 8
 
-    def marginal_work(self, dims):
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return tree_marginal_work(dims)
 
-    def encode(self, structure, dims):
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, projective, single_root = (int(d) for d in dims)
         heads = np.asarray(structure)
         if heads.shape != (n,) or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
@@ -348,10 +359,10 @@ class DependencyTree(Structure):
             raise ValueError(f"arcs cross, but projective=True: {heads.tolist()}")
         return as_parts(heads * n + np.arange(n)), as_parts([])
 
-    def decode(self, slots, dims):
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) // int(dims[0])
 
-    def agreement(self, structure, predicted, dims):
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
         # Any heads may be compared, also those that a projective tree cannot have.
         heads = np.asarray(structure)
         n = int(dims[0])
@@ -359,7 +370,7 @@ class DependencyTree(Structure):
             raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
         return heads == predicted
 
-    def scores_shape(self, rows, n_outputs):
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) == 1:
             n = int(np.sqrt(rows[0]))
             rows = (n + 1, n) if n * (n + 1) == rows[0] else rows
@@ -370,7 +381,7 @@ class DependencyTree(Structure):
             )
         return rows
 
-    def example_shapes(self):
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return (2, 1), (3, 2), (4, 3)
 
 

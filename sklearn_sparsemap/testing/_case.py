@@ -217,6 +217,7 @@ class Case:
         row = np.bincount(parts, minlength=self.n).astype(np.float64)
         i = self._index_of.setdefault(row.tobytes(), len(self.rows))
         if i == len(self.rows):
+            self._check_size(slots, whence, values)
             if self.is_complete:
                 self.fail(
                     f"{whence} {self.show(slots)} (slots {slots.tolist()}, additional slots {extra.tolist()}), which "
@@ -228,6 +229,19 @@ class Case:
             self.slots.append((slots.copy(), extra.copy()))
         self._index_of_form[form] = i
         return i
+
+    def _check_size(self, slots, whence, values):
+        """Check that a new structure has as many unary parts as the first one, if all are said to."""
+        if self.structure.fixed_size and len(self.slots):
+            first = self.slots[0][0]
+            n_parts, n_first = int((slots >= 0).sum()), int((first >= 0).sum())
+            if n_parts != n_first:
+                self.fail(
+                    f"{whence} {self.show(slots)} with {n_parts} unary parts, but {self.show(first)} has {n_first}, "
+                    "although fixed_size is True",
+                    "set fixed_size to False where structures differ in their number of unary parts",
+                    values,
+                )
 
     def encode(self, decoded, whence):
         """Return a structure as slots and additional slots."""

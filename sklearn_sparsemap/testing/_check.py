@@ -1,5 +1,9 @@
 """check_structure: the checks in their order, for all shapes and choices of additional scores."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -11,8 +15,20 @@ from ._protocol import check_attributes, check_linear_model, check_shape, choice
 from ._public import check_public
 from ._solutions import check_derivatives, check_solutions
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
-def check_structure(structure, *, shapes=None, structures=None, n_instances=6, random_state=0):
+    from ..structures import Structure
+
+
+def check_structure(
+    structure: Structure,
+    *,
+    shapes: Sequence[Any] | None = None,
+    structures: Callable[..., Iterable[Any]] | None = None,
+    n_instances: int = 6,
+    random_state: int = 0,
+) -> None:
     """Check that a structure keeps to the protocol of `Structure`, and that its oracles are right.
 
     What there is to predict is learned by asking the MAP oracle about many scores. An oracle that does not maximise
@@ -23,7 +39,7 @@ def check_structure(structure, *, shapes=None, structures=None, n_instances=6, r
     - **MAP oracle**: the value is the score of the parts returned; parts exist, and each has a slot of its own; all
       slots are written, and nothing else; the same answer every time, also with what the last call left in `work`, in
       threads, and from a copy of the structure; the best structure, also with ties, scores of 1e8, and -inf.
-    - **encode and decode** are inverse.
+    - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
     - **SparseMAP**, with all solvers: equal to a plain quadratic program over the structures seen, with the gap
       recomputed; derivatives equal to differences.
     - **Marginal oracle**, if there is one: equal to the sum over all structures, where these are known; else to

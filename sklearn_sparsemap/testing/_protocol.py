@@ -41,6 +41,15 @@ def check_attributes(structure):
         oracle = getattr(structure, name)
         is_fine = isinstance(oracle, Entry) or is_compiled(oracle) or (oracle is None and name == "marginal_oracle")
         require(structure, is_fine, f"{name} is {oracle!r}, which kernels cannot call", remedy)
+    for name in ("fixed_size", "strict_encode"):
+        value = getattr(structure, name)
+        require(structure, isinstance(value, bool | np.bool_), f"{name} is {value!r}", "it is True or False")
+    require(
+        structure,
+        structure.fixed_size or not structure.labelled,
+        "it is labelled, but not of fixed_size",
+        "a structure made of labels has one part for each; leave fixed_size as it is",
+    )
     projection = structure.projection
     remedy = "there are " + ", ".join(map(repr, PROJECTIONS)) + "; None solves SparseMAP with the oracle alone"
     require(structure, projection is None or projection in PROJECTIONS, f"projection is {projection!r}", remedy)

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
 from ..losses._kernel import GOLD, INEXACT, Gold, join_gold, loss_of_sample
+from ..solvers._batch import Problems, map_range
 from ..structures import Simplex
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
@@ -18,6 +19,11 @@ TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS], Targets)
 # Features as CSR rows.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
 ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
+
+# Most scores for which an oracle is asked at once whether targets are structures.
+_BLOCK = 2**22
+# Most parts of a wrong target that a message lists.
+_SHOWN = 12
 
 
 @kernel
@@ -135,9 +141,9 @@ def make_targets(structure, X, n_outputs, codes, weights):
     Raises
     ------
     ValueError
-        Naming the first sample whose gold structure is none.
+        Naming the first sample whose gold structure is none. Where `encode` is not strict, the oracle tells.
     """
-    dims, sizes, _ = linear_problems(structure, X, n_outputs)
+    dims, sizes, shapes = linear_problems(structure, X, n_outputs)
     if isinstance(structure, Simplex):
         # A label is its own part: no need to go through millions of them one by one.
         n, none = len(X), np.zeros(len(X) + 1)
@@ -154,7 +160,68 @@ def make_targets(structure, X, n_outputs, codes, weights):
             encoded.append(structure.encode(gold, dims[i]))
         except ValueError as error:
             raise ValueError(f"y[{i}]: {error}") from error
-    return Targets(readonly(X.indptr, np.int64), dims, sizes, join_gold(encoded), readonly(weights))
+    gold = join_gold(encoded)
+    if not structure.strict_encode:
+        n_additional = sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+        n_parts = np.array([int(np.prod(shape)) for shape in shapes])
+        # What the oracle is asked takes memory.
+        block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))
+        for start in range(0, len(encoded), block):
+            rows = slice(start, start + block)
+            found = is_structure(structure.oracle, dims[rows], sizes[rows], n_parts[rows], n_additional, encoded[rows])
+            if not found.all():
+                i = start + int(np.argmin(found))
+                parts = encoded[i][0][encoded[i][0] >= 0].tolist()
+                more = ", ..." if len(parts) > _SHOWN else ""
+                raise ValueError(
+                    f"y[{i}] is no structure: where its parts [{', '.join(map(str, parts[:_SHOWN]))}{more}] score high "
+                    "and all others low, the MAP oracle finds nothing as good. Mend y, or encode; if this is a "
+                    "structure, the oracle does not find the maximum: see sklearn_sparsemap.testing.check_structure"
+                )
+    return Targets(readonly(X.indptr, np.int64), dims, sizes, gold, readonly(weights))
+
+
+def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
+    """Tell which of some sets of parts are structures, by asking the oracle once about each.
+
+    Its own parts score 1 and others -1, so that a structure is the best one. Additional scores, of the same kind, are
+    so small that they only decide between structures of the same parts.
+
+    Parameters
+    ----------
+    oracle : compiled function
+    dims, sizes : int arrays with one row a sample
+    n_parts : int array of shape (n_samples,)
+    n_additional : int
+    encoded : list of (slots, additional_slots)
+
+    Returns
+    -------
+    found : bool array of shape (n_samples,)
+    """
+    n = len(encoded)
+    small = 0.5 / (1.0 + sizes[:, 1].max())
+    score_ptr = np.concatenate([[0], np.cumsum(n_parts)])
+    scores, additional, own_values = np.full(score_ptr[-1], -1.0), np.full((n, n_additional), -small), np.empty(n)
+    for i, (slots, additional_slots) in enumerate(encoded):
+        own, own_additional = slots[slots >= 0], additional_slots[additional_slots >= 0]
+        scores[score_ptr[i] + own] = 1.0
+        additional[i, own_additional] = small
+        own_values[i] = len(own) + small * len(own_additional)
+    ends = np.arange(n + 1) * n_additional
+    problems = Problems(
+        readonly(scores),
+        readonly(score_ptr, np.int64),
+        readonly(additional.ravel()),
+        readonly(ends[:-1], np.int64),
+        readonly(ends[1:], np.int64),
+        readonly(dims, np.int64),
+        readonly(sizes, np.int64),
+    )
+    slot_ptr = readonly(np.concatenate([[0], np.cumsum(sizes[:, 0])]), np.int64)
+    slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(n)
+    map_range(oracle, problems, 0, n, slot_ptr, slots, values)
+    return values > own_values - 0.5 * small
 
 
 def make_rows(X):

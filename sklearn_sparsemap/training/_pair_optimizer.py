@@ -21,7 +21,7 @@ from ._pair_store import (
     GroupArrays,
     Store,
     grow,
-    most_space,
+    most_space_of,
     new_store,
 )
 from ._proximal import Settings, load_pairs, pair_epoch, read_pairs, shrink_now
@@ -91,7 +91,7 @@ class PairOptimizer:
 
     def load(self, model, shrunk):
         """Start from the weights of a `SparseLinearModel`; `shrunk` tells whether its groups are a selection."""
-        space = int((np.diff(model.coef.indptr) > 0).sum()) * most_space(self.n_outputs)
+        space = int((np.diff(model.coef.indptr) > 0).sum()) * most_space_of(self.n_outputs)
         self.store = grow(self.store, 0, max(_FIRST_CAPACITY, space))
         load_pairs(
             self.store,
@@ -141,7 +141,7 @@ class PairOptimizer:
             if place < len(order):
                 i = order[place]
                 own = rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
-                needed = self.counters[TOP] + 2 * most_space(self.n_outputs) * own
+                needed = self.counters[TOP] + 2 * most_space_of(self.n_outputs) * own
                 wanted = int(max(needed, 1.5 * len(self.store.values)))
                 self.store = grow(self.store, int(self.counters[TOP]), wanted)
         self._keep_curve(curve)

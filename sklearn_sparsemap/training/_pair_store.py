@@ -113,10 +113,12 @@ def grow(store, used, wanted):
     return store._replace(**arena)
 
 
-@kernel
-def most_space(n_outputs):
+def most_space_of(n_outputs):
     """Return how many places of the arena a feature can take at most while it gets weights."""
     return 2 * n_outputs + 2
+
+
+most_space = kernel(most_space_of)
 
 
 @kernel

@@ -1,0 +1,80 @@
+"""Cold start: CPU seconds that each first use takes to compile, in one process, and the size of the cache.
+
+    python benchmarks/compile.py
+
+The uses follow each other, so each pays for what those before it have not compiled. A second process says what loading
+takes.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SETUP = """
+import json, time
+import numpy as np
+from sklearn_sparsemap import (
+    GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, sparsemap
+)
+from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Xor
+from sklearn_sparsemap.structures import DependencyTree, LinearChain
+rng = np.random.default_rng(0)
+found = {}
+def timed(name, use):
+    began = time.process_time()
+    result = use()
+    found[name] = time.process_time() - began
+    return result
+"""
+USES = """
+scores = rng.normal(size=(6, 3))
+chain = timed("chain", lambda: sparsemap(LinearChain(), scores, transitions=np.eye(3)))
+timed("its vjp", lambda: chain.vjp(scores))
+X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
+timed("chain fit", lambda: StructuredSparseMAPClassifier("chain", solver="adagrad", tol=1.0).fit(X, y).predict(X))
+timed("tree", lambda: sparsemap(DependencyTree(), rng.normal(size=(6, 5))))
+graph = FactorGraph()
+u = graph.variables((3, 3))
+graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
+logic = timed("logic graph", lambda: lp_sparsemap(graph, scores[:3]))
+timed("its vjp ", lambda: logic.vjp(scores[:3]))
+rows = rng.normal(size=(60, 4))
+labels = (rows[:, :3] > 0).astype(int)
+model = MultilabelLPSparseMAP(max_iter=2, tol=1.0, random_state=0)
+timed("multilabel", lambda: model.fit(rows, labels).predict(rows))
+lasso = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, debias_max_iter=1)
+timed("group lasso", lambda: lasso.fit(rows, labels[:, 0]).predict(rows))
+print(json.dumps({"seconds": found, **compile_statistics()}))
+"""
+
+
+def run(cache):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "OPENBLAS_NUM_THREADS": "1"}
+    out = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SETUP + USES], env=environment, capture_output=True, text=True
+    )
+    if out.returncode:
+        raise SystemExit(out.stderr)
+    return json.loads(out.stdout)
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = run(cache), run(cache)
+        size = sum(path.stat().st_size for path in Path(cache).rglob("*") if path.is_file())
+        n_files = sum(path.suffix == ".nbc" for path in Path(cache).rglob("*"))
+    print(f"{'first use':12} {'empty cache':>12} {'second process':>15}")
+    for name, seconds in cold["seconds"].items():
+        print(f"{name:12} {seconds:10.1f} s {warm['seconds'][name]:13.2f} s")
+    print(f"{'all':12} {sum(cold['seconds'].values()):10.1f} s {sum(warm['seconds'].values()):13.2f} s")
+    print(f"cache {size / 2**20:.1f} MiB in {n_files} files; the second process compiled {warm['compiled']} entries")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Compiling ahead of time: for images, for continuous integration, before a demonstration."""
+
+from __future__ import annotations
+
+import logging
+import os
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+logger = logging.getLogger("sklearn_sparsemap")
+
+
+def _structure(name):
+    def use():
+        from . import structures
+        from .inference import map_inference, marginal_inference, sparsemap
+
+        structure = {
+            "chain": structures.LinearChain(),
+            "matching": structures.Matching(),
+            "projective": structures.DependencyTree(projective=True),
+            "simplex": structures.Simplex(),
+            "subset": structures.Subset(),
+            "tree": structures.DependencyTree(),
+        }[name]
+        scores = np.ones(structure.example_shapes()[-1])
+        sparsemap(structure, scores).vjp(scores)
+        sparsemap(structure, [scores, scores]).vjp([scores, scores])
+        map_inference(structure, scores)
+        if structure.marginal_oracle is not None:
+            marginal_inference(structure, scores)
+
+    return use
+
+
+def _graphs():
+    from .factors import AtMostOne, Budget, FactorGraph, Imply, Xor
+    from .inference import lp_sparsemap, map_inference
+
+    graph = FactorGraph()
+    u = graph.variables((3, 3))
+    graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
+    result = lp_sparsemap(graph, np.eye(3))
+    result.vjp(np.eye(3))
+    result.jvp(scores=np.eye(3))
+    map_inference(graph, np.eye(3))
+
+
+def _structured_graphs():
+    from .factors import Budget, FactorGraph, Pair, StructureFactor
+    from .inference import lp_sparsemap
+    from .structures import DependencyTree, LinearChain
+
+    graph = FactorGraph()
+    arcs, states = graph.variables((4, 3), name="arcs"), graph.variables((3, 2), name="states")
+    graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 2) for row in arcs])
+    graph.add(StructureFactor(LinearChain(), states, name="chain"), Pair(arcs[0], states[:, 0], name="pairs"))
+    scores = {"arcs": np.eye(4, 3), "states": np.eye(3, 2)}
+    for solver in ("newton", "block"):
+        lp_sparsemap(graph, scores, solver=solver).vjp(scores)
+
+
+def _classifier():
+    import warnings
+
+    from .estimators import StructuredSparseMAPClassifier
+
+    X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for loss, solver in (("sparsemap", "lbfgs"), ("sparsemap", "adagrad"), ("hinge", "mira"), ("crf", "lbfgs")):
+            model = StructuredSparseMAPClassifier("chain", loss=loss, solver=solver, max_iter=2).fit(X, y)
+            model.predict(X)
+            model.predict_marginals(X)
+            model.predict_structures(X)
+
+
+def _multilabel():
+    import warnings
+
+    from .estimators import MultilabelLPSparseMAP
+
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for loss in ("sparsemap", "hinge", "logistic"):
+            MultilabelLPSparseMAP(loss=loss, max_iter=2, random_state=0).fit(X, (X[:, :3] > 0).astype(int)).predict(X)
+
+
+def _groups():
+    import warnings
+
+    from .estimators import GroupLassoPerceptron
+
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
+        model.fit(X, X[:, 0] > 0).predict(X)
+
+
+def _features():
+    from .features import ArcVectorizer, TemplateVectorizer
+
+    for n_features in (None, 64):
+        TemplateVectorizer(["word[0]"], n_features=n_features).fit_transform([["a", "b"]])
+        ArcVectorizer(["head.word[0]"], n_features=n_features).fit_transform([[{"word": "a"}, {"word": "b"}]])
+
+
+# What can be asked for, longest first, so that processes end at about the same time.
+USES = {
+    "structured_graphs": _structured_graphs,
+    "graphs": _graphs,
+    "classifier": _classifier,
+    "groups": _groups,
+    "multilabel": _multilabel,
+    "features": _features,
+    **{name: _structure(name) for name in ("tree", "projective", "chain", "matching", "subset", "simplex")},
+}
+
+
+def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) -> None:
+    """Compile ahead of time, so that no first use has to wait.
+
+    What is compiled is kept beside the package, or wherever ``NUMBA_CACHE_DIR`` says; later processes load it in a
+    fraction of a second. Useful when an image is built, or before tests. Progress goes to the logger
+    ``"sklearn_sparsemap"``, level INFO. ``python -m sklearn_sparsemap.compile`` does the same, and shows it.
+
+    Parameters
+    ----------
+    what : str or list of str, default=None
+        One or some of ``"chain"``, ``"tree"``, ``"projective"`` (trees), ``"matching"``, ``"simplex"``, ``"subset"``,
+        ``"graphs"`` (logic and pairs), ``"structured_graphs"``, ``"classifier"``, ``"multilabel"``, ``"groups"``,
+        ``"features"``; None is all of them, about a minute of CPU time.
+    n_jobs : int, default=None
+        Number of processes. None is one for each core.
+
+    Raises
+    ------
+    ValueError
+        If something else is asked for.
+
+    Examples
+    --------
+    >>> import sklearn_sparsemap
+    >>> sklearn_sparsemap.compile("simplex", n_jobs=1)
+    """
+    from ._validation import check_n_jobs
+
+    names = list(USES) if what is None else [what] if isinstance(what, str) else list(what)
+    unknown = [name for name in names if name not in USES]
+    if unknown or not names:
+        raise ValueError(f"what={(unknown or names)!r} cannot be compiled; choose among {', '.join(sorted(USES))}")
+    check_n_jobs(n_jobs)
+    n_processes = min(len(names), effective_n_jobs(os.cpu_count() if n_jobs is None else n_jobs))
+    ordered = [name for name in USES if name in names]
+    began = perf_counter()
+    done = Parallel(n_processes, return_as="generator_unordered")(delayed(_use)(name) for name in ordered)
+    for count, (name, seconds) in enumerate(done, 1):
+        logger.info("%d/%d: %s in %.1f s", count, len(ordered), name, seconds)
+    logger.info("all in %.1f s", perf_counter() - began)
+
+
+def _use(name):
+    """Use one kind of kernels; return its name and how long that took."""
+    from ._jit import compiling_is_expected
+
+    began = perf_counter()
+    with compiling_is_expected():
+        USES[name]()
+    return name, perf_counter() - began

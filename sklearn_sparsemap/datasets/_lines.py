@@ -1,0 +1,82 @@
+"""The lines of text files, plain or compressed by gzip, read piece by piece."""
+
+import codecs
+import gzip
+import zlib
+from io import IncrementalNewlineDecoder
+from numbers import Integral
+
+# Longer texts are refused unless asked for: compressed, a thousandth of their size is enough to fill the memory.
+MAX_BYTES = 2**32
+_BLOCK = 2**20
+_GZIP = b"\x1f\x8b"
+
+
+def read_lines(path, encoding, max_bytes):
+    """Yield the lines of a file, without their ends.
+
+    A line ends with a line feed, a carriage return, or both; not, as for `str.splitlines`, with characters that occur
+    within words.
+
+    Parameters
+    ----------
+    path : str or path-like
+    encoding : str
+    max_bytes : int
+        Longest text, after decompression.
+
+    Raises
+    ------
+    ValueError
+        If the text is longer, is not in this encoding, or its compression is cut off or damaged.
+    OSError
+        If the file cannot be read.
+    """
+    if not isinstance(max_bytes, Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
+        raise ValueError(f"max_bytes must be a positive integer; got {max_bytes!r}")
+    decoder = codecs.getincrementaldecoder(encoding)()
+    newlines = IncrementalNewlineDecoder(None, translate=True)
+    pending, n_bytes = [], 0
+    for block in _blocks(path, max_bytes):
+        n_bytes += len(block)
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            # The decoder may have kept some bytes of the block before.
+            place = n_bytes - len(error.object) + error.start
+            raise ValueError(
+                f"{path} is not text in {encoding} ({error.reason}, byte {place}); pass its encoding, for example "
+                "'latin-1'"
+            ) from error
+        if n_bytes == len(block):
+            text = text.removeprefix("\ufeff")
+        first, *lines = newlines.decode(text, final=not block).split("\n")
+        pending.append(first)
+        if lines:
+            yield "".join(pending)
+            yield from lines[:-1]
+            pending = lines[-1:]
+    yield "".join(pending)
+
+
+def _blocks(path, max_bytes):
+    """Yield the bytes of a file in blocks, decompressed; an empty one is the end."""
+    with open(path, "rb") as raw:
+        compressed = raw.read(len(_GZIP)) == _GZIP
+        raw.seek(0)
+        file = gzip.GzipFile(fileobj=raw) if compressed else raw
+        n_bytes, block = 0, b"\n"
+        while block:
+            try:
+                block = file.read(_BLOCK)
+            except EOFError as error:
+                raise ValueError(f"{path} is cut off: its gzip stream has no end; fetch the whole file") from error
+            except (gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(f"{path} is damaged: its gzip stream is no such ({error}); fetch it anew") from error
+            n_bytes += len(block)
+            if n_bytes > max_bytes:
+                raise ValueError(
+                    f"{path} holds more than max_bytes={max_bytes} of text{' once decompressed' * compressed}; raise "
+                    "max_bytes if that is meant"
+                )
+            yield block

@@ -1,0 +1,128 @@
+"""A metric of structures that differ in their number of parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._weights import check_sample_weight
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+    """F1 of the parts of structures, over all samples together.
+
+    For structures of which most parts are in none: subsets, intervals, the variables of a factor graph. Where the share
+    of parts that are rightly in or out is high for whoever predicts nothing, their F1 is 0.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence
+        The right and the predicted structure of each sample, in one of these forms:
+
+        - an array of bool, of any shape, that tells which parts are in; it may hold zeros and ones where the other one
+          of the two is of bool;
+        - a dict of such arrays;
+        - a sequence or set of the parts, each once: indices, or whatever can be hashed, such as tuples (first, last).
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weight of each part of a sample.
+
+    Returns
+    -------
+    score : float
+        1.0 if there are no parts at all, since the two agree.
+
+    Raises
+    ------
+    ValueError
+        If the samples or their forms differ, there is no sample, or the weights are not usable.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import parts_f1_score
+    >>> parts_f1_score([[True, False, True], [False, False, False]], [[True, True, False], [False, False, False]])
+    0.5
+    >>> parts_f1_score([[(0, 2), (3, 3)], [(1, 1)]], [[(0, 2)], [(1, 1), (4, 6)]])
+    0.66...
+    """
+    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
+        if isinstance(y, str | dict) or not hasattr(y, "__len__"):
+            raise ValueError(f"{name} must be a sequence with one structure for each sample; got {type(y).__name__}")
+    if len(y_true) != len(y_pred):
+        raise ValueError(f"y_true has {len(y_true)} samples, but y_pred has {len(y_pred)}")
+    if not len(y_true):
+        raise ValueError("y_true has no samples; the F1 of nothing is undefined")
+    weights = check_sample_weight(sample_weight, len(y_true))
+    if not weights.any():
+        raise ValueError("sample_weight gives no weight to any sample; make at least one positive")
+    counts = []
+    for i, (true, pred) in enumerate(zip(y_true, y_pred)):
+        try:
+            counts.append(_count(true, pred))
+        except ValueError as error:
+            raise ValueError(f"sample {i}: {error}") from error
+    n_right, n_both = weights @ np.array(counts, dtype=np.float64)
+    return float(2.0 * n_right / n_both) if n_both else 1.0
+
+
+def _count(true, pred):
+    """Return how many parts are right, and how many there are in the two structures."""
+    if isinstance(true, dict) or isinstance(pred, dict):
+        if not (isinstance(true, dict) and isinstance(pred, dict) and set(true) == set(pred)):
+            raise ValueError("y_true and y_pred must both be dicts, with the same keys")
+        return np.sum([_count(true[name], pred[name]) for name in true], axis=0) if true else (0, 0)
+    arrays = _as_bools(true), _as_bools(pred)
+    if arrays[0] is None and arrays[1] is None:
+        true, pred = _as_set(true, "y_true"), _as_set(pred, "y_pred")
+        return len(true & pred), len(true) + len(pred)
+    true, pred = (
+        _read_indicator(y, name) if array is None else array
+        for y, name, array in zip((true, pred), ("y_true", "y_pred"), arrays)
+    )
+    if true.shape != pred.shape:
+        raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
+    return (true & pred).sum(), true.sum() + pred.sum()
+
+
+def _as_bools(structure):
+    """Return an array of bool, None if that is not what it is."""
+    if not isinstance(structure, list | tuple | np.ndarray):
+        return None
+    try:
+        array = np.asarray(structure)
+        if array.dtype == object:
+            # Bools among objects.
+            array = np.asarray(array.tolist())
+    except ValueError:
+        # Parts of different lengths.
+        return None
+    return array if array.dtype == bool else None
+
+
+def _read_indicator(structure, name):
+    """Return zeros and ones as an array of bool."""
+    try:
+        array = np.asarray(structure)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
+        raise ValueError(f"one of the two is an array of bool, but {name} does not hold zeros and ones, either")
+    return array.astype(bool)
+
+
+def _as_set(parts, name):
+    if isinstance(parts, str) or not hasattr(parts, "__len__"):
+        raise ValueError(f"{name} must be an array of bool, or a sequence of parts; got {parts!r:.80}")
+    parts = parts.tolist() if isinstance(parts, np.ndarray) else list(parts)
+    try:
+        found = set(parts)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} is no array of bool, and its parts cannot be hashed; write parts as ints or tuples"
+        ) from error
+    if len(found) < len(parts):
+        raise ValueError(f"{name} has a part more than once; to tell which parts are in, pass an array of bool")
+    return found

@@ -1,0 +1,452 @@
+"""What inference returns for many samples: arrays, and results that are made when they are asked for."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._jit import readonly
+from .._ragged import RaggedArray
+from .._threads import over_ranges
+from .._validation import check_numbers
+from ._batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
+from ._batch_backward import Supports, marginal_products_range, weight_products_range
+from ._result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
+
+
+class LazyResults(Sequence):
+    """A sequence of results that are made, once, when they are asked for.
+
+    Subclasses say how many there are, and make one.
+    """
+
+    def __init__(self, n):
+        self._made = [None] * n
+
+    def _make(self, i):
+        raise NotImplementedError
+
+    def __len__(self):
+        return len(self._made)
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self[i] for i in range(len(self))[key]]
+        try:
+            i = range(len(self))[key]
+        except IndexError:
+            raise IndexError(f"there are {len(self)} results; got index {key}") from None
+        if self._made[i] is None:
+            self._made[i] = self._make(i)
+        return self._made[i]
+
+    def __repr__(self):
+        return f"{type(self).__name__}(n_samples={len(self)})"
+
+
+class _OfStructures(LazyResults):
+    """Results of a batch of one kind of structure.
+
+    Parameters
+    ----------
+    structure : Structure
+    samples : list of Problem
+    problems : Problems
+        The same, laid out for the kernels.
+    """
+
+    def __init__(self, structure, samples, problems):
+        super().__init__(len(samples))
+        self._structure, self._samples, self._problems = structure, samples, problems
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # Pickle forgets what may be written. And a custom structure is known to kernels by another number now.
+        dims = [self._structure.dims(sample.shape, sample.shapes) for sample in self._samples]
+        kinds = {"scores": np.float64, "additional": np.float64}
+        self._problems = type(self._problems)(
+            **{
+                name: readonly(array, kinds.get(name, np.int64))
+                for name, array in {**self._problems._asdict(), "dims": dims}.items()
+            }
+        )
+
+    def _like_scores(self, values):
+        """Return what goes with the flat scores of all samples as one array of samples, each in its shape."""
+        return RaggedArray(values, self._problems.score_ptr, shapes=[sample.shape for sample in self._samples])
+
+
+class MAPBatch(_OfStructures):
+    """The structures of highest score of many samples: a sequence of `MAPResult`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_samples,)
+        Total score of each.
+    """
+
+    def __init__(self, structure, samples, problems, slots, slot_ptr, values):
+        super().__init__(structure, samples, problems)
+        self._slots, self._slot_ptr = slots, slot_ptr
+        self.values = values
+
+    def _make(self, i):
+        slots = self._slots[self._slot_ptr[i] : self._slot_ptr[i + 1]]
+        return MAPResult(self._structure.decode(slots, self._problems.dims[i]), float(self.values[i]))
+
+
+class MarginalBatch(_OfStructures):
+    """The marginals of many Gibbs distributions: a sequence of `MarginalResult`.
+
+    Attributes
+    ----------
+    marginals : RaggedArray
+        Of all samples, each in the shape of its scores.
+    log_partition : ndarray of shape (n_samples,)
+    """
+
+    def __init__(self, structure, samples, problems, marginals, expected, log_partition):
+        super().__init__(structure, samples, problems)
+        self._expected = np.split(expected, np.cumsum([len(s.additional) for s in samples])[:-1])
+        self.log_partition = log_partition
+        self.marginals = self._like_scores(marginals)
+
+    def _make(self, i):
+        sample = self._samples[i]
+        return MarginalResult(
+            _in_shape(self.marginals[i], sample),
+            sample.split_additional(self._expected[i]),
+            float(self.log_partition[i]),
+        )
+
+
+class SparseMAPBatch(_OfStructures):
+    """The solutions of many SparseMAP problems: a sequence of `SparseMAPResult`, each made when it is asked for.
+
+    Attributes
+    ----------
+    marginals : RaggedArray
+        Of all samples; `values` holds them flat, one sample after the other, in C order.
+    objective, gap : ndarray of shape (n_samples,)
+        See `SparseMAPResult`.
+    n_iter : int ndarray of shape (n_samples,)
+    converged : bool ndarray of shape (n_samples,)
+    """
+
+    def __init__(self, structure, samples, problems, own_names, marginals, statistics, supports, tol, n_jobs):
+        super().__init__(structure, samples, problems)
+        self._own_names, self._tol, self._n_jobs = own_names, tol, n_jobs
+        self._slots, self._additional_slots, self._weights = supports
+        self._statistics = statistics
+        counts = statistics[:, N_STRUCTURES].astype(np.int64)
+        self._first, self._slot_ptr, self._additional_ptr = (
+            np.concatenate([[0], np.cumsum(counts * n)]) for n in (1, problems.sizes[:, 0], problems.sizes[:, 1])
+        )
+        self._extra_ptr = np.concatenate([[0], np.cumsum([len(s.additional) for s in samples])])
+        self.marginals = self._like_scores(marginals)
+        self.objective, self.gap = statistics[:, OBJECTIVE], statistics[:, GAP]
+        self.n_iter = statistics[:, N_ITER].astype(np.int64)
+
+    @cached_property
+    def converged(self):
+        converged = self.gap <= self._tol
+        for i in np.flatnonzero(~converged):
+            # Where rounding is all that is left, it has.
+            converged[i] = self[int(i)].converged
+        return converged
+
+    def _make(self, i):
+        k, sizes = self._first[i + 1] - self._first[i], self._problems.sizes[i]
+        support = (
+            self._slots[self._slot_ptr[i] : self._slot_ptr[i + 1]].reshape(k, sizes[0]),
+            self._additional_slots[self._additional_ptr[i] : self._additional_ptr[i + 1]].reshape(k, sizes[1]),
+            self._weights[self._first[i] : self._first[i + 1]],
+        )
+        u = self.marginals.values[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
+        return SparseMAPResult(self._structure, self._samples[i], u, support, self._statistics[i], self._tol)
+
+    def vjp(self, vs: Any) -> dict[str, Any]:
+        """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call.
+
+        Parameters
+        ----------
+        vs : list of array-like, or RaggedArray
+            For each sample the gradient of some loss with respect to its marginals, in their shape.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"`` is a RaggedArray like `marginals`. For each additional score that was given: one array, summed
+            over the samples, where one array served all; else a list with one for each sample.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap import sparsemap
+        >>> from sklearn_sparsemap.structures import LinearChain
+        >>> scores = [[[1.0, 0.9]], [[1.0, 0.9], [0.0, 0.5]]]
+        >>> batch = sparsemap(LinearChain(), scores, transitions=[[0.5, 0.0], [0.0, 0.5]])
+        >>> gradients = batch.vjp([[[1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
+        >>> [part.round(2).tolist() for part in gradients["scores"]]
+        [[0.5, -0.5], [0.25, -0.25, 0.25, -0.25]]
+        >>> gradients["transitions"].shape
+        (2, 2)
+        """
+        out, extra = self._products(self._join(vs, "vs"), np.zeros(self._extra_ptr[-1]))
+        return self._gradients(out, extra)
+
+    def jvp(self, scores: Any = None, **additional: Any) -> RaggedArray:
+        """Directional derivatives of the marginals (forward mode), in one compiled call.
+
+        Parameters
+        ----------
+        scores : list of array-like, or RaggedArray, default=None
+            For each sample the direction in which its scores change; None is zero.
+        **additional : array-like, or list of them
+            Directions of the additional scores by name: one array where one array served all samples, else a list.
+
+        Returns
+        -------
+        derivatives : RaggedArray
+            Like `marginals`.
+        """
+        unary = np.zeros(len(self._problems.scores)) if scores is None else self._join(scores, "scores")
+        names = set(additional) & self._own_names
+        for name in names:
+            if len(additional[name]) != len(self):
+                raise ValueError(f"{name} holds {len(additional[name])} directions for {len(self)} samples")
+        extra = [
+            sample.join_additional({name: d[i] if name in names else d for name, d in additional.items()})
+            for i, sample in enumerate(self._samples)
+        ]
+        return self._like_scores(self._products(unary, np.concatenate(extra))[0])
+
+    def weights_vjp(self, ws: Any) -> dict[str, Any]:
+        """Multiply vectors with the Jacobians of the weights (reverse mode), in one compiled call.
+
+        Parameters
+        ----------
+        ws : list of array-like, or RaggedArray
+            For each sample the gradient of some loss with respect to the weights of its selected structures.
+
+        Returns
+        -------
+        gradients : dict
+            As `vjp` returns.
+
+        Raises
+        ------
+        ValueError
+            If the weights of a sample are not unique; see `SparseMAPResult.weights_vjp`.
+        """
+        selected, counts = self._selected
+        flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
+        slots, additional = (
+            # Row s of the selected structures, wherever it stands in the pool.
+            _take_rows(pool, ptr, self._first, width, selected)
+            for pool, ptr, width in (
+                (self._slots, self._slot_ptr, self._problems.sizes[:, 0]),
+                (self._additional_slots, self._additional_ptr, self._problems.sizes[:, 1]),
+            )
+        )
+        supports = _lay_out(slots, additional, counts, self._problems.sizes)
+        out, extra = np.empty(len(self._problems.scores)), np.empty(self._extra_ptr[-1])
+        dependent, extra_ptr = np.zeros(len(self), np.int64), readonly(self._extra_ptr, np.int64)
+        over_ranges(
+            lambda start, stop: weight_products_range(
+                self._problems, start, stop, supports, flat, extra_ptr, out, extra, dependent
+            ),
+            np.diff(self._problems.score_ptr),
+            self._n_jobs,
+        )
+        if dependent.any():
+            i = int(np.argmax(dependent))
+            raise ValueError(f"sample {i}: the weights have no derivative: its structures are affinely dependent")
+        return self._gradients(out, extra)
+
+    @cached_property
+    def _selected(self):
+        """Rows of the structures with weight, most probable first, sample by sample; and how many each sample has."""
+        of_sample = np.repeat(np.arange(len(self)), np.diff(self._first))
+        order = np.lexsort((-self._weights, of_sample))
+        order = order[self._weights[order] > NEGLIGIBLE]
+        return order, np.bincount(of_sample[order], minlength=len(self))
+
+    def _join(self, values, name):
+        return _join_flat(values, name, np.diff(self._problems.score_ptr), [s.shape for s in self._samples])
+
+    def _products(self, unary, extra):
+        problems = self._problems
+        supports = _lay_out(self._slots, self._additional_slots, np.diff(self._first), problems.sizes)
+        out, extra_out = np.empty(len(problems.scores)), np.empty(len(extra))
+        marginals, extra_ptr = readonly(self.marginals.values), readonly(self._extra_ptr, np.int64)
+        over_ranges(
+            lambda start, stop: marginal_products_range(
+                self._structure.oracle, problems, start, stop, supports, marginals, unary, extra, extra_ptr, out,
+                extra_out,
+            ),
+            np.diff(problems.score_ptr),
+            self._n_jobs,
+        )  # fmt: skip
+        return out, extra_out
+
+    def _gradients(self, out, extra):
+        """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
+        found = {"scores": self._like_scores(out)}
+        pieces = [
+            sample.split_additional(extra[start:stop])
+            for sample, start, stop in zip(self._samples, self._extra_ptr[:-1], self._extra_ptr[1:])
+        ]
+        for name in pieces[0]:
+            own = [piece[name] for piece in pieces]
+            found[name] = own if name in self._own_names else np.sum(own, axis=0)
+        return found
+
+
+def _in_shape(values, sample):
+    return values.reshape(sample.shape)
+
+
+def _join_flat(values, name, sizes, shapes):
+    """Check one array for each sample, in the given shapes; return them flat, one after the other."""
+    if len(values) != len(sizes):
+        raise ValueError(f"{name} holds {len(values)} arrays for {len(sizes)} samples; pass one for each")
+    if isinstance(values, RaggedArray):
+        flat = check_numbers(values.values, name).reshape(-1)
+        width = len(flat) // max(len(values.values), 1)
+        wrong = np.flatnonzero(values.lengths * width != sizes)
+        if len(wrong):
+            i = int(wrong[0])
+            raise ValueError(f"{name}[{i}] has {values.lengths[i] * width} entries; it must have shape {shapes[i]}")
+        return np.ascontiguousarray(flat)
+    joined = []
+    for i, (value, shape) in enumerate(zip(values, shapes)):
+        array = check_numbers(value, f"{name}[{i}]")
+        if array.shape != shape:
+            raise ValueError(f"{name}[{i}] has shape {array.shape}; it must have {shape}")
+        joined.append(array.ravel())
+    return np.concatenate(joined)
+
+
+def _lay_out(slots, additional, counts, sizes):
+    """Return structures, `counts[i]` of problem i, as the kernels take them."""
+    ptr = [np.concatenate([[0], np.cumsum(counts * n)]) for n in (sizes[:, 0], sizes[:, 1], 1)]
+    slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
+    return Supports(readonly(slots, np.int32), slot_ptr, readonly(additional, np.int32), additional_ptr, first)
+
+
+def _take_rows(pool, ptr, first, widths, rows):
+    """Return some rows of a pool in which the rows of sample i have widths[i] entries, one after the other."""
+    of_sample = np.searchsorted(first, rows, side="right") - 1
+    width = widths[of_sample]
+    starts = ptr[of_sample] + (rows - first[of_sample]) * width
+    ends = np.cumsum(width)
+    return pool[np.repeat(starts - (ends - width), width) + np.arange(ends[-1] if len(ends) else 0)]
+
+
+class LPSparseMAPBatch(LazyResults):
+    """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made when they are asked for.
+
+    Attributes
+    ----------
+    marginals : RaggedArray, or dict of str -> RaggedArray
+        Of all samples, flat in `values`; by name where a graph has several arrays of variables.
+    objective, gap, residual : ndarray of shape (n_samples,)
+        See `LPSparseMAPResult`.
+    n_iter : int ndarray of shape (n_samples,)
+    converged : bool ndarray of shape (n_samples,)
+    """
+
+    def __init__(self, groups, n, own_additional, make, tol, n_jobs):
+        super().__init__(n)
+        self._make_one, self._own_additional, self._n_jobs = make, own_additional, n_jobs
+        self._samples, self._arrays, statistics = [None] * n, [None] * n, np.empty((n, 5))
+        for places, samples, arrays, own in groups:
+            statistics[places] = own
+            for k, i in enumerate(places):
+                self._samples[i], self._arrays[i] = samples[k], tuple(array[k] for array in arrays)
+        self._statistics = statistics
+        self.objective, self.gap, self.residual = statistics[:, :3].T
+        self.n_iter = statistics[:, 3].astype(np.int64)
+        self.converged = (self.residual <= tol) & (self.gap <= tol * np.maximum(1.0, np.abs(self.objective)))
+
+    def _make(self, i):
+        return self._make_one(self._samples[i], self._arrays[i], self._statistics[i])
+
+    @cached_property
+    def marginals(self) -> RaggedArray | dict[str, RaggedArray]:
+        return _stack_shaped([s.shape_variables(a[0]) for s, a in zip(self._samples, self._arrays)])
+
+    def vjp(self, vs: Any) -> dict[str, Any]:
+        """Multiply vectors with the Jacobians of the marginals (reverse mode).
+
+        Parameters
+        ----------
+        vs : list of array-like or dict, or RaggedArray
+            For each sample the gradient of some loss with respect to its marginals.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores, summed over the samples,
+            where one dict served all; else a list with one for each sample.
+        """
+        vs = self._each(vs, "vs")
+        found = self._over_samples(lambda i: self[i].vjp(vs[i]))
+        additional = [gradients["additional"] for gradients in found]
+        return {
+            "scores": _stack_shaped([gradients["scores"] for gradients in found]),
+            "additional": additional if self._own_additional else _sum_nested(additional),
+        }
+
+    def jvp(self, scores: Any = None, additional: Any = None) -> RaggedArray | dict[str, RaggedArray]:
+        """Directional derivatives of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : list of array-like or dict, or RaggedArray, default=None
+            For each sample the direction in which its scores change; None is zero.
+        additional : dict, or list of dict, default=None
+            Directions of the additional scores: one dict where one dict served all samples, else a list.
+
+        Returns
+        -------
+        derivatives : like `marginals`
+        """
+        each = [None] * len(self) if scores is None else self._each(scores, "scores")
+        own = additional if isinstance(additional, list | tuple) else [additional] * len(self)
+        if len(own) != len(self):
+            raise ValueError(f"additional holds {len(own)} directions for {len(self)} samples")
+        return _stack_shaped(self._over_samples(lambda i: self[i].jvp(each[i], own[i])))
+
+    def _each(self, values, name):
+        if len(values) != len(self):
+            raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
+        if not isinstance(values, RaggedArray):
+            return values
+        return [np.reshape(value, u.shape) for value, u in zip(values, (self[i].marginals for i in range(len(self))))]
+
+    def _over_samples(self, function):
+        found = over_ranges(
+            lambda start, stop: [function(i) for i in range(start, stop)],
+            [len(a[0]) + len(a[3]) for a in self._arrays],
+            self._n_jobs,
+        )
+        return [one for part in found for one in part]
+
+
+def _stack_shaped(arrays):
+    """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
+    if isinstance(arrays[0], dict):
+        return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
+    indptr = np.concatenate([[0], np.cumsum([array.size for array in arrays])])
+    return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=[array.shape for array in arrays])
+
+
+def _sum_nested(dicts):
+    """Return the sum of dicts of arrays, or of dicts of arrays."""
+    first = dicts[0]
+    return {
+        name: _sum_nested([d[name] for d in dicts]) if isinstance(first[name], dict) else sum(d[name] for d in dicts)
+        for name in first
+    }

@@ -1,0 +1,199 @@
+"""What is released: the source distribution, the wheel, and what they say of the package."""
+
+import importlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from sklearn_sparsemap import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "sklearn_sparsemap"
+REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
+# What the repository has beside these folders is found by its name.
+FOLDERS = ("sklearn_sparsemap", "tests", "doc", "examples", "benchmarks", ".ci")
+LEFT_BEHIND = ("__pycache__", "_build", "auto_examples", ".numba_cache")
+
+
+def files_of(root, folder):
+    """Return the paths of a folder's files, without what is made by running them."""
+    found = (path.relative_to(root) for path in (root / folder).rglob("*") if path.is_file())
+    return {
+        path.as_posix() for path in found if not set(path.parts) & set(LEFT_BEHIND) and path.suffix != ".pyc"
+        and not re.fullmatch(r"examples/.*\.png|doc/sg_execution_times.rst", path.as_posix())
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build both distributions; return the files of the first one, those of the second one, and its metadata."""
+    setuptools = pytest.importorskip("setuptools", minversion="77")
+    place = tmp_path_factory.mktemp("build")
+    source = place / "source"
+    # Building writes beside the sources.
+    for folder in FOLDERS:
+        if (ROOT / folder).is_dir():
+            shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, source)
+    code = "from setuptools import build_meta as b; b.build_sdist('..'); b.build_wheel('..')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, (setuptools.__version__, done.stderr[-2000:])
+    (sdist,), (wheel,) = place.glob("*.tar.gz"), place.glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        in_sdist = {"/".join(Path(m.name).parts[1:]) for m in archive.getmembers() if m.isfile()}
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = set(archive.namelist())
+        (metadata,) = (name for name in in_wheel if name.endswith(".dist-info/METADATA"))
+        message = Parser().parsestr(archive.read(metadata).decode())
+    return in_sdist, in_wheel, message
+
+
+def test_the_source_distribution_holds_the_whole_test_suite(built):
+    in_sdist, _, _ = built
+    for folder in FOLDERS:
+        assert {name for name in in_sdist if name.startswith(f"{folder}/")} == files_of(ROOT, folder), folder
+    assert {"tests/conftest.py", "tests/naive.py", "tests/data/chain.npz"} <= in_sdist
+    top = {name for name in in_sdist if "/" not in name}
+    assert {"LICENSE", "README.md", "CHANGES.md", "CITATION.cff", "SECURITY.md", "CONTRIBUTING.md"} <= top
+
+
+def test_the_wheel_holds_the_package_alone(built):
+    _, in_wheel, _ = built
+    assert {name for name in in_wheel if ".dist-info/" not in name} == files_of(ROOT, "sklearn_sparsemap")
+    assert "sklearn_sparsemap/py.typed" in in_wheel
+    assert any(name.endswith("licenses/LICENSE") for name in in_wheel)
+
+
+def test_metadata(built):
+    _, _, metadata = built
+    assert metadata["Version"] == __version__
+    assert metadata["License-Expression"] == "BSD-3-Clause" and metadata["License"] is None
+    assert not [line for line in metadata.get_all("Classifier") if line.startswith("License")]
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert {"Homepage", "Documentation", "Changelog", "Repository", "Issues"} <= set(urls)
+    assert all(url.startswith(REPOSITORY) for url in urls.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def pictures(text):
+    return re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
+
+
+def test_pictures_of_the_readme_show_everywhere(built):
+    _, _, metadata = built
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = pictures(metadata.get_payload())
+    start = REPOSITORY.replace("github.com", "raw.githubusercontent.com") + "/main/"
+    assert shown == [start + path for path in pictures(readme)] and len(shown) == 3
+    assert len(metadata.get_payload().strip().splitlines()) == len(readme.strip().splitlines())
+
+
+def test_pictures_of_the_readme_exist():
+    paths = pictures((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert paths and all((ROOT / path).is_file() for path in paths)
+
+
+def test_citation():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__.removesuffix('.dev0')}\n" in text
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load(text)
+    assert citation["cff-version"] == "1.2.0" and citation["license"] == "BSD-3-Clause"
+    assert citation["repository-code"] == REPOSITORY
+    assert [author["name"] for author in citation["authors"]] == ["sklearn_sparsemap developers"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for paper in citation["references"]:
+        assert f"*{paper['title']}.*" in readme
+        cited = next(line for line in readme.split("\n") if paper["title"] in line)
+        assert ", ".join(author["family-names"] for author in paper["authors"]) in cited
+    assert len(citation["references"]) == 3
+
+
+def public_callables():
+    """Yield each public function, and each public method of a public class that this package defines."""
+    modules = ["", "datasets", "estimators", "factors", "features", "inference", "losses", "metrics", "penalties"]
+    for name in [*modules, "plotting", "solvers", "structures", "testing"]:
+        module = importlib.import_module(f"sklearn_sparsemap{name and '.'}{name}")
+        for public in module.__all__:
+            thing = getattr(module, public)
+            if inspect.isfunction(thing):
+                yield public, thing
+            for kind in thing.__mro__ if inspect.isclass(thing) else ():
+                if kind.__module__.startswith("sklearn_sparsemap"):
+                    for own, member in vars(kind).items():
+                        for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
+                            function = inspect.unwrap(getattr(function, "__func__", function))
+                            if inspect.isfunction(function) and (not own.startswith("_") or own == "__init__"):
+                                yield f"{kind.__name__}.{own}", function
+
+
+# Made by inference, not by users; and what solvers ask of a structure or a graph, compiled or not.
+NOT_CALLED_BY_USERS = re.compile(
+    r"((LP)?SparseMAPResult|LazyResults|_OfStructures|(MAP|Marginal|(LP)?SparseMAP)Batch).__init__|"
+    r"(FactorGraph|Structure).layout|CustomStructure.check_parts|.*[._]oracle"
+)
+
+
+def test_the_public_api_is_annotated():
+    names = set()
+    for name, function in public_callables():
+        # What dataclass and namedtuple write is in no file.
+        if not function.__code__.co_filename.startswith(str(PACKAGE)) or NOT_CALLED_BY_USERS.fullmatch(name):
+            continue
+        signature = inspect.signature(function)
+        empty = inspect.Parameter.empty
+        bare = [p.name for p in signature.parameters.values() if p.annotation is empty]
+        bare = [name for name in bare if name not in ("self", "cls")]
+        assert not bare and signature.return_annotation is not empty, (name, bare)
+        names.add(name)
+    assert len(names) > 200
+    assert (PACKAGE / "py.typed").is_file()
+
+
+USERS_SCRIPT = """
+import numpy as np
+from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, sparsemap
+from sklearn_sparsemap.factors import AtMost, Budget, FactorGraph, Xor
+from sklearn_sparsemap.features import DERIVED_FIELDS, TemplateVectorizer, ngrams
+from sklearn_sparsemap.structures import LinearChain
+
+model = StructuredSparseMAPClassifier("chain", loss="hinge", n_jobs=2, C=1).fit([np.eye(2)], [["a", "b"]])
+model.transitions_ = np.eye(2)
+score: float = model.score([np.eye(2)], [["a", "b"]])
+graph = FactorGraph()
+u = graph.variables((2, 3), name="u")
+graph.add(Xor(~u[0]), *[Budget(row, 1) for row in u])
+MultilabelLPSparseMAP(constraints=[AtMost(2)], label_names=["a", "b"], threshold="auto", hidden_layer_sizes=(3,))
+TemplateVectorizer([*ngrams("word", (1, 2), 1), "n[0]"], derived_fields={**DERIVED_FIELDS, "n": ("word", len)})
+sparsemap(LinearChain(), np.eye(2), transitions=np.eye(2)).vjp(np.eye(2))["scores"].round(2)
+"""
+WRONG_LINES = [
+    'StructuredSparseMAPClassifier(loss="hing")',
+    "StructuredSparseMAPClassifier(n_jobs=2.5)",
+    "sparsemap(LinearChain, np.eye(2))",
+    "Budget(3, 1)",
+    'MultilabelLPSparseMAP(decision="best")',
+    'model.score([], [], "x")[0]',
+]
+
+
+def test_type_checkers_see_the_annotations(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    path = tmp_path / "script.py"
+    path.write_text(USERS_SCRIPT + "\n".join(WRONG_LINES))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MYPYPATH", str(ROOT))
+        out, _, _ = api.run(["--cache-dir", str(tmp_path), "--follow-imports", "silent", str(path)])
+    first = USERS_SCRIPT.count("\n") + 1
+    wrong = {int(number) for number in re.findall(r"script.py:(\d+): error", out)}
+    assert wrong == set(range(first, first + len(WRONG_LINES))), out
