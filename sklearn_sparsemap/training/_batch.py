@@ -1,9 +1,11 @@
 """L-BFGS: the exact objective over all samples, minimised by scipy; at kinks by a bundle method."""
 
+from functools import lru_cache
+
 import numpy as np
 from numba import types
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._threads import cut_evenly, over_ranges
@@ -180,6 +182,12 @@ class BatchObjective:
         return sums[:, 0].sum() / self.total_weight + model.penalty(self.alpha), gradient
 
 
+@lru_cache(maxsize=1)
+def _thread_pools():
+    # Looking for the libraries takes as long as a small fit.
+    return ThreadpoolController()
+
+
 def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     """Minimise with L-BFGS, and at kinks with a bundle method.
 
@@ -208,7 +216,7 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
         Why it stopped; empty if it converged or was stopped.
     """
     # The vectors are short: threads of BLAS would wait for each other, ten times as long as one of them works.
-    with threadpool_limits(1, user_api="blas"):
+    with _thread_pools().limit(limits=1, user_api="blas"):
         return _minimize(objective, model, max_iter, tol, after_iteration)
 
 
