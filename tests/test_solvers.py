@@ -5,6 +5,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from numba import njit
 from registry import RANDOM, Instance
 
 from sklearn_sparsemap import map_inference, sparsemap
@@ -24,11 +25,9 @@ class SlowSimplex(Simplex):
     projection = None
 
 
+@njit
 def follow_updates(K, theta):
     """Append columns 0..n-1 of K, remove 2, 0 and the last, append 2 again; return the constrained solution."""
-    # As Python runs them: the solvers compile them all, too.
-    kernels = append_column, remove_column, solve_constrained, solve_lower
-    append, remove, constrained, lower = (kernel.py_func for kernel in kernels)
     n = K.shape[0]
     factor, rhs = np.empty((n, n)), np.empty((2, n))
     scratch, column, z = np.empty(n), np.empty(n), np.empty(n)
@@ -38,20 +37,20 @@ def follow_updates(K, theta):
         c = j if j < n else 2
         if j == n:
             for gone in (2, 0, n - 3):
-                remove(factor, rhs, k, gone, scratch)
+                remove_column(factor, rhs, k, gone, scratch)
                 for s in range(gone, k - 1):
                     present[s] = present[s + 1]
                 k -= 1
         for s in range(k):
             column[s] = K[present[s], c]
-        lower(factor, k, column)
+        solve_lower(factor, k, column)
         pivot = K[c, c]
         for s in range(k):
             pivot -= column[s] ** 2
-        append(factor, rhs, k, column, pivot, theta[c])
+        append_column(factor, rhs, k, column, pivot, theta[c])
         present[k] = c
         k += 1
-    constrained(factor, rhs, k, z)
+    solve_constrained(factor, rhs, k, z)
     out = np.zeros(n)
     for s in range(k):
         out[present[s]] = z[s]

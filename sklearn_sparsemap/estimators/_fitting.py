@@ -1,8 +1,11 @@
 """The course of a fit: run an optimiser, watch the loss or a validation score, keep the best model."""
 
+from __future__ import annotations
+
 import sys
 import warnings
 from functools import wraps
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +17,11 @@ from ..training._batch import BatchObjective, minimize_lbfgs
 from ..training._data import make_rows
 from ..training._mira import MiraOptimizer
 from ..training._online import UNCONVERGED, OnlineOptimizer
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Method = TypeVar("Method")
 
 # Memory for the solutions of the training samples, from which the next epoch starts.
 _WARM_START_BYTES = 512 * 2**20
@@ -190,7 +198,7 @@ def adjust_optimizer(estimator, optimizer):
     return optimizer
 
 
-def leaves_whole(method):
+def leaves_whole(method: Method) -> Method:
     """Make a method of training leave its estimator whole, whatever exception ends it.
 
     The estimator is then as it was; or, if it said so by `keep_if`, as the last step of training left it.

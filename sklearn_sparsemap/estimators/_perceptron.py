@@ -481,8 +481,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if X is not None and selects and self.debias is not None:
             monitor = PairMonitor(self, first, None)
             last = self._learn_anew(structure, first, X, targets, check_random_state(self.random_state), monitor)
-            warn_of_inference(int(last.counters[UNCONVERGED]))
             loss = monitor.loss
+            warn_of_inference(int(last.counters[UNCONVERGED]))
         final = final_state(first, last, loss)
         if self._final is not None:
             final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
@@ -572,8 +572,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if last is first and not monitor.is_complete:
             self._model, self._final, self._optimizer = None, None, first
         else:
-            loss = self._loss if last is first else monitor.loss
-            self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, loss)
+            self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, monitor.loss)
             self._optimizer = None
 
     @property
@@ -614,7 +613,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         return selected
 
     @property
-    def loss_curve_(self) -> list[float]:
+    def loss_curve_(self) -> Any:
         if "_losses" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self._losses.entries
