@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._jit import readonly
 from .._ragged import RaggedArray
@@ -138,15 +139,35 @@ class SparseMAPBatch(_OfStructures):
         super().__init__(structure, samples, problems)
         self._own_names, self._tol, self._n_jobs = own_names, tol, n_jobs
         self._slots, self._additional_slots, self._weights = supports
-        self._statistics = statistics
-        counts = statistics[:, N_STRUCTURES].astype(np.int64)
-        self._first, self._slot_ptr, self._additional_ptr = (
-            np.concatenate([[0], np.cumsum(counts * n)]) for n in (1, problems.sizes[:, 0], problems.sizes[:, 1])
-        )
-        self._extra_ptr = np.concatenate([[0], np.cumsum([len(s.additional) for s in samples])])
-        self.marginals = self._like_scores(marginals)
-        self.objective, self.gap = statistics[:, OBJECTIVE], statistics[:, GAP]
-        self.n_iter = statistics[:, N_ITER].astype(np.int64)
+        self._flat, self._statistics = marginals, statistics
+
+    # All that follows is made when it is asked for: of a single sample, only its result is.
+
+    @cached_property
+    def marginals(self) -> RaggedArray:
+        return self._like_scores(self._flat)
+
+    @cached_property
+    def objective(self) -> NDArray[np.float64]:
+        return self._statistics[:, OBJECTIVE]
+
+    @cached_property
+    def gap(self) -> NDArray[np.float64]:
+        return self._statistics[:, GAP]
+
+    @cached_property
+    def n_iter(self) -> NDArray[np.int64]:
+        return self._statistics[:, N_ITER].astype(np.int64)
+
+    @cached_property
+    def _ptr(self):
+        """Where each sample's structures begin: as rows, slots and additional slots of all samples."""
+        counts, sizes = self._statistics[:, N_STRUCTURES].astype(np.int64), self._problems.sizes
+        return [_starts(counts * n) for n in (1, sizes[:, 0], sizes[:, 1])]
+
+    @cached_property
+    def _extra_ptr(self):
+        return _starts([len(s.additional) for s in self._samples])
 
     @cached_property
     def converged(self):
@@ -157,13 +178,11 @@ class SparseMAPBatch(_OfStructures):
         return converged
 
     def _make(self, i):
-        k, sizes = self._first[i + 1] - self._first[i], self._problems.sizes[i]
-        support = (
-            self._slots[self._slot_ptr[i] : self._slot_ptr[i + 1]].reshape(k, sizes[0]),
-            self._additional_slots[self._additional_ptr[i] : self._additional_ptr[i + 1]].reshape(k, sizes[1]),
-            self._weights[self._first[i] : self._first[i + 1]],
-        )
-        u = self.marginals.values[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
+        pools = self._weights, self._slots, self._additional_slots
+        weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
+        sizes = self._problems.sizes[i]
+        support = slots.reshape(len(weights), sizes[0]), additional.reshape(len(weights), sizes[1]), weights
+        u = self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
         return SparseMAPResult(self._structure, self._samples[i], u, support, self._statistics[i], self._tol)
 
     def vjp(self, vs: Any) -> dict[str, Any]:
@@ -243,11 +262,8 @@ class SparseMAPBatch(_OfStructures):
         flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
         slots, additional = (
             # Row s of the selected structures, wherever it stands in the pool.
-            _take_rows(pool, ptr, self._first, width, selected)
-            for pool, ptr, width in (
-                (self._slots, self._slot_ptr, self._problems.sizes[:, 0]),
-                (self._additional_slots, self._additional_ptr, self._problems.sizes[:, 1]),
-            )
+            _take_rows(pool, self._ptr[1 + c], self._ptr[0], self._problems.sizes[:, c], selected)
+            for c, pool in enumerate((self._slots, self._additional_slots))
         )
         supports = _lay_out(slots, additional, counts, self._problems.sizes)
         out, extra = np.empty(len(self._problems.scores)), np.empty(self._extra_ptr[-1])
@@ -267,7 +283,7 @@ class SparseMAPBatch(_OfStructures):
     @cached_property
     def _selected(self):
         """Rows of the structures with weight, most probable first, sample by sample; and how many each sample has."""
-        of_sample = np.repeat(np.arange(len(self)), np.diff(self._first))
+        of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[0]))
         order = np.lexsort((-self._weights, of_sample))
         order = order[self._weights[order] > NEGLIGIBLE]
         return order, np.bincount(of_sample[order], minlength=len(self))
@@ -277,9 +293,9 @@ class SparseMAPBatch(_OfStructures):
 
     def _products(self, unary, extra):
         problems = self._problems
-        supports = _lay_out(self._slots, self._additional_slots, np.diff(self._first), problems.sizes)
+        supports = _lay_out(self._slots, self._additional_slots, np.diff(self._ptr[0]), problems.sizes)
         out, extra_out = np.empty(len(problems.scores)), np.empty(len(extra))
-        marginals, extra_ptr = readonly(self.marginals.values), readonly(self._extra_ptr, np.int64)
+        marginals, extra_ptr = readonly(self._flat), readonly(self._extra_ptr, np.int64)
         over_ranges(
             lambda start, stop: marginal_products_range(
                 self._structure.oracle, problems, start, stop, supports, marginals, unary, extra, extra_ptr, out,
@@ -301,6 +317,11 @@ class SparseMAPBatch(_OfStructures):
             own = [piece[name] for piece in pieces]
             found[name] = own if name in self._own_names else np.sum(own, axis=0)
         return found
+
+
+def _starts(lengths):
+    """Return where each of some parts of these lengths begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def _in_shape(values, sample):
@@ -330,7 +351,7 @@ def _join_flat(values, name, sizes, shapes):
 
 def _lay_out(slots, additional, counts, sizes):
     """Return structures, `counts[i]` of problem i, as the kernels take them."""
-    ptr = [np.concatenate([[0], np.cumsum(counts * n)]) for n in (sizes[:, 0], sizes[:, 1], 1)]
+    ptr = [_starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
     slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
     return Supports(readonly(slots, np.int32), slot_ptr, readonly(additional, np.int32), additional_ptr, first)
 
@@ -439,7 +460,7 @@ def _stack_shaped(arrays):
     """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
     if isinstance(arrays[0], dict):
         return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
-    indptr = np.concatenate([[0], np.cumsum([array.size for array in arrays])])
+    indptr = _starts([array.size for array in arrays])
     return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=[array.shape for array in arrays])
 
 
