@@ -63,7 +63,7 @@ def _structured_graphs():
     graph.add(StructureFactor(LinearChain(), states, name="chain"), Pair(arcs[0], states[:, 0], name="pairs"))
     scores = {"arcs": np.eye(4, 3), "states": np.eye(3, 2)}
     for solver in ("newton", "block"):
-        lp_sparsemap(graph, scores, solver=solver).vjp(scores)
+        lp_sparsemap(graph, scores, additional={"pairs": 0.5}, solver=solver).vjp(scores)
 
 
 def _classifier():

@@ -842,3 +842,19 @@ def test_lists_of_graphs_say_what_is_wrong():
         lp_sparsemap([graph, two_arrays(), graph], [{}, {}, {"a": np.zeros((1, 3))}], **given)
     with pytest.raises(ValueError, match="holds 1 arrays for 2 samples"):
         lp_sparsemap(graph, [{}, {}], **given).vjp([{}])
+
+
+def test_a_batch_of_graphs_of_different_forms():
+    flat, square = FactorGraph(), FactorGraph()
+    flat.add(Budget(flat.variables(3), 2))
+    square.add(Budget(square.variables((2, 2)), 2))
+    batch = lp_sparsemap([flat, square], [np.ones(3), np.ones((2, 2))])
+    assert_array_equal(batch.marginals.values, np.concatenate([batch[0].marginals, batch[1].marginals.ravel()]))
+    found = batch.vjp([np.arange(3.0), np.arange(4.0).reshape(2, 2)])
+    assert_allclose(found["scores"][1], batch[1].vjp(np.arange(4.0).reshape(2, 2))["scores"].ravel())
+    named = FactorGraph()
+    named.add(Xor([named.variables(2, name="a")[0], named.variables(2, name="b")[0]]))
+    batch = lp_sparsemap([flat, named], [np.ones(3), {}])
+    assert batch.objective.shape == (2,)
+    with pytest.raises(ValueError, match="the graphs differ in their arrays of variables"):
+        _ = batch.marginals

@@ -116,6 +116,11 @@ def test_a_batch_says_what_is_wrong():
         result.vjp([*vs[:2], np.zeros(99), *vs[3:]])
     with pytest.raises(ValueError, match=r"ws\[0\] has shape"):
         result.weights_vjp([np.zeros(50)] * 7)
+    for call in (result.vjp, lambda vs: result.jvp(scores=vs)):
+        with pytest.raises(ValueError, match=r"\[2\] contains NaN or infinity"):
+            call([*vs[:2], np.full_like(vs[2], np.nan), *vs[3:]])
+    with pytest.raises(ValueError, match=r"additional\[0\] contains NaN or infinity"):
+        result.jvp(transitions=np.full((3, 3), np.inf))
     assert marginal_inference(CHAIN, scores).log_partition.shape == (7,)
     assert map_inference(CHAIN, scores).values.shape == (7,)
 

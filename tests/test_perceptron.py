@@ -537,3 +537,19 @@ def test_more_columns_than_there_is_memory_for(groups):
     X = sparse.csr_array((np.ones(2), ([0, 1], [0, 5])), shape=(2, 2**31))
     with pytest.raises(ValueError, match=r"X has 2147483648 columns; these.* hash features into fewer columns"):
         GroupLassoPerceptron("chain", groups=groups).fit([X, X], [[0, 1], [1, 0]])
+
+
+def test_finalize_keeps_to_the_budget_without_new_samples():
+    X = np.random.default_rng(0).normal(size=(200, 6))
+    y = np.where(X[:, 0] > 0, "a", "b")
+    parameters = {"groups": [0, 0, 1, 1, 2, 2], "shrink_every": 50, "random_state": 0}
+    model = GroupLassoPerceptron(budget=1, **parameters).fit(X, y)
+    coef = model.coef_.toarray()
+    coef[:, 4] = 0.01
+    model.coef_ = coef
+    assert model.finalize().selected_groups_.tolist() == [0]
+    assert model.group_norms_[2] == 0.0
+    model = GroupLassoPerceptron(budget=3, **parameters).fit(X, y)
+    assert len(model.selected_groups_) == 3
+    assert model.set_params(budget=1).finalize(X, y).selected_groups_.tolist() == [0]
+    assert model.score(X, y) > 0.9

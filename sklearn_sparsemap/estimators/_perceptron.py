@@ -28,7 +28,7 @@ from ..penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ..training._curve import Course, mean_of
 from ..training._data import make_rows, make_targets
 from ..training._pair_optimizer import PairOptimizer, SparseLinearModel
-from ..training._pair_store import UNCONVERGED
+from ..training._pair_store import SINCE_SHRINK, UNCONVERGED
 from ..training._proximal import add_sparse_scores
 from ._base import LinearStructuredClassifier, resolve_structure
 from ._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
@@ -471,11 +471,15 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if first is None:
             first = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
             first.load(self._model, self._final["shrunk"])
-        elif selects:
+        # A model that was edited, or is to have fewer groups now, needs a shrinkage without new samples, too.
+        exceeds = self.budget is not None and first.alive_groups().sum() > self.budget
+        if selects and (self._optimizer is not None or exceeds):
             self._configure(first, self.shrink_every, None)
+            if exceeds:
+                first.counters[SINCE_SHRINK] = max(1, first.counters[SINCE_SHRINK])
             # A shrinkage stays, whatever comes after it.
             keep_if(self, lambda: True)
-            self._model = None
+            self._model, self._optimizer = None, first
             self._select(first)
         last, loss = first, self._latest_loss
         if X is not None and selects and self.debias is not None:
@@ -484,7 +488,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             loss = monitor.loss
             warn_of_inference(int(last.counters[UNCONVERGED]))
         final = final_state(first, last, loss)
-        if self._final is not None:
+        if self._final is not None and not exceeds:
             final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
         self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), final, None
         return self

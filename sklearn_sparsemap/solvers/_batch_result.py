@@ -238,7 +238,8 @@ class SparseMAPBatch(_OfStructures):
             sample.join_additional({name: d[i] if name in names else d for name, d in additional.items()})
             for i, sample in enumerate(self._samples)
         ]
-        return self._like_scores(self._products(unary, np.concatenate(extra))[0])
+        joined = _check_finite(np.concatenate(extra), "additional", np.diff(self._extra_ptr))
+        return self._like_scores(self._products(unary, joined)[0])
 
     def weights_vjp(self, ws: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the weights (reverse mode), in one compiled call.
@@ -339,14 +340,23 @@ def _join_flat(values, name, sizes, shapes):
         if len(wrong):
             i = int(wrong[0])
             raise ValueError(f"{name}[{i}] has {values.lengths[i] * width} entries; it must have shape {shapes[i]}")
-        return np.ascontiguousarray(flat)
+        return _check_finite(np.ascontiguousarray(flat), name, sizes)
     joined = []
     for i, (value, shape) in enumerate(zip(values, shapes)):
         array = check_numbers(value, f"{name}[{i}]")
         if array.shape != shape:
             raise ValueError(f"{name}[{i}] has shape {array.shape}; it must have {shape}")
         joined.append(array.ravel())
-    return np.concatenate(joined)
+    return _check_finite(np.concatenate(joined), name, sizes)
+
+
+def _check_finite(flat, name, sizes):
+    """Return what goes with the samples, flat; raise ValueError for the first sample with NaN or infinity."""
+    wrong = np.flatnonzero(~np.isfinite(flat))
+    if len(wrong):
+        i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
+        raise ValueError(f"{name}[{i}] contains NaN or infinity")
+    return flat
 
 
 def _lay_out(slots, additional, counts, sizes):
@@ -458,10 +468,17 @@ class LPSparseMAPBatch(LazyResults):
 
 def _stack_shaped(arrays):
     """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
+    kinds = {tuple(array) if isinstance(array, dict) else None for array in arrays}
+    if len(kinds) > 1:
+        raise ValueError(
+            "the graphs differ in their arrays of variables, so that there is no common form for all samples; take the "
+            "results one by one"
+        )
     if isinstance(arrays[0], dict):
         return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
     indptr = _starts([array.size for array in arrays])
-    return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=[array.shape for array in arrays])
+    shapes = [array.shape for array in arrays] if len({array.ndim for array in arrays}) == 1 else None
+    return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=shapes)
 
 
 def _sum_nested(dicts):
