@@ -18,7 +18,7 @@ from .._jit import (
     kernel,
 )
 from ._linalg import dot, solve_lower, solve_upper
-from ._support import DEPENDENT, append, gather, grow, new_support, project_on_support, score
+from ._support import DEPENDENT, append, gather, grow, independent_support, project_on_support, score
 
 # A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
 FACE_TOLERANCE = 1e-9
@@ -74,16 +74,11 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
         How many structures are in it.
     """
     n_parts = scores.shape[0]
-    support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional_slots.shape[1])
+    support, k = independent_support(slots, additional_slots)
     best = -np.inf
     for s in range(slots.shape[0]):
         best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))
     size = 1.0 + abs(best)
-    for s in range(slots.shape[0]):
-        pivot_squared = project_on_support(support, k, slots[s])
-        if pivot_squared > 0.0:
-            k = append(support, k, slots[s], additional_slots[s], 0.0, 0.0, pivot_squared)
-
     work = np.zeros(sizes[2])
     found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     tilted, direction = np.empty(n_parts), np.empty(n_parts)

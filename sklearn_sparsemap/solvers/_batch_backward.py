@@ -8,7 +8,7 @@ from numba import types
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
 from ._backward import FACE_TOLERANCE, respond, span_face, spread
 from ._batch import PROBLEMS
-from ._support import append, gather, new_support, project_on_support
+from ._support import gather, independent_support
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with
 # sizes[i, 0] slots from slot_ptr[i] on, and sizes[i, 1] additional ones. `unary`, like the scores, and `extra`, problem
@@ -75,13 +75,8 @@ def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, 
     """
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
-        n = slots.shape[0]
-        support, k = new_support(n + 1, slots.shape[1], additional_slots.shape[1])
-        for s in range(n):
-            pivot_squared = project_on_support(support, k, slots[s])
-            if pivot_squared > 0.0:
-                k = append(support, k, slots[s], additional_slots[s], 0.0, 0.0, pivot_squared)
-        dependent[i] = k < n
+        support, k = independent_support(slots, additional_slots)
+        dependent[i] = k < slots.shape[0]
         products = np.empty(k)
         for s in range(k):
             products[s] = upstream[supports.first[i] + s]

@@ -13,6 +13,7 @@ from .._threads import over_ranges
 from .._validation import check_numbers
 from ._batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
 from ._batch_backward import Supports, marginal_products_range, weight_products_range
+from ._graph_result import has_converged
 from ._result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 
@@ -116,7 +117,7 @@ class MarginalBatch(_OfStructures):
     def _make(self, i):
         sample = self._samples[i]
         return MarginalResult(
-            _in_shape(self.marginals[i], sample),
+            self.marginals[i].reshape(sample.shape),
             sample.split_additional(self._expected[i]),
             float(self.log_partition[i]),
         )
@@ -325,10 +326,6 @@ def _starts(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _in_shape(values, sample):
-    return values.reshape(sample.shape)
-
-
 def _join_flat(values, name, sizes, shapes):
     """Check one array for each sample, in the given shapes; return them flat, one after the other."""
     if len(values) != len(sizes):
@@ -399,7 +396,7 @@ class LPSparseMAPBatch(LazyResults):
         self._statistics = statistics
         self.objective, self.gap, self.residual = statistics[:, :3].T
         self.n_iter = statistics[:, 3].astype(np.int64)
-        self.converged = (self.residual <= tol) & (self.gap <= tol * np.maximum(1.0, np.abs(self.objective)))
+        self.converged = has_converged(self.objective, self.gap, self.residual, tol)
 
     def _make(self, i):
         return self._make_one(self._samples[i], self._arrays[i], self._statistics[i])

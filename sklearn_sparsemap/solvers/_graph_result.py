@@ -28,6 +28,11 @@ _INTEGRAL = 1e-6
 _SNAP, _LEAST_SNAP, _LEAST_TOLERANCE = 1e-9, 1e-13, 1e-12
 
 
+def has_converged(objective, gap, residual, tol):
+    """Tell whether solutions are as exact as `tol` asks: numbers, or arrays with one entry a sample."""
+    return (residual <= tol) & (gap <= tol * np.maximum(1.0, np.abs(objective)))
+
+
 class LPSparseMAPResult:
     """The solution of LP-SparseMAP for one sample (L 3).
 
@@ -65,7 +70,7 @@ class LPSparseMAPResult:
         self.gap = float(statistics[1])
         self.residual = float(statistics[2])
         self.n_iter = int(statistics[3])
-        self.converged = self.residual <= tol and self.gap <= tol * max(1.0, abs(self.objective))
+        self.converged = bool(has_converged(self.objective, self.gap, self.residual, tol))
 
     @property
     def marginals(self) -> Any:

@@ -24,7 +24,7 @@ from ..factors._closed_forms import clip01
 from ..factors._threshold import threshold
 from ._linalg import dot, solve_lower, solve_upper
 from ._protocol import AIM, STRUCTURE_TOL
-from ._support import append, gather, new_support, project_on_support
+from ._support import gather, independent_support
 
 # How a solver ends; inference may add that rounding makes the solution worthless.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
@@ -299,13 +299,7 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
 @kernel
 def factor_of_support(slots):
     """Return the factorised support that given structures make; structures that depend on others are left out."""
-    support, k = new_support(slots.shape[0] + 1, slots.shape[1], 0)
-    none = np.empty(0, np.int32)
-    for s in range(slots.shape[0]):
-        pivot_squared = project_on_support(support, k, slots[s])
-        if pivot_squared > 0.0:
-            k = append(support, k, slots[s], none, 0.0, 0.0, pivot_squared)
-    return support, k
+    return independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
 
 
 @kernel

@@ -143,6 +143,17 @@ def refactor(support, k):
 
 
 @kernel
+def independent_support(slots, additional):
+    """Return a support of given structures, one a row, and its size, without scores, weights, and dependent ones."""
+    support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional.shape[1])
+    for s in range(slots.shape[0]):
+        pivot_squared = project_on_support(support, k, slots[s])
+        if pivot_squared > 0.0:
+            k = append(support, k, slots[s], additional[s], 0.0, 0.0, pivot_squared)
+    return support, k
+
+
+@kernel
 def find(slots, additional, k, new_slots, new_additional):
     """Return the place of a structure among the first k rows, or -1."""
     for s in range(k):
