@@ -9,21 +9,23 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_threads", "_validation", "_version"}
+FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_threads", "_validation", "_version"}
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
     "structures": FOUNDATION,
     # Penalties know nothing of structure.
     "penalties": FOUNDATION - {"_version"},
-    "factors": FOUNDATION | {"structures"},
-    # The kernels of the factors' closed forms, and their layout; never a structure.
-    "solvers": FOUNDATION | {"factors"},
-    "inference": FOUNDATION | {"structures", "factors", "solvers"},
-    "losses": FOUNDATION | {"structures", "factors", "solvers", "inference"},
-    "training": FOUNDATION | {"structures", "penalties", "factors", "solvers", "inference", "losses"},
+    # What kernels see of a graph.
+    "graphs": FOUNDATION,
+    "factors": FOUNDATION | {"structures", "graphs"},
+    # Never a structure: solvers see oracles.
+    "solvers": FOUNDATION | {"graphs"},
+    "inference": FOUNDATION | {"structures", "graphs", "factors", "solvers"},
+    "losses": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference"},
+    "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
-    | {"structures", "penalties", "factors", "solvers", "inference", "losses", "training"},
+    | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},

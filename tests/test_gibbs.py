@@ -11,10 +11,10 @@ from scipy.special import expit, gammaln, softmax
 
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.structures._gibbs_chain import chain_marginal_work, chain_marginals
+from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
 from sklearn_sparsemap.structures._gibbs_simplex import simplex_marginal_work, simplex_marginals
-from sklearn_sparsemap.structures._gibbs_subset import subset_marginal_work, subset_marginals
-from sklearn_sparsemap.structures._gibbs_tree import tree_marginal_work, tree_marginals
+from sklearn_sparsemap.structures._subset.gibbs import subset_marginal_work, subset_marginals
+from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
 
 NO_SLOTS = np.zeros(0, dtype=np.int32)
 TREES = pytest.mark.parametrize("projective", [0, 1], ids=["non_projective", "projective"])

@@ -14,7 +14,7 @@ from test_plotting import assert_nothing_overlaps, texts_of
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.plotting import LabelGraphDisplay
-from sklearn_sparsemap.plotting._label_ring import Ring, order_by_strength
+from sklearn_sparsemap.plotting._layouts.ring import Ring, order_by_strength
 
 WORDS = "rock jazz live acoustic metal techno ambient choral vocal brass strings piano".split()
 

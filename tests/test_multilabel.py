@@ -21,8 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._label_data import mutual_information_tree, read_constraints
-from sklearn_sparsemap.estimators._label_decision import GRID, RunningThreshold, best_threshold, threshold_f1
+from sklearn_sparsemap.estimators._multilabel.data import mutual_information_tree, read_constraints
+from sklearn_sparsemap.estimators._multilabel.threshold import GRID, RunningThreshold, best_threshold, threshold_f1
 from sklearn_sparsemap.factors import (
     AtLeast,
     AtMost,
@@ -34,11 +34,11 @@ from sklearn_sparsemap.factors import (
     Imply,
     Pair,
 )
-from sklearn_sparsemap.inference._label_graph import LabelGraph, OneLabel
+from sklearn_sparsemap.inference._labels import LabelGraph, OneLabel
 from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
 from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
 from sklearn_sparsemap.training._adam import Adam
-from sklearn_sparsemap.training._labels import LabelTask
+from sklearn_sparsemap.training._label_task import LabelTask
 from sklearn_sparsemap.training._network import LabelModel
 
 

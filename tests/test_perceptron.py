@@ -23,8 +23,8 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training import _curve
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
 from sklearn_sparsemap.training._data import make_rows, make_targets
-from sklearn_sparsemap.training._pair_optimizer import PairOptimizer
-from sklearn_sparsemap.training._pair_store import COUNT, HEAD
+from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
+from sklearn_sparsemap.training._pairs.store import COUNT, HEAD
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])

@@ -17,7 +17,7 @@ from sklearn_sparsemap import GroupLassoPerceptron, group_path
 from sklearn_sparsemap.features import chunking_templates
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.plotting import GroupOrderDisplay, GroupPathDisplay, MemoryCurveDisplay
-from sklearn_sparsemap.plotting._hasse_layout import HasseLayout
+from sklearn_sparsemap.plotting._layouts.hasse import HasseLayout
 
 GROUP_OF = np.repeat(np.arange(5), 4)
 STEPS, WEIGHTS = [10, 10, 20, 20], [8, 3, 9, 3]

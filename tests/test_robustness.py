@@ -38,8 +38,8 @@ from sklearn_sparsemap import (
     stability_selection,
 )
 from sklearn_sparsemap.datasets import load_conll
-from sklearn_sparsemap.estimators import _base
 from sklearn_sparsemap.estimators._progress import Progress
+from sklearn_sparsemap.estimators._structured.classifier import base as _base
 from sklearn_sparsemap.factors import FactorGraph
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -47,13 +47,13 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training._batch import BatchObjective
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
-from sklearn_sparsemap.training._graphs import GraphObjective, GraphOptimizer
-from sklearn_sparsemap.training._labels import LabelOptimizer
+from sklearn_sparsemap.training._graph_task import GraphObjective, GraphOptimizer
+from sklearn_sparsemap.training._label_task import LabelOptimizer
+from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._mira import MiraOptimizer
 from sklearn_sparsemap.training._online import OnlineOptimizer
-from sklearn_sparsemap.training._pair_optimizer import PairOptimizer
+from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
 
 X, Y = make_chains(30)
 FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)

@@ -11,9 +11,9 @@ from registry import RANDOM, Instance
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import ORACLE, readonly
 from sklearn_sparsemap.inference._problems import as_samples
-from sklearn_sparsemap.solvers._active_set import active_set
-from sklearn_sparsemap.solvers._frank_wolfe import away_step, pairwise
-from sklearn_sparsemap.solvers._linalg import append_column, remove_column, solve_constrained, solve_lower
+from sklearn_sparsemap.solvers._polytope.active_set import active_set
+from sklearn_sparsemap.solvers._polytope.cholesky import append_column, remove_column, solve_constrained, solve_lower
+from sklearn_sparsemap.solvers._polytope.frank_wolfe import away_step, pairwise
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]

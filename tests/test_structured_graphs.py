@@ -16,9 +16,9 @@ from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Knapsack, 
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes, sample_of
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
-from sklearn_sparsemap.training._batch import BatchObjective
 from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._graphs import GraphObjective, GraphTask
+from sklearn_sparsemap.training._graph_task import GraphObjective, GraphTask
+from sklearn_sparsemap.training._lbfgs import BatchObjective
 
 WEIGHTS = np.array([1.0, -1.0, 0.5])
 

@@ -14,9 +14,9 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _online
-from sklearn_sparsemap.training._batch import BatchObjective
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
+from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._mira import MiraOptimizer
 from sklearn_sparsemap.training._online import OnlineOptimizer
 

@@ -1,10 +1,10 @@
 """scikit-learn estimators, which validate, build, train, and name the attributes; and what chooses among groups."""
 
-from ._multilabel import MultilabelLPSparseMAP
-from ._perceptron import GroupLassoPerceptron
-from ._selection import GroupPath, StabilitySelection, group_path, stability_selection
-from ._structured import StructuredSparseMAPClassifier
-from ._template_report import TemplateReport, template_report
+from ._multilabel.classifier import MultilabelLPSparseMAP
+from ._selection.path import GroupPath, StabilitySelection, group_path, stability_selection
+from ._selection.template_report import TemplateReport, template_report
+from ._structured.classifier import StructuredSparseMAPClassifier
+from ._structured.perceptron import GroupLassoPerceptron
 
 __all__ = [
     "GroupLassoPerceptron",

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 
 from ..losses._fenchel_young import inference_of
 from ..losses._kernel import new_memory
-from ..training._batch import BatchObjective, minimize_lbfgs
 from ..training._data import make_rows
+from ..training._lbfgs import BatchObjective, minimize_lbfgs
 from ..training._mira import MiraOptimizer
 from ..training._online import UNCONVERGED, OnlineOptimizer
 

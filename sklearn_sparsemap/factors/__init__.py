@@ -1,20 +1,8 @@
 """Factor graphs: binary variables joined by logic, scores of pairs, and whole structures; constraints on labels."""
 
 from ._graph import FactorGraph
-from ._labels import AtLeast, AtMost, Exactly, Exclusive, Implies
-from ._logic import (
-    AndOut,
-    AtMostOne,
-    Budget,
-    Imply,
-    Knapsack,
-    Or,
-    OrOut,
-    Pair,
-    StructureFactor,
-    Xor,
-    XorOut,
-)
+from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies
+from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
 
 __all__ = [
     "AndOut",

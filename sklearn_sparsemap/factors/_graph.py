@@ -9,7 +9,7 @@ from operator import index
 
 import numpy as np
 
-from ._arrays import PAIR, STRUCTURE
+from ..graphs._arrays import PAIR, STRUCTURE
 from ._layout import Layout
 from ._logic import Factor
 from ._variables import Variables

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._jit import readonly
-from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays
+from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays
 
 # Kernels take so many oracles; structures of one class share one.
 MAX_ORACLES = 4

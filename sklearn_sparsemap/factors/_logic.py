@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._validation import check_numbers
+from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
-from ._arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ._variables import Variables, as_literals
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from numbers import Integral
 
 import numpy as np
 
-from . import _kernels
-from ._vocabulary import MAX_COLUMNS, columns_of_ranges, template_of_columns
+from ._tokens import kernels as _kernels
+from ._tokens.columns import MAX_COLUMNS, columns_of_ranges, template_of_columns
 
 
 class HashedColumns:

@@ -1,6 +1,6 @@
 """Where structures meet solvers: MAP, SparseMAP, LP-SparseMAP and marginal inference."""
 
-from ._graphs import lp_sparsemap
+from ._graph.solve import lp_sparsemap
 from ._public import map_inference, marginal_inference, sparsemap
 
 __all__ = ["lp_sparsemap", "map_inference", "marginal_inference", "sparsemap"]

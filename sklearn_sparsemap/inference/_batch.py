@@ -6,8 +6,8 @@ import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from ..solvers._batch import N_STRUCTURES, PROJECTIONS, SOLVERS, map_range, marginals_range, sparsemap_range
-from ..solvers._protocol import AIM
+from ..solvers._polytope.batch import N_STRUCTURES, PROJECTIONS, SOLVERS, map_range, marginals_range, sparsemap_range
+from ..solvers._polytope.protocol import AIM
 
 
 def map_problems(structure, problems, *, n_jobs=None, many=True):

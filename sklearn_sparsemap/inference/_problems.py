@@ -4,7 +4,7 @@ import numpy as np
 
 from .._jit import readonly
 from .._validation import check_numbers, check_scores, is_batch
-from ..solvers._batch import Problems
+from ..solvers._polytope.batch import Problems
 from ..structures import Structure
 
 

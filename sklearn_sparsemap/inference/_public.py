@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..solvers import MAPBatch, MarginalBatch, SparseMAPBatch
-from ..solvers._batch import SOLVERS
+from ..solvers._polytope.batch import SOLVERS
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
-from ._graph_map import map_graph
+from ._graph.map import map_graph
 from ._problems import as_samples, check_structure, join_problems
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from .._threads import over_ranges
 from .._validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import as_samples, check_structure, join_problems
-from ..solvers._argmax import gibbs_argmax, map_argmax
+from ..solvers._polytope.argmax import gibbs_argmax, map_argmax
 from ._kernel import LossForm, join_gold, losses_of_range, new_memory
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 import numpy as np
 
 from .._jit import readonly
-from ..factors._arrays import PAIR, STRUCTURE
 from ..factors._graph import FactorGraph
-from ..inference._graph_map import relax
-from ..inference._graph_problems import GraphSample
-from ..inference._graphs import check_feasible, choose_solver, solve_graph
-from ..solvers._graph_batch import GAP, OBJECTIVE
+from ..graphs._arrays import PAIR, STRUCTURE
+from ..inference._graph.map import relax
+from ..inference._graph.problems import GraphSample
+from ..inference._graph.solve import check_feasible, choose_solver, solve_graph
+from ..solvers._graph.batch import GAP, OBJECTIVE
 from ._fenchel_young import LOSSES
 
 # The residual of inference in training.

@@ -6,9 +6,9 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
-from ..solvers._batch import PROBLEMS
-from ..solvers._protocol import SOLVER
-from ..solvers._support import score
+from ..solvers._polytope.batch import PROBLEMS
+from ..solvers._polytope.protocol import SOLVER
+from ..solvers._polytope.support import score
 
 # What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
 # `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming), plus

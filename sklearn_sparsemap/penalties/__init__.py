@@ -1,11 +1,11 @@
 """Penalties that select groups of features: groups, their weights, proximal operators, and the budget rule."""
 
 from ._budget import budget_strength
+from ._group_weights import as_group_weights
 from ._groups import Groups, as_groups
 from ._order import GroupOrder
 from ._penalties import L1, ElasticNet, GroupLasso, Penalty, SparseGroupLasso
 from ._tree import GroupTree
-from ._weights import as_group_weights
 
 __all__ = [
     "L1",

@@ -9,9 +9,9 @@ from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
 from .._validation import check_numbers, check_positive
+from ._group_weights import as_group_weights
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink
-from ._weights import as_group_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

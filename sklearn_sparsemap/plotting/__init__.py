@@ -3,16 +3,16 @@
 They need matplotlib (``[plot]``).
 """
 
-from ._chain import ChainDisplay
 from ._convergence import ConvergenceDisplay
-from ._graph import FactorGraphDisplay
-from ._group_order import GroupOrderDisplay
-from ._group_path import GroupPathDisplay
-from ._label_graph import LabelGraphDisplay
-from ._matching import MatchingDisplay
-from ._memory_curve import MemoryCurveDisplay
-from ._parts import PartsDisplay
-from ._tree import TreeDisplay
+from ._graphs.factor_graph import FactorGraphDisplay
+from ._graphs.label_graph import LabelGraphDisplay
+from ._selection.group_order import GroupOrderDisplay
+from ._selection.group_path import GroupPathDisplay
+from ._selection.memory_curve import MemoryCurveDisplay
+from ._structures.chain import ChainDisplay
+from ._structures.matching import MatchingDisplay
+from ._structures.parts import PartsDisplay
+from ._structures.tree import TreeDisplay
 
 __all__ = [
     "ChainDisplay",

@@ -1,8 +1,8 @@
 """How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
 
 from ._batch_result import LPSparseMAPBatch, MAPBatch, MarginalBatch, SparseMAPBatch
-from ._graph_result import LPSparseMAPResult
-from ._result import MAPResult, MarginalResult, SparseMAPResult
+from ._graph.result import LPSparseMAPResult
+from ._polytope.result import MAPResult, MarginalResult, SparseMAPResult
 
 __all__ = [
     "LPSparseMAPBatch",

@@ -11,10 +11,10 @@ from .._jit import readonly
 from .._ragged import RaggedArray
 from .._threads import over_ranges
 from .._validation import check_numbers
-from ._batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
-from ._batch_backward import Supports, marginal_products_range, weight_products_range
-from ._graph_result import has_converged
-from ._result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
+from ._graph.result import has_converged
+from ._polytope.batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
+from ._polytope.batch_backward import Supports, marginal_products_range, weight_products_range
+from ._polytope.result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 
 class LazyResults(Sequence):

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 
 from .._jit import Entry, is_compiled
-from ..solvers._batch import PROJECTIONS
+from ..solvers._polytope.batch import PROJECTIONS
 from ..structures import Structure
 
 # Keywords of the inference functions, which additional scores cannot be named after.

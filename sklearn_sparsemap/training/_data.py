@@ -8,7 +8,7 @@ from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
 from ..losses._kernel import GOLD, INEXACT, Gold, join_gold, loss_of_sample
-from ..solvers._batch import Problems, map_range
+from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;

@@ -9,7 +9,7 @@ from numba import types
 
 from .._jit import FLOATS, INTS, INTS_OUT, ORACLE, entry, kernel
 from ..losses._kernel import LOSS_FORM, MEMORY
-from ..solvers._protocol import SOLVER
+from ..solvers._polytope.protocol import SOLVER
 from ._data import ROWS, TARGETS, loss_of_target
 from ._online import ONLINE_STATE, STEP, STOP, OnlineOptimizer, score_rows
 

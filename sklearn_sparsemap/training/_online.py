@@ -14,7 +14,7 @@ from numba import types
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, ORACLE, copy_into, entry, kernel
 from .._threads import interruptible
 from ..losses._kernel import LOSS_FORM, MEMORY
-from ..solvers._protocol import SOLVER
+from ..solvers._polytope.protocol import SOLVER
 from ._data import ROWS, TARGETS, LinearModel, loss_of_target
 
 # Weights, sums of squared gradients, and sums for averaging (see `OnlineOptimizer.averaged`), for the features'

@@ -1,0 +1,27 @@
+"""Selection: the k highest of some values, without sorting them (numpy's sort takes a second to compile)."""
+
+from ._jit import kernel
+
+
+@kernel
+def select_highest(values, k):
+    """Reorder values so that the first k are the highest, and the one at k - 1 is the lowest of these (Hoare)."""
+    low, high, place = 0, values.shape[0] - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            return

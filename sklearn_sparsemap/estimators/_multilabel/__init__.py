@@ -1,0 +1,1 @@
+"""The classifier of label sets."""

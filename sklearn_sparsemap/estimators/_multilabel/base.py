@@ -1,0 +1,220 @@
+"""What is left of label sets once they are learned: predicting them, and seeing what was learned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..._ragged import RaggedArray
+from ..._validation import check_choice, check_magnitude, check_parameters, check_positive
+from .._fitting import warn_of_convergence
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DECISIONS = ("threshold", "map")
+# A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
+_INEXACT = 1e-6
+# Samples are predicted in blocks of so many scores.
+_BLOCK = 2**22
+
+
+class LabelSetClassifier(ClassifierMixin, BaseEstimator):
+    """Base of `MultilabelLPSparseMAP`: prediction.
+
+    A subclass has the parameters `temperature`, `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph`,
+    or `OneLabel`), `_model` (a `LabelModel`), `_single` (whether y was 1-D), `_loss`, `classes_` and `threshold_`.
+    """
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Compute the scores of the labels by themselves, before the edges.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_labels)
+            For a 1-D y of two classes of shape (n_samples,): the score of the second less that of the first.
+        """
+        X = self._check_predict(X)
+        scores = self._model.scores(X)
+        return scores[:, 1] - scores[:, 0] if self._single and len(self.classes_) == 2 else scores
+
+    def predict_marginals(self, X: Any) -> NDArray[Any]:
+        """Compute the marginal of each label.
+
+        Those of LP-SparseMAP, most of which are exactly zero; for loss="logistic" those of the logistic model, without
+        constraints.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_samples, n_labels)
+        """
+        X = self._check_predict(X)
+        return self._marginals(self._model, X, warn=True)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Compute the probability of each label: its marginal.
+
+        scikit-learn wants probabilities of labels strictly between 0 and 1: where a marginal is 0 or 1, this returns
+        the nearest number inside. `predict_marginals` returns what was computed.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_labels)
+            For a 1-D y they sum to 1, and may be 0.
+        """
+        marginals = self.predict_marginals(X)
+        return marginals if self._single else np.clip(marginals, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the labels of each sample, by the rule `decision`. All constraints hold.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : int ndarray of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
+            Indicator matrix; or the labels, if `y` was 1-D.
+        """
+        X = self._check_predict(X)
+        check_parameters(self, ["decision", "threshold"])
+        chosen = self._choose(self._model, X)
+        return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
+
+    def _choose(self, model, X):
+        """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
+        graph = self._graph
+        if self._single or self.decision == "map":
+            # The quadratic term of the SparseMAP loss costs half the temperature for each label that is on.
+            cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
+            return np.concatenate(
+                [
+                    graph.assign(self._finite(model.scores(X[rows])) - cost, model.edge_scores, n_jobs=self.n_jobs)
+                    for rows in blocks(X.shape[0], graph.n_labels)
+                ]
+            )
+        marginals = self._marginals(model, X, warn=True)
+        threshold = self.threshold_ if self.threshold == "auto" else self.threshold
+        chosen = marginals > threshold
+        wrong = np.flatnonzero(graph.violated(chosen))
+        if len(wrong):
+            chosen[wrong] = graph.assign(marginals[wrong] - threshold, n_jobs=self.n_jobs)
+        return chosen
+
+    def _marginals(self, model, X, warn=False):
+        """Return the marginals of the labels; with `warn`, say so if they are inexact."""
+        out = np.empty((X.shape[0], self._graph.n_labels))
+        n_inexact, largest = 0, 0.0
+        edge_scores = model.edge_scores / self.temperature
+        for rows in blocks(X.shape[0], self._graph.n_labels):
+            scores = self._finite(model.scores(X[rows])) / self.temperature
+            if self._loss == "logistic":
+                out[rows] = self._graph.gibbs(scores)[1]
+                continue
+            if self._loss == "hinge":
+                # Its margin reaches from -1, where a label should be off, to 1.
+                solution = self._graph.solve(0.5 * (scores + 1.0), 0.5 * edge_scores, n_jobs=self.n_jobs)
+            else:
+                solution = self._graph.solve(scores, edge_scores, n_jobs=self.n_jobs)
+            out[rows] = solution.marginals
+            n_inexact += int((solution.gap > _INEXACT * (1.0 + np.abs(solution.objective))).sum())
+            largest = max(largest, float(solution.gap.max()))
+        if warn and n_inexact:
+            warn_of_convergence(
+                f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
+                "probabilities are inexact; raise alpha and edge_alpha, or scale the features"
+            )
+        return out
+
+    @staticmethod
+    def _finite(scores):
+        if not np.isfinite(scores).all():
+            raise ValueError("the model's scores are not finite; scale the features, or lower learning_rate_init")
+        return scores
+
+    def strongest_edges(
+        self, n_edges: int = 10, sign: Literal["attraction", "repulsion"] | None = None
+    ) -> list[tuple[Any, Any, float]]:
+        """List the edges with the strongest scores, by the labels' names.
+
+        Parameters
+        ----------
+        n_edges : int, default=10
+        sign : {"attraction", "repulsion"}, default=None
+            Which edges; None is both.
+
+        Returns
+        -------
+        edges : list of (label, label, float)
+            Strongest first.
+        """
+        check_is_fitted(self)
+        check_positive("n_edges", n_edges, integer=True)
+        check_choice("sign", sign, (None, "attraction", "repulsion"))
+        strength = self.edge_scores_ * {"attraction": 1.0, "repulsion": -1.0}.get(sign, 1.0)
+        strength = np.abs(strength) if sign is None else strength
+        order = np.argsort(-strength, kind="stable")
+        order = order[strength[order] > 0.0][:n_edges]
+        names = self.classes_.tolist()
+        return [(names[i], names[j], float(self.edge_scores_[e])) for e, (i, j) in zip(order, self.edges_[order])]
+
+    @property
+    def edges_(self) -> NDArray[np.int64]:
+        return self._fitted("_graph").edges
+
+    @property
+    def edge_scores_(self) -> NDArray[np.float64]:
+        return self._fitted("_model").edge_scores
+
+    @property
+    def coefs_(self) -> list[NDArray[np.float64]]:
+        return self._fitted("_model").coefs
+
+    @property
+    def intercepts_(self) -> list[NDArray[np.float64]]:
+        return self._fitted("_model").intercepts
+
+    def _fitted(self, name):
+        if name not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self.__dict__[name]
+
+    def _check_predict(self, X):
+        check_is_fitted(self)
+        if isinstance(X, RaggedArray):
+            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        check_parameters(self, ["temperature", "n_jobs"])
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        return X
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_graph")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def blocks(n_samples, n_labels):
+    """Cut samples into slices of bounded size."""
+    size = max(1, _BLOCK // n_labels)
+    return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]

@@ -1,0 +1,573 @@
+"""MultilabelLPSparseMAP: joint prediction of label sets."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ..._ragged import RaggedArray
+from ..._validation import (
+    FRACTION,
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    Number,
+    check_magnitude,
+    check_parameters,
+    check_positive,
+    check_sample_weight,
+)
+from ...inference._labels import LabelGraph, OneLabel
+from ...losses._labels import LABEL_LOSSES
+from ...training._label_task import LabelOptimizer, LabelSettings, LabelTask, dense
+from ...training._network import LabelModel
+from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_convergence, warn_of_inference
+from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .._structured.labels import check_classes, check_target, encode_labels
+from .base import DECISIONS, LabelSetClassifier, blocks
+from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
+from .threshold import RunningThreshold, best_threshold, threshold_f1
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ...factors._label_constraints import LabelConstraint
+
+_BATCH_SIZE = 64
+_NETWORK_RATE = 0.001
+# Without hidden layers weights start at zero and have farther to go. Where an epoch has few steps they must be long;
+# where it has many, long ones leave the last weights noisy.
+_LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
+_SEVERAL_LABELS = (
+    "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
+)
+# With fewer held-out samples than this, a threshold is tuned on the training samples.
+_FEWEST_HELD_OUT = 50
+
+
+class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
+    """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP (L 4).
+
+    A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
+    labels being on together. Prediction is inference in the factor graph of these scores, with constraints on which
+    labels go together. The losses are differentiated through this inference, so network and edges learn together.
+
+    Parameters
+    ----------
+    label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default="full"
+        Pairs of labels that get a score, labels by name or by index. ``"tree"`` is the maximum spanning tree of the
+        labels' mutual information in the training data (`partial_fit`: in the first mini-batch). Training with
+        loss="logistic", and classification with one label a sample, have no edges.
+    constraints : list of constraints, default=None
+        `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies` from `sklearn_sparsemap.factors`. They hold in training
+        (but for loss="logistic") and in every prediction. Training samples that violate them are left out, with a
+        warning that counts them.
+    hidden_layer_sizes : tuple of int, default=()
+        Sizes of the hidden layers (ReLU). None: scores are linear in the features.
+    loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
+        - ``"sparsemap"``: the Fenchel-Young loss of LP-SparseMAP.
+        - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
+        - ``"logistic"``: labels by themselves, the baseline.
+    temperature : float, default=1.0
+        Scores are divided by it in the loss and in `predict_proba`: the higher, the more labels have a probability.
+    alpha : float, default=1e-4
+        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts.
+    edge_alpha : float, default=1e-3
+        Strength of the penalty on the edge scores.
+    learning_rate_init : float, default=None
+        Learning rate of Adam. None is 0.001 for networks; for linear scores it is between 0.01, where an epoch has one
+        or two mini-batches, and 0.003, where it has twenty or more; in streams 0.01.
+    edge_learning_rate_init : float, default=None
+        Learning rate of Adam for the edge scores. None is that of the network.
+    dropout : float, default=0.0
+        Share of the hidden units that are left out at each step of training.
+    batch_size : int, default=None
+        Samples in a mini-batch; None is 64 (or all, if there are fewer).
+    max_iter : int, default=200
+        Most epochs.
+    tol : float, default=1e-3
+        Training stops when the mean loss (with early stopping: the validation score) has not improved by `tol` for
+        `n_iter_no_change` epochs.
+    n_iter_no_change : int, default=10
+    early_stopping : bool, default=False
+        Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
+        the best model. The score is the example F1 at the best threshold, or that of the fixed decision rule.
+    validation_fraction : float, default=0.1
+        The part to hold out, for early stopping and for ``threshold="auto"``.
+    decision : {"threshold", "map"}, default="threshold"
+        How `predict` chooses labels. Both satisfy all constraints.
+
+        - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
+          set of the highest sum of marginals less threshold.
+        - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
+          loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
+          fractional a mixed-integer programme.
+    threshold : float or "auto", default=0.5
+        From 0 to below 1. ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training
+        samples if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been
+        predicted. See the notes for which one serves which metric.
+    label_names : array-like of shape (n_labels,), default=None
+        Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
+    shuffle : bool, default=True
+        Whether samples are visited in a new random order in each epoch.
+    random_state : int, RandomState or None, default=None
+        Seed of the initial weights, the dropout, the shuffling and the held-out part.
+    n_jobs : int, default=None
+        Number of threads. Results do not depend on it.
+    verbose : int, default=0
+        1 reports the first epochs and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels' names.
+    edges_ : int ndarray of shape (n_edges, 2)
+        Indices of the labels of each edge.
+    edge_scores_ : ndarray of shape (n_edges,)
+        Learned scores: positive where labels attract each other, negative where they repel.
+    coefs_, intercepts_ : lists of ndarray
+        Weights of the layers.
+    threshold_ : float
+    n_violations_ : int
+        Training samples that violated a constraint and were left out.
+    n_features_in_, n_iter_ : int
+    loss_curve_ : list of float
+        Mean loss during each epoch plus the penalty (`partial_fit`: mean loss of each mini-batch).
+    validation_scores_ : list of float
+        With early stopping: the score after each epoch.
+
+    See Also
+    --------
+    sklearn_sparsemap.plotting.LabelGraphDisplay : Draws the learned label graph.
+    sklearn_sparsemap.metrics.example_f1_score : The score that thresholds are tuned for.
+
+    Notes
+    -----
+    `y` is an indicator matrix of shape (n_samples, n_labels), dense or sparse. A 1-D `y` is a classification problem
+    with one label a sample: exactly one label is on, and `predict` returns the one of the highest score.
+
+    Metrics want different labels to be predicted. What serves which:
+
+    ======================================================= =========================================================
+    metric                                                  setting
+    ======================================================= =========================================================
+    subset accuracy, which is `score`                       ``threshold=0.5``, or ``decision="map"``
+    Hamming loss                                            ``threshold=0.5``
+    example F1; as a rule also micro and macro F1           ``threshold="auto"``
+    another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
+    rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
+    ======================================================= =========================================================
+
+    Where labels are rare, the threshold of the highest F1 is far below 0.5: more labels are found, and fewer sets are
+    right as a whole.
+
+    Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
+    an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.factors import Implies
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> Y = np.stack([X[:, 0] > 0.5, X[:, 0] > 0, X[:, 1] > 0], axis=1).astype(int)
+    >>> model = MultilabelLPSparseMAP(
+    ...     constraints=[Implies("jazz", "music")], label_names=["jazz", "music", "live"], random_state=0
+    ... ).fit(X, Y)
+    >>> model.predict([[2.0, 1.0, 0.0]])
+    array([[1, 1, 1]])
+    """
+
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "label_graph": "no_validation",
+        "constraints": "no_validation",
+        "hidden_layer_sizes": "no_validation",
+        "loss": [StrOptions(set(LABEL_LOSSES))],
+        "temperature": [POSITIVE],
+        "alpha": [NOT_NEGATIVE],
+        "edge_alpha": [NOT_NEGATIVE],
+        "learning_rate_init": [POSITIVE, None],
+        "edge_learning_rate_init": [POSITIVE, None],
+        "dropout": [Number(Real, 0, 1, closed="left")],
+        "batch_size": [POSITIVE_INT, None],
+        "max_iter": [POSITIVE_INT],
+        "tol": [NOT_NEGATIVE],
+        "n_iter_no_change": [POSITIVE_INT],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [FRACTION],
+        "decision": [StrOptions(set(DECISIONS))],
+        "threshold": [StrOptions({"auto"}), Number(Real, 0, 1, closed="left")],
+        "label_names": "no_validation",
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        label_graph: Literal["full", "tree"] | ArrayLike | None = "full",
+        constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
+        hidden_layer_sizes: Sequence[int] = (),
+        loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
+        temperature: float = 1.0,
+        alpha: float = 1e-4,
+        edge_alpha: float = 1e-3,
+        learning_rate_init: float | None = None,
+        edge_learning_rate_init: float | None = None,
+        dropout: float = 0.0,
+        batch_size: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        decision: Literal["threshold", "map"] = "threshold",
+        threshold: float | Literal["auto"] = 0.5,
+        label_names: Sequence[Any] | None = None,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.label_graph = label_graph
+        self.constraints = constraints
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.temperature = temperature
+        self.alpha = alpha
+        self.edge_alpha = edge_alpha
+        self.learning_rate_init = learning_rate_init
+        self.edge_learning_rate_init = edge_learning_rate_init
+        self.dropout = dropout
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.decision = decision
+        self.threshold = threshold
+        self.label_names = label_names
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @leaves_whole
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from samples with their labels.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            Indicator matrix; or one label a sample.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the data are not as described, no set of labels satisfies the constraints,
+            or no sample does.
+        """
+        hidden = self._check_params()
+        data = X, y
+        X, gold, classes, single = self._check_data(X, y, reset=True)
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        graph = self._make_graph(classes, single, gold, weights)
+        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        rng = check_random_state(self.random_state)
+        tunes = self._tunes_threshold(single)
+        held_out = None
+        n_held = int(np.ceil(self.validation_fraction * X.shape[0])) if self.early_stopping or tunes else 0
+        if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
+            train, held = self._split(gold, single, rng)
+            if weights[train].any():
+                held_weights = weights[held] if weights[held].any() else np.ones(len(held))
+                held_out = LabelTask(graph, X[held], gold[held], held_weights)
+                X, gold, weights = X[train], gold[train], weights[train]
+        # The objective is a mean: weights count relative to each other.
+        weights = weights / weights.max()
+        model = LabelModel.initial([X.shape[1], *hidden, len(classes)], len(graph.edges), rng)
+        self._begin(graph, classes, single, n_violations)
+        self._model, self._optimizer, self._running = model, None, None
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        validate = (lambda model: self._validate(model, held_out)) if self.early_stopping and held_out else None
+        progress = Progress(self, *data, self.max_iter)
+        monitor = LabelMonitor(self, model, validate, progress, watch_loss=True)
+        optimizer = LabelOptimizer(model, rng)
+        monitor.latest, monitor.begun = lambda: optimizer.model, lambda: optimizer.adam.n_steps > 0
+        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
+        task = LabelTask(graph, X, gold, weights / weights.mean())
+        settings = self._settings(X.shape[0])
+        order, stopped = np.arange(X.shape[0]), False
+        for _ in range(self.max_iter):
+            if self.shuffle:
+                rng.shuffle(order)
+            total = optimizer.epoch(task, order, settings)
+            penalty = model.penalty(self.alpha, self.edge_alpha)
+            stopped = monitor.iteration(total / X.shape[0] + penalty)
+            if stopped:
+                break
+        self._take(monitor)
+        if tunes:
+            self.threshold_ = best_threshold(self._threshold_scores(self._model, held_out or task))
+        if not stopped:
+            warn_of_convergence(f"Adam was still improving after max_iter={self.max_iter} epochs; raise it or tol")
+        warn_of_inference(optimizer.unconverged)
+        progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    @leaves_whole
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from a mini-batch: one pass over its samples, in their order.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : array-like of shape (n_labels,), default=None
+            All labels that will ever occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
+            optional, and name its columns.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also if the labels differ from those of the first call.
+        """
+        hidden = self._check_params()
+        first = not hasattr(self, "_graph")
+        X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        if first:
+            graph = self._make_graph(classes, single, gold, weights)
+        else:
+            graph = self._graph
+            given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
+            if given != [constraint for constraint, _ in graph.constraints]:
+                raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
+        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
+        if first:
+            rng = check_random_state(self.random_state)
+            self._model = LabelModel.initial([X.shape[1], *hidden, len(classes)], len(graph.edges), rng)
+            self._begin(graph, classes, single, 0)
+            self._optimizer = self._running = None
+            self.threshold_ = 0.5
+            self.n_iter_, self.loss_curve_ = 0, []
+        elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
+            raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
+        elif (fitted := [c.shape[1] for c in self._model.coefs[:-1]]) != hidden:
+            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
+        self._loss = self.loss
+        self.n_violations_ += n_violations
+        if not weights.any():
+            return self
+        if not all(array.flags.writeable for array in self._model.arrays):
+            # Loaded from a memory map.
+            self._model, self._optimizer = self._model.copy(), None
+        if self._optimizer is None:
+            self._optimizer = LabelOptimizer(self._model, check_random_state(self.random_state))
+        task = LabelTask(graph, X, gold, weights)
+        if self.threshold != "auto":
+            self.threshold_ = float(self.threshold)
+        elif self._tunes_threshold(single):
+            if self._running is None:
+                self._running = RunningThreshold()
+            for rows in blocks(X.shape[0], len(classes)):
+                self._running.update(self._marginals(self._model, X[rows]), dense(gold[rows]), weights[rows])
+            self.threshold_ = self._running.threshold
+        inexact, before = self._optimizer.unconverged, self._optimizer.adam.n_steps
+        keep_if(self, lambda: self._optimizer.adam.n_steps > before)
+        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0], stream=True))
+        check_finite_loss(total, LabelMonitor.step_size)
+        warn_of_inference(self._optimizer.unconverged - inexact)
+        self.n_iter_ += 1
+        self.loss_curve_.append(float(total / weights.sum()))
+        return self
+
+    def _take(self, monitor):
+        """Take over what a fit has learned so far."""
+        self._model = monitor.model()
+        self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
+        self.n_iter_ = max(1, len(monitor.losses))
+
+    def _settings(self, n_samples, stream=False):
+        batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
+        rate = self.learning_rate_init
+        if rate is None and len(self.hidden_layer_sizes):
+            rate = _NETWORK_RATE
+        elif rate is None:
+            n_steps = 1.0 if stream else n_samples / batch_size
+            rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
+        return LabelSettings(
+            loss=self.loss,
+            temperature=self.temperature,
+            alpha=self.alpha,
+            edge_alpha=self.edge_alpha,
+            rate=rate,
+            edge_rate=rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init,
+            dropout=self.dropout,
+            batch_size=batch_size,
+            n_jobs=self.n_jobs,
+        )
+
+    def _begin(self, graph, classes, single, n_violations):
+        """Note what the model is of."""
+        self._graph, self.classes_, self._single, self._loss = graph, classes, single, self.loss
+        self.n_violations_ = n_violations
+
+    def _make_graph(self, classes, single, gold, weights):
+        constraints = read_constraints(self.constraints, classes)
+        if single:
+            if constraints:
+                raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
+            return OneLabel(len(classes))
+        edges = read_edges(self.label_graph, classes, gold, weights)
+        if self.loss == "logistic":
+            edges = edges[:0]
+        graph = LabelGraph(len(classes), edges, constraints)
+        graph.check_feasible()
+        return graph
+
+    def _split(self, gold, single, rng):
+        """Split samples into those to train on and those to hold out."""
+        n = gold.shape[0]
+        n_held = int(np.ceil(self.validation_fraction * n))
+        if n_held >= n:
+            raise ValueError(
+                f"early_stopping with validation_fraction={self.validation_fraction!r} would hold out all of the {n} "
+                "samples; lower it, or take more samples"
+            )
+        counts = np.bincount(gold.indices, minlength=gold.shape[1]) if single else np.zeros(1)
+        can_stratify = single and counts[counts > 0].min() > 1 and (counts > 0).sum() <= min(n_held, n - n_held)
+        return train_test_split(
+            np.arange(n),
+            test_size=self.validation_fraction,
+            random_state=rng.randint(2**31 - 1),
+            stratify=gold.indices if can_stratify else None,
+        )
+
+    def _tunes_threshold(self, single):
+        return self.threshold == "auto" and self.decision == "threshold" and not single
+
+    def _threshold_scores(self, model, task):
+        """Return the mean example F1 at each threshold."""
+        total = 0.0
+        for rows in blocks(task.X.shape[0], task.graph.n_labels):
+            f1 = threshold_f1(self._marginals(model, task.X[rows]), dense(task.gold[rows]))
+            total = total + task.weights[rows] @ f1
+        return total / task.weights.sum()
+
+    def _validate(self, model, task):
+        """Score a model on held-out samples."""
+        if self._tunes_threshold(self._single):
+            return float(self._threshold_scores(model, task).max())
+        gold, found = dense(task.gold) > 0.5, self._choose(model, task.X)
+        both, total = (gold & found).sum(axis=1), gold.sum(axis=1) + found.sum(axis=1)
+        return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=task.weights))
+
+    def _check_params(self):
+        """Check the parameters; return the sizes of the hidden layers."""
+        check_parameters(self)
+        if isinstance(self.hidden_layer_sizes, str) or not hasattr(self.hidden_layer_sizes, "__len__"):
+            raise ValueError(f"hidden_layer_sizes must be a tuple such as (100,); got {self.hidden_layer_sizes!r}")
+        for size in self.hidden_layer_sizes:
+            check_positive("each of hidden_layer_sizes", size, integer=True)
+        return [int(size) for size in self.hidden_layer_sizes]
+
+    def _check_data(self, X, y, reset, classes=None, partial=False):
+        """Check training data.
+
+        Returns
+        -------
+        X : array or CSR of float64
+        gold : CSR of shape (n_samples, n_labels)
+        classes : array of shape (n_labels,)
+        single : bool
+            Whether y has one label a sample.
+        """
+        names = y
+        if isinstance(X, RaggedArray):
+            raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
+        check_target(y, _SEVERAL_LABELS)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
+        )
+        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        known = None if reset else self.classes_
+        is_named = self.label_names is not None or self.constraints or hasattr(names, "columns")
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named:
+            # As scikit-learn reads a single column, unless something says that it is an indicator.
+            y = column_or_1d(y, warn=True)
+        single = y.ndim == 1
+        if known is not None and single != self._single:
+            was = "1-D" if self._single else "an indicator matrix"
+            raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
+        if not single:
+            gold = read_indicator(y)
+            if known is not None and gold.shape[1] != len(known):
+                raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
+            if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
+                raise ValueError("classes differ from label_names; give one of them")
+            given = self.label_names if classes is None else classes
+            given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
+            if known is not None and given.tolist() != known.tolist():
+                raise ValueError("classes differ from those of the first call; fit a clone")
+            return X, gold, given, single
+        check_classification_targets(y)
+        if partial and known is None and classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+        given = known if known is not None else np.unique(y)
+        if classes is not None:
+            given = check_classes(classes)
+            if known is not None and given.tolist() != known.tolist():
+                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known.tolist()}")
+        codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
+        gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
+        return X, gold, given, single
+
+
+class LabelMonitor(Monitor):
+    """The monitor of a fit of label sets."""
+
+    step_size = "learning_rate_init"
+
+    def attributes(self, model):
+        names = ("classes_", "_graph", "_single", "_loss", "threshold_", "n_violations_", "n_features_in_")
+        return {
+            **{name: getattr(self.estimator, name) for name in names},
+            "n_iter_": max(1, len(self.losses)),
+            "_model": model.copy(),
+            "_optimizer": None,
+            "_running": None,
+        }

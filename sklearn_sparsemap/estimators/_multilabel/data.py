@@ -1,0 +1,148 @@
+"""What a user says of labels: indicator matrices, names, the label graph, constraints."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from ...factors._label_constraints import LabelConstraint, _index_of
+
+
+def read_indicator(Y):
+    """Return an indicator matrix as CSR of float64.
+
+    Raises
+    ------
+    ValueError
+        Naming the first entry that is neither 0 nor 1.
+    """
+    if Y.dtype == object or Y.dtype.kind in "US":
+        raise ValueError(
+            f"Y is a 2-D array of {Y.dtype}; it must be an indicator matrix of 0 and 1, as "
+            "sklearn.preprocessing.MultiLabelBinarizer makes it"
+        )
+    matrix = sparse.csr_array(Y, dtype=np.float64)
+    matrix.sum_duplicates()
+    wrong = np.flatnonzero((matrix.data != 0.0) & (matrix.data != 1.0))
+    if len(wrong):
+        row = int(np.searchsorted(matrix.indptr, wrong[0], side="right") - 1)
+        raise ValueError(
+            f"Y[{row}, {matrix.indices[wrong[0]]}] is {matrix.data[wrong[0]]:g}; an indicator matrix holds 0 and 1 only"
+        )
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def read_names(label_names, Y, n_labels):
+    """Return the labels' names: those given, the columns of a DataFrame, or their indices."""
+    if label_names is None:
+        label_names = getattr(Y, "columns", None)
+    if label_names is None:
+        return np.arange(n_labels)
+    names = np.asarray(label_names)
+    if names.ndim != 1 or len(names) != n_labels:
+        raise ValueError(f"there are {n_labels} labels, but names of shape {names.shape}; name each column of Y")
+    if len(set(names.tolist())) < n_labels:
+        raise ValueError("two labels have the same name; names must differ")
+    return names
+
+
+def read_constraints(constraints, names):
+    """Return constraints with what they mean: list of (LabelConstraint, (indices, signs, low, high))."""
+    if constraints is None:
+        return []
+    if isinstance(constraints, LabelConstraint):
+        constraints = [constraints]
+    if isinstance(constraints, str | dict) or not hasattr(constraints, "__iter__"):
+        raise ValueError(f"constraints must be a list such as [AtMost(3)]; got {constraints!r}")
+    constraints = list(constraints)
+    for constraint in constraints:
+        if not isinstance(constraint, LabelConstraint):
+            raise ValueError(
+                f"{constraint!r} is no constraint on labels; there are AtMost, AtLeast, Exactly, Exclusive and Implies "
+                "in sklearn_sparsemap.factors"
+            )
+    return [(constraint, constraint.resolve(names.tolist())) for constraint in constraints]
+
+
+def read_edges(label_graph, names, Y, weights):
+    """Return the pairs of labels that get a score: int array of shape (n_edges, 2), first label before the second."""
+    n = len(names)
+    if label_graph is None:
+        return np.zeros((0, 2), np.int64)
+    if isinstance(label_graph, str):
+        if label_graph == "full":
+            return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
+        if label_graph == "tree":
+            return mutual_information_tree(Y, weights)
+        raise ValueError(f"label_graph={label_graph!r} is not one of 'full', 'tree', None, or an array of label pairs")
+    try:
+        pairs = [tuple(pair) for pair in label_graph]
+    except TypeError as error:
+        raise ValueError(f"label_graph must be 'full', 'tree', None or a list of label pairs: {error}") from error
+    edges, known = np.zeros((len(pairs), 2), np.int64), names.tolist()
+    for number, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise ValueError(f"label_graph[{number}] is {pair!r}; an edge is a pair of labels")
+        pair = [label.item() if isinstance(label, np.generic) else label for label in pair]
+        edges[number] = sorted(_index_of(label, known, f"label_graph[{number}]") for label in pair)
+        if edges[number, 0] == edges[number, 1]:
+            raise ValueError(f"label_graph[{number}] joins the label {pair[0]!r} with itself")
+    values, counts = np.unique(edges, axis=0, return_counts=True)
+    if len(edges) and counts.max() > 1:
+        twice = [known[i] for i in values[counts.argmax()]]
+        raise ValueError(f"label_graph has the pair {twice} more than once; each pair has one score")
+    return edges
+
+
+def mutual_information_tree(Y, weights):
+    """Return the spanning tree of labels with the most mutual information (Chow and Liu), a forest where there is none.
+
+    Parameters
+    ----------
+    Y : CSR of shape (n_samples, n_labels)
+    weights : array of shape (n_samples,)
+    """
+    weighted = sparse.csr_array(Y.multiply(weights[:, None]))
+    total = weights.sum()
+    both = np.asarray((Y.T @ weighted).todense()) / total
+    single = both.diagonal().copy()
+    information = np.zeros_like(both)
+    first_only, second_only = single[:, None] - both, single[None, :] - both
+    for joint, p, q in (
+        (both, single[:, None], single[None, :]),
+        (first_only, single[:, None], 1.0 - single[None, :]),
+        (second_only, 1.0 - single[:, None], single[None, :]),
+        (1.0 - both - first_only - second_only, 1.0 - single[:, None], 1.0 - single[None, :]),
+    ):
+        joint, independent = np.maximum(joint, 0.0), p * q
+        with np.errstate(divide="ignore", invalid="ignore"):
+            information += np.where(joint > 0.0, joint * np.log(joint / independent), 0.0)
+    np.fill_diagonal(information, 0.0)
+    # Rounding makes what is independent a little less so.
+    information[information < 1e-12] = 0.0
+    tree = minimum_spanning_tree(sparse.csr_array(-np.triu(information))).tocoo()
+    return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
+
+
+def leave_out_violations(graph, X, gold, weights, partial=False):
+    """Drop the samples whose labels violate a constraint, with a warning; return the rest and how many there were."""
+    if not graph.constraints:
+        return X, gold, weights, 0
+    wrong = graph.violated(gold)
+    n = int(wrong.sum())
+    if not n:
+        return X, gold, weights, 0
+    rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
+    if not partial and not weights[~wrong].any():
+        raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
+    warnings.warn(
+        f"the labels of {n} of {len(wrong)} samples violate the constraints and are left out of training (rows "
+        f"{rows}); correct these labels, or weaken the constraints",
+        UserWarning,
+        stacklevel=3,
+    )
+    kept = np.flatnonzero(~wrong)
+    return X[kept], gold[kept], weights[kept], n

@@ -1,0 +1,1 @@
+"""What chooses among groups of features, and reports the choice."""

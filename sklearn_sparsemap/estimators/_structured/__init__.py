@@ -1,0 +1,1 @@
+"""The linear classifiers of structures."""

@@ -1,0 +1,143 @@
+"""Labels: any hashable outside, integer codes inside."""
+
+from contextlib import suppress
+from itertools import chain
+
+import numpy as np
+
+from ..._ragged import RaggedArray
+from ..._validation import check_no_missing, quoted
+
+# They have a length, but are no sequences of labels.
+_NO_SEQUENCES = (str, bytes, dict, set, frozenset)
+
+
+def label_array(labels):
+    """Return labels as a 1-D array, of their own type where they have one in common, else of objects."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    for kind, dtype in ((str, None), (bool, bool), (int, np.int64), (float, np.float64)):
+        if all(type(label) is kind for label in labels):
+            with suppress(OverflowError):
+                return np.array(labels, dtype=dtype)
+    array = np.empty(len(labels), dtype=object)
+    for i, label in enumerate(labels):
+        array[i] = label
+    return array
+
+
+def sorted_labels(labels):
+    """Return the different labels, sorted where they can be compared, else in order of appearance."""
+    different = list(dict.fromkeys(labels))
+    with suppress(TypeError):
+        different = sorted(different)
+    return label_array(different)
+
+
+def check_classes(classes):
+    """Return the parameter `classes` of `partial_fit` as an array of labels."""
+    if isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.dtype != object:
+        found = np.unique(classes)
+        check_no_missing(found[-1:].tolist(), "classes")
+        return found
+    if isinstance(classes, str | bytes | dict) or not hasattr(classes, "__iter__"):
+        raise ValueError(f"classes must be a sequence of labels; got {classes!r}")
+    classes = list(classes)
+    try:
+        check_no_missing(classes, "classes")
+        return sorted_labels(classes)
+    except TypeError as error:
+        raise ValueError(f"classes must be a 1-D sequence of hashable labels: {error}") from error
+
+
+def flatten_labels(y, lengths):
+    """Join label sequences, one label for each step of a sample.
+
+    Parameters
+    ----------
+    y : sequence of sequences of hashable
+    lengths : array of shape (n_samples,)
+        Number of steps of each sample.
+
+    Returns
+    -------
+    labels : list
+        Python objects, so that equal labels of different array types are equal.
+
+    Raises
+    ------
+    ValueError
+        Naming the sample, if it is no sequence or its length is wrong.
+    """
+    if isinstance(y, RaggedArray) and y.values.ndim == 1:
+        samples, found = None, y.lengths
+    else:
+        samples = []
+        for i, sequence in enumerate(y):
+            if isinstance(sequence, _NO_SEQUENCES) or not hasattr(sequence, "__len__"):
+                raise ValueError(
+                    f"y[{i}] is {quoted(sequence)}; it must be a sequence, one label for each step of X[{i}]"
+                )
+            if isinstance(sequence, np.ndarray) and sequence.ndim != 1:
+                raise ValueError(f"y[{i}] has shape {sequence.shape}; it must be 1-D, one label for each step")
+            samples.append(sequence.tolist() if hasattr(sequence, "tolist") else sequence)
+        found = np.array([len(s) for s in samples])
+    wrong = np.flatnonzero(found != lengths)
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(f"X[{i}] has {lengths[i]} steps, but y[{i}] has {found[i]} labels; give one for each step")
+    labels = y.values.tolist() if samples is None else list(chain.from_iterable(samples))
+    try:
+        check_no_missing(labels)
+    except TypeError as error:
+        raise ValueError(f"labels must be hashable: {error}") from error
+    return labels
+
+
+def check_target(y, remedy):
+    """Refuse labels of flat samples that NumPy, or scikit-learn, would make something else of.
+
+    Parameters
+    ----------
+    y : object
+        As the user gave it. Only what may hold objects is looked at.
+    remedy : str
+        What to do where a sample has several labels.
+
+    Raises
+    ------
+    ValueError
+        If a label is missing (beside str, NumPy writes NaN as "nan"), or a set or a sequence of labels.
+    """
+    if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
+        return
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        return
+    labels = y.tolist() if hasattr(y, "tolist") else list(y)
+    several = [i for i, label in enumerate(labels) if isinstance(label, set | frozenset)]
+    if not several and not _is_rectangular(labels):
+        several = [i for i, label in enumerate(labels) if isinstance(label, list | tuple | np.ndarray)]
+    if several:
+        i = several[0]
+        raise ValueError(f"y[{i}] is {quoted(labels[i])}, a legacy multi-label representation; {remedy}")
+    with suppress(TypeError):
+        check_no_missing(labels)
+
+
+def _is_rectangular(labels):
+    """Tell whether labels are an array, of one or two axes."""
+    lengths = {len(label) if isinstance(label, list | tuple | np.ndarray) else None for label in labels}
+    return len(lengths) == 1
+
+
+def encode_labels(labels, classes, indptr):
+    """Return the codes of flat labels; ValueError names the sample of the first label that is not in `classes`."""
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    codes = np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
+    unseen = np.flatnonzero(codes < 0)
+    if len(unseen):
+        i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)
+        raise ValueError(
+            f"y[{i}] has the label {quoted(labels[unseen[0]])}, which is not in classes; name every label in "
+            "partial_fit(..., classes=...) at the first call"
+        )
+    return codes

@@ -1,0 +1,761 @@
+"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..._threads import over_ranges
+from ..._validation import (
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    POSITIVE_OR_INF,
+    check_numbers,
+    check_parameters,
+)
+from ...losses import LOSSES
+from ...losses._fenchel_young import inference_of, loss_form
+from ...losses._kernel import new_memory
+from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ...training._curve import Course, mean_of
+from ...training._data import make_rows, make_targets
+from ...training._pairs.epoch import add_sparse_scores
+from ...training._pairs.optimizer import PairOptimizer, SparseLinearModel
+from ...training._pairs.store import SINCE_SHRINK, UNCONVERGED
+from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
+from .._progress import CallbackSupportMixin, Progress, with_callbacks
+from .base import LinearStructuredClassifier, resolve_structure
+from .graphs_of import GraphsOf
+from .labels import check_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+    from ...structures import Structure
+
+# What `debias` may be besides the names of losses.
+_MIRA = "mira"
+# Beyond these, squares of weights are not floating-point numbers any more.
+_SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
+# About what training needs for each column, and for each group: the arrays of the store, and those of the groups.
+_BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
+# Columns are counted by 32-bit integers.
+_MOST_COLUMNS = 2**31 - 1
+
+
+class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
+    """Linear structured classifier that selects groups of features while it learns (G; the "sparseptron").
+
+    Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
+    group lasso, with a fixed strength `alpha`, or with the strength that leaves just `budget` groups. Groups that reach
+    zero take no memory. Then the weights of the selected groups are learned anew without a penalty (`debias`).
+
+    Weights exist only for pairs of a feature and a label that were updated, so that millions of features are no
+    obstacle.
+
+    Parameters
+    ----------
+    structure : str or Structure, default="auto"
+        As in `StructuredSparseMAPClassifier`, without factor graphs.
+    loss : {"perceptron", "hinge", "sparsemap", "margin_sparsemap", "crf", "margin_crf"}, default="perceptron"
+        The loss of the first phase. With the perceptron and a budget, predictions do not depend on `eta0`.
+    groups : None, array-like, dict, list, "templates", GroupTree, GroupOrder or Groups, default=None
+        Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
+        a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
+        as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
+    group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
+        How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
+        the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
+    budget : int, default=None
+        Most groups to keep. None takes `alpha`.
+    alpha : float, default=0.0
+        Without a budget, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
+        the groups' norms times their weights.
+    shrink_every : int, default=1000
+        Samples between two shrinkages. (The last one is after the last epoch.)
+    freeze_after : int, default=None
+        After so many epochs the strength that the budget has implied is kept. None determines it anew at each
+        shrinkage. It then bounds no longer how many groups there are, but for the last shrinkage.
+    max_iter : int, default=5
+        Epochs of the first phase.
+    eta0 : float, default=1.0
+        Step size in the first epoch; in epoch t it is ``eta0 / sqrt(t)``.
+    debias : {"mira", None} or a loss, default="mira"
+        How the weights of the selected groups are learned anew in `fit`: by 1-best MIRA on the hinge loss, or by online
+        gradient steps on a loss. None keeps those of the first phase. Without budget and alpha there is nothing to do.
+    debias_max_iter : int, default=10
+        Epochs of the second phase.
+    C : float, default=inf
+        MIRA's longest step.
+    temperature : float, default=1.0
+        Scores are divided by it in the losses, and in `predict_marginals`.
+    fit_intercept : bool, default=True
+        Whether each output has an intercept. It is in no group, like transitions and other additional scores.
+    class_weight : dict, "balanced" or None, default=None
+        As in `StructuredSparseMAPClassifier`.
+    average : bool, default=True
+        Whether weights are averaged over all steps of a phase.
+    shuffle : bool, default=True
+        Whether samples are visited in a new random order in each epoch.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Number of threads for prediction.
+    verbose : int, default=0
+        1 reports the first epochs and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, where structures are made of labels.
+    coef_ : CSR of shape (n_outputs, n_features)
+        Sparse: only nonzero weights are held.
+    intercept_ : ndarray of shape (n_outputs,)
+    transitions_, start_, end_, additional_scores_
+        As in `StructuredSparseMAPClassifier`.
+    groups_ : Groups
+        The groups; ``groups_.names`` are their names.
+    group_weights_ : ndarray of shape (n_groups,)
+    selected_groups_ : int ndarray
+        Numbers of the groups that survived the last shrinkage. Where none has taken place yet, in a stream or after
+        Ctrl-C, a warning says so; they are then all groups that have weights.
+    group_norms_ : ndarray of shape (n_groups,)
+        Norm of each group's weights at the end of the first phase.
+    sigma_ : float
+        Strength of the last shrinkage that had something to do, in the unit of `alpha`.
+    n_nonzero_coefs_ : int
+        Nonzero entries of `coef_`.
+    memory_curve_ : int ndarray of shape (n_records,)
+        How many weights existed, before and after each shrinkage (G Fig. 2). After some 2,000 shrinkages, of
+        neighbouring ones that with the most weights, and the last one.
+    memory_steps_ : int ndarray of shape (n_records,)
+        The number of samples visited until then; debiasing counts on.
+    loss_curve_ : list of float
+        Mean loss during each epoch, of both phases. (`partial_fit`: of each mini-batch; after some 2,000 the mean
+        of neighbouring ones.)
+    n_iter_ : int
+        Epochs of the first phase (`partial_fit`: mini-batches).
+    n_features_in_ : int
+
+    Notes
+    -----
+    `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
+    scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use
+    `class_weight`, or repeat samples.
+
+    Ctrl-C keeps the model as it is after the last sample, and raises KeyboardInterrupt; `partial_fit` and `finalize` go
+    on from there. Before the first sample, and after an error, the estimator is as it was.
+
+    The number of epochs is fixed, as in the paper, so that none of them ends with a ConvergenceWarning.
+
+    Structures that differ in their number of parts (`Subset`, `CustomStructure`) are predicted by the objective of the
+    loss that the weights were learned with last: hinge after debiasing by MIRA.
+
+    See Also
+    --------
+    StructuredSparseMAPClassifier : All features, with a squared penalty.
+    sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
+
+    Examples
+    --------
+    Of three groups of sensors only one says something about the label:
+
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 9))
+    >>> y = np.where(X[:, 3] + X[:, 4] - X[:, 5] > 0, "up", "down")
+    >>> model = GroupLassoPerceptron(groups=[0, 0, 0, 1, 1, 1, 2, 2, 2], budget=1, shrink_every=50, random_state=0)
+    >>> model.fit(X, y).selected_groups_
+    array([1])
+    >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
+    array(['up'], dtype='<U4')
+    """
+
+    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    _parameter_constraints = {
+        "structure": "no_validation",
+        "loss": [StrOptions(set(LOSSES))],
+        "groups": "no_validation",
+        "group_weights": "no_validation",
+        "budget": [POSITIVE_INT, None],
+        "alpha": [NOT_NEGATIVE],
+        "shrink_every": [POSITIVE_INT],
+        "freeze_after": [POSITIVE_INT, None],
+        "max_iter": [POSITIVE_INT],
+        "eta0": [POSITIVE],
+        "debias": [StrOptions({_MIRA, *LOSSES}), None],
+        "debias_max_iter": [POSITIVE_INT],
+        "C": [POSITIVE_OR_INF],
+        "temperature": [POSITIVE],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "average": ["boolean"],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        structure: str | Structure = "auto",
+        loss: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "perceptron",
+        groups: Any = None,
+        group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
+        budget: int | None = None,
+        alpha: float = 0.0,
+        shrink_every: int = 1000,
+        freeze_after: int | None = None,
+        max_iter: int = 5,
+        eta0: float = 1.0,
+        debias: str | None = "mira",
+        debias_max_iter: int = 10,
+        C: float = np.inf,
+        temperature: float = 1.0,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        average: bool = True,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.structure = structure
+        self.loss = loss
+        self.groups = groups
+        self.group_weights = group_weights
+        self.budget = budget
+        self.alpha = alpha
+        self.shrink_every = shrink_every
+        self.freeze_after = freeze_after
+        self.max_iter = max_iter
+        self.eta0 = eta0
+        self.debias = debias
+        self.debias_max_iter = debias_max_iter
+        self.C = C
+        self.temperature = temperature
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.average = average
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @leaves_whole
+    def fit(self, X: Any, y: Any) -> Self:
+        """Select groups and learn their weights.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features), or a sequence of such of shape (n_steps, n_features)
+            The second for structured problems.
+        y : array-like of shape (n_samples,), or a sequence of structures
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the groups do not fit the features, or the data are not as described; the
+            message names the sample.
+        """
+        structure = self._check_params()
+        data = X, y
+        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        weights = self._sample_weights(X, codes, classes, None)
+        groups, group_weights = self._make_groups(X)
+        n_outputs = 1 if classes is None else len(classes)
+        weights = weights / weights.max()
+        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        rng = check_random_state(self.random_state)
+        selects = self.budget is not None or self.alpha > 0.0
+        debiases = selects and self.debias is not None
+        optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+        self._configure(optimizer, len(X), None)
+        self._begin(structure, classes, groups, group_weights, optimizer)
+        monitor = PairMonitor(self, optimizer, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
+        keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
+        self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
+        # The last shrinkage keeps to the budget.
+        self._configure(optimizer, len(X), None)
+        if selects:
+            self._select(optimizer)
+        if debiases and not monitor.stopped:
+            optimizer = self._learn_anew(structure, optimizer, X, targets, rng, monitor)
+        monitor.is_complete = True
+        self._take(monitor)
+        warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+        monitor.progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    @staticmethod
+    def _select(optimizer):
+        """Shrink a last time."""
+        optimizer.shrink()
+        if not optimizer.alive_groups().any():
+            warn_user(
+                "no group of features has survived: the strength is too high, or (of nested or overlapping groups) "
+                "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha"
+            )
+
+    def _run_epochs(self, optimizer, loss, structure, features, targets, n_epochs, rng, monitor):
+        """Visit all samples some times."""
+        inference, form, memory = self._inference(structure, loss, targets, optimizer.n_outputs)
+        rows, order = make_rows(features), np.arange(len(targets.weights))
+        monitor.follow(optimizer, loss)
+        for epoch in range(n_epochs):
+            if self.shuffle:
+                rng.shuffle(order)
+            total = optimizer.epoch(inference, form, rows, targets, order, memory)
+            if epoch + 1 == self.freeze_after and optimizer is monitor.first:
+                self._configure(optimizer, len(order), float(optimizer.sigma[0]))
+            if monitor.iteration(total / targets.weights.sum()):
+                break
+
+    def _learn_anew(self, structure, first, X, targets, rng, monitor):
+        """Learn the weights of the features that an optimiser has left without a penalty."""
+        kept, n_outputs = np.flatnonzero(first.alive()[first.source.atom_of]), first.n_outputs
+        features = X.values[:, kept]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        mira = self.debias == _MIRA
+        optimizer = PairOptimizer(
+            Groups.partition(np.zeros(len(kept), np.int64), names=["selected"]),
+            np.zeros(1),
+            n_outputs,
+            self._n_additional(structure, n_outputs),
+            average=self.average,
+            mira=mira,
+            columns=kept,
+        )
+        optimizer.configure(
+            eta0=self.eta0, period=len(X), C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
+            frozen=None, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+        loss = "hinge" if mira else self.debias
+        self._run_epochs(optimizer, loss, structure, features, targets, self.debias_max_iter, rng, monitor)
+        return optimizer
+
+    @leaves_whole
+    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
+        """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
+
+        The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
+        weights that are kept after each shrinkage; between two of these other groups may come up, and compete.
+        `selected_groups_` are those that the last shrinkage has left. `finalize` ends the stream with a shrinkage and,
+        given samples, debiasing. After `fit` or `finalize`, training goes on from their model.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed at the first call, where structures are made of labels.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also at the first call without `classes`, and for a label that is not among them.
+        """
+        structure = self._check_params()
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        first = not hasattr(self, "_structure")
+        if not first and structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
+        given = self._given_classes(structure, classes, first)
+        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
+        weights = self._sample_weights(X, codes, given, None)
+        n_outputs = 1 if given is None else len(given)
+        targets = make_targets(structure, X, n_outputs, codes, weights)
+        if first:
+            groups, group_weights = self._make_groups(X)
+            optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+            self._begin(structure, given, groups, group_weights, optimizer)
+            self.n_iter_, self._losses = 0, Course(mean_of)
+        elif self._optimizer is None:
+            optimizer = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
+            optimizer.load(self._model, self._final["shrunk"])
+            self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
+        optimizer = self._optimizer
+        self._check_budget(self.groups_)
+        if optimizer.average != self.average:
+            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        self._loss = self.loss
+        self._configure(optimizer, self.shrink_every, None)
+        inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)
+        # The optimiser has the weights, also when it is interrupted.
+        self._model = None
+        before, n_steps = int(optimizer.counters[UNCONVERGED]), optimizer.n_steps
+        keep_if(self, lambda: optimizer.n_steps > n_steps)
+        total = optimizer.epoch(inference, form, make_rows(X.values), targets, np.arange(len(X)), memory)
+        check_finite_loss(total)
+        warn_of_inference(int(optimizer.counters[UNCONVERGED]) - before)
+        self.n_iter_ += 1
+        self._losses.note(float(total / max(weights.sum(), np.finfo(float).tiny)))
+        return self
+
+    @leaves_whole
+    def finalize(self, X: Any = None, y: Any = None) -> Self:
+        """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
+
+        A stream keeps no samples, so that debiasing needs some: the last ones, or any of the same kind. Without them
+        the weights stay as the shrinkage leaves them. After `fit` only debiasing has something to do.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`; None shrinks only.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the data are not as described; the message names the sample.
+        sklearn.exceptions.NotFittedError
+            If there is no model yet.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import GroupLassoPerceptron
+        >>> X = np.random.default_rng(0).normal(size=(90, 6))
+        >>> y = X[:, 2] + X[:, 3] > 0
+        >>> model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], budget=1)
+        >>> for start in range(0, 90, 30):
+        ...     model = model.partial_fit(X[start : start + 30], y[start : start + 30], classes=[False, True])
+        >>> model.finalize(X, y).selected_groups_
+        array([1])
+        """
+        structure = self._check_params()
+        check_is_fitted(self)
+        if (X is None) != (y is None):
+            raise ValueError("finalize takes both X and y, or none of them")
+        if structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
+        self._check_budget(self.groups_)
+        classes = self.classes_ if structure.labelled else None
+        n_outputs = len(self._current.intercept)
+        selects = self.budget is not None or self.alpha > 0.0
+        if X is not None:
+            X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
+            weights = self._sample_weights(X, codes, classes, None)
+            targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        first = self._optimizer
+        if first is None:
+            first = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
+            first.load(self._model, self._final["shrunk"])
+        # A model that was edited, or is to have fewer groups now, needs a shrinkage without new samples, too.
+        exceeds = self.budget is not None and first.alive_groups().sum() > self.budget
+        if selects and (self._optimizer is not None or exceeds):
+            self._configure(first, self.shrink_every, None)
+            if exceeds:
+                first.counters[SINCE_SHRINK] = max(1, first.counters[SINCE_SHRINK])
+            # A shrinkage stays, whatever comes after it.
+            keep_if(self, lambda: True)
+            self._model, self._optimizer = None, first
+            self._select(first)
+        last, loss = first, self._latest_loss
+        if X is not None and selects and self.debias is not None:
+            monitor = PairMonitor(self, first, None)
+            last = self._learn_anew(structure, first, X, targets, check_random_state(self.random_state), monitor)
+            loss = monitor.loss
+            warn_of_inference(int(last.counters[UNCONVERGED]))
+        final = final_state(first, last, loss)
+        if self._final is not None and not exceeds:
+            final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
+        self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), final, None
+        return self
+
+    def _given_classes(self, structure, classes, first):
+        """Return the labels of a stream; None where structures are not made of labels."""
+        if not structure.labelled:
+            if classes is not None:
+                raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+            return None
+        if classes is None:
+            if first:
+                raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+            return self.classes_
+        given = check_classes(classes)
+        if not first and given.tolist() != self.classes_.tolist():
+            raise ValueError(
+                f"classes={given.tolist()} differ from those of the first call, {self.classes_.tolist()}; fit a clone"
+            )
+        return given
+
+    # -- Parts of both ---------------------------------------------------------------------------------------------
+
+    def _make_groups(self, X):
+        n_features = X.values.shape[1]
+        _check_memory(n_features, self.groups is None)
+        feature_groups = X.groups
+        if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
+            raise ValueError(
+                "groups='templates' needs features that know their templates: a RaggedArray with groups, as "
+                "TemplateVectorizer makes it"
+            )
+        if not isinstance(self.groups, str | GroupOrder):
+            feature_groups = None
+        groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
+        self._check_budget(groups)
+        sizes = groups.sizes
+        if isinstance(self.groups, GroupOrder):
+            # A coarse group holds all finer ones: by their number it would be the first to die, and they with it.
+            sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
+        return groups, as_group_weights(self.group_weights, sizes)
+
+    def _check_budget(self, groups):
+        if self.budget is not None and self.budget > groups.n_groups:
+            raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
+
+    @staticmethod
+    def _n_additional(structure, n_outputs):
+        return sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+
+    def _new_optimizer(self, structure, groups, group_weights, n_outputs):
+        return PairOptimizer(
+            groups, group_weights, n_outputs, self._n_additional(structure, n_outputs), average=self.average, mira=False
+        )
+
+    def _configure(self, optimizer, period, frozen):
+        optimizer.configure(
+            eta0=self.eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every, budget=self.budget,
+            alpha=self.alpha, frozen=frozen, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+
+    def _inference(self, structure, loss, targets, n_outputs):
+        """Return what an epoch needs to know of the loss."""
+        form = loss_form(structure, loss, self.temperature, None, n_outputs)
+        return inference_of(structure, loss), form, new_memory(targets.sizes, 0)
+
+    def _begin(self, structure, classes, groups, group_weights, optimizer):
+        """Note what the model is of."""
+        self._structure, self._loss = structure, self.loss
+        self._model, self._optimizer = None, optimizer
+        self._final = None
+        self.groups_, self.group_weights_ = groups, group_weights
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+
+    def _take(self, monitor):
+        """Take over what a fit has learned so far; the optimisers go, unless the first phase was interrupted."""
+        self._losses = monitor.course
+        self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
+        first = monitor.first
+        # Before its first step, the second phase has a blank model.
+        last = monitor.optimizer if monitor.is_complete or monitor.optimizer.n_steps else first
+        if last is first and not monitor.is_complete:
+            self._model, self._final, self._optimizer = None, None, first
+        else:
+            self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, monitor.loss)
+            self._optimizer = None
+
+    @property
+    def coef_(self) -> Any:
+        return sparse.csr_array(self._current.coef.T)
+
+    @coef_.setter
+    def coef_(self, values: Any) -> None:
+        shape = self._current.coef.shape[::-1]
+        if not sparse.issparse(values):
+            values = check_numbers(values, "coef_")
+        coef = sparse.csr_array(values, dtype=np.float64).T.tocsr()
+        if coef.shape != shape[::-1]:
+            raise ValueError(f"coef_ must have shape {shape}; got {coef.shape[::-1]}")
+        if not np.isfinite(coef.data).all():
+            raise ValueError("coef_ contains NaN or infinity; weights must be finite")
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
+
+    def _edit(self, **arrays):
+        if self._optimizer is not None:
+            self._final = final_state(self._optimizer, self._optimizer, self._loss)
+        super()._edit(**arrays)
+
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        return int(self._current.coef.nnz)
+
+    @property
+    def selected_groups_(self) -> NDArray[np.int64]:
+        selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
+        shrinks = self.budget is not None or self.alpha > 0.0
+        if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
+            warn_user(
+                "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
+                f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()"
+            )
+        return selected
+
+    @property
+    def loss_curve_(self) -> Any:
+        if "_losses" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._losses.entries
+
+    @property
+    def group_norms_(self) -> NDArray[np.float64]:
+        return self._state("norms", PairOptimizer.group_norms)
+
+    @property
+    def sigma_(self) -> float:
+        return self._state("sigma", lambda optimizer: float(optimizer.sigma[0]))
+
+    @property
+    def memory_curve_(self) -> NDArray[np.int64]:
+        return self._state("curve", PairOptimizer.joined_curve)[:, 1]
+
+    @property
+    def memory_steps_(self) -> NDArray[np.int64]:
+        return self._state("curve", PairOptimizer.joined_curve)[:, 0]
+
+    def _state(self, name, of_optimizer):
+        """Return what the training has left, or what its state is in a stream."""
+        if getattr(self, "_structure", None) is None:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
+
+    @property
+    def _latest_loss(self):
+        # Debiasing has a loss of its own.
+        return self._loss if self._final is None else self._final["loss"]
+
+    def _linear_scores(self, X, model):
+        rows, coef = make_rows(X.values), make_rows(model.coef)
+        scores = np.empty((X.values.shape[0], len(model.intercept)))
+        scores[:] = model.intercept
+        costs = np.diff(rows.indptr) + 1
+        over_ranges(lambda start, stop: add_sparse_scores(rows, coef, start, stop, scores), costs, self.n_jobs)
+        return scores
+
+    def _check_params(self):
+        """Check the parameters; return the structure."""
+        check_parameters(self)
+        structure = resolve_structure(self.structure)
+        if isinstance(structure, GraphsOf):
+            raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
+        inference_of(structure, self.loss)
+        if self.debias not in (None, _MIRA):
+            inference_of(structure, self.debias)
+        if not _SMALLEST_STEP <= self.eta0 <= _LARGEST_STEP:
+            raise ValueError(
+                f"eta0 must lie between {_SMALLEST_STEP:.0e} and {_LARGEST_STEP:.0e}, so that the norms of groups are "
+                f"floating-point numbers; got {self.eta0!r}"
+            )
+        if self.budget is not None and self.alpha:
+            raise ValueError("budget and alpha are two ways to set the strength; leave one at its default")
+        return structure
+
+
+class PairMonitor(Monitor):
+    """Watches the epochs of both phases."""
+
+    def __init__(self, estimator, first, progress):
+        super().__init__(estimator, None, None, progress, watch_loss=False)
+        self.first, self.optimizer, self.loss = first, first, None
+        self.stopped = self.is_complete = False
+        self.course = Course(mean_of)
+
+    def follow(self, optimizer, loss):
+        """Watch another optimiser, which minimises this loss."""
+        self.optimizer, self.loss = optimizer, loss
+        self.latest = lambda: wide_model(optimizer, self.estimator.n_features_in_)
+
+    def iteration(self, loss):
+        self.course.note(float(loss))
+        self.stopped = bool(super().iteration(loss))
+        return self.stopped
+
+    def attributes(self, model):
+        estimator = self.estimator
+        names = ("classes_", "groups_", "group_weights_")
+        return {
+            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
+            "_structure": estimator._structure,
+            "_loss": estimator._loss,
+            "n_features_in_": estimator.n_features_in_,
+            "n_iter_": max(1, len(self.losses)),
+            "_model": model.copy(),
+            "_optimizer": None,
+            "_final": final_state(self.first, self.optimizer, self.loss),
+        }
+
+
+def final_state(first, last, loss):
+    """Return what is left of the optimiser that selected, and of the one that learned last, with its loss."""
+    curve = first.joined_curve()
+    if last is not first:
+        curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
+    return {
+        "selected": first.selected_groups(),
+        "shrunk": first.has_shrunk,
+        "norms": first.group_norms(),
+        "sigma": float(first.sigma[0]),
+        "curve": curve,
+        "loss": loss,
+    }
+
+
+def wide_model(optimizer, n_features):
+    """Return an optimiser's model over all features, also if it learns only some of them."""
+    model = optimizer.model()
+    columns = optimizer.columns
+    if columns is None:
+        return model
+    lengths = np.zeros(n_features, np.int64)
+    lengths[columns] = np.diff(model.coef.indptr)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    coef = sparse.csr_array(
+        (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
+    )
+    return SparseLinearModel(coef, model.intercept, model.additional)
+
+
+def _check_memory(n_columns, of_each):
+    """Raise ValueError if there are more columns than training can hold; the system would kill the process."""
+    needed = n_columns * (_BYTES_PER_COLUMN + _BYTES_PER_GROUP * of_each)
+    try:
+        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        # Where the system does not say.
+        present = np.inf
+    if n_columns > _MOST_COLUMNS or needed > present:
+        why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"
+        remedy = "pass groups of columns, or hash features" if of_each else "hash features"
+        each = ", with groups=None a group each," if of_each else ""
+        raise ValueError(f"X has {n_columns} columns; these{each} {why}; {remedy} into fewer columns")
+
+
+def _finite(C):
+    """Return MIRA's longest step as a number that may be multiplied by a weight of zero."""
+    return min(float(C), np.finfo(np.float64).max / 1e10)
+

@@ -1,0 +1,1 @@
+"""Templates over the arcs of a sentence."""

@@ -1,0 +1,253 @@
+"""Arcs as flat arrays, and their columns: by hash, or by the vocabulary of training sentences."""
+
+import numpy as np
+
+from ..._jit import readonly
+from ..._threads import over_ranges
+from .._encoding import BasePlan, hash_codes, odd_factors
+from .._fields import hash_values
+from .._hashed import HashedColumns
+from .._tokens.columns import MAX_COLUMNS, Vocabulary, too_many_columns
+from . import kernels as kernels
+
+_SIDES = ("head", "mod")
+
+
+class ArcPlan(BasePlan):
+    """Arc templates as arrays.
+
+    The root of a sentence stands just before its first word, and has a value of its own for every field.
+
+    Parameters
+    ----------
+    templates : tuple of ArcTemplate
+    derived_fields : mapping
+        Name to (source field, function).
+    """
+
+    def __init__(self, templates, derived_fields):
+        super().__init__(templates, derived_fields)
+        offsets = [atom[2] for template in templates for atom in template.atoms if len(atom) == 3]
+        self.before = 1 + max(0, -min(offsets, default=0))
+        self.after = max(0, max(offsets, default=0))
+        odd = odd_factors(max(len(template.atoms) for template in templates))
+        self._sides = {side: self._lay_out(side, odd) for side in _SIDES}
+        self._relations = self._relation_totals(odd)
+        self._middle_fields = tuple(dict.fromkeys(field for field in self._middle_names() if field))
+        self._middle_factors = np.zeros(len(templates), dtype=np.uint64)
+        for j, template in enumerate(templates):
+            for atom, factor in zip(template.atoms, odd):
+                if atom[0] == "between":
+                    self._middle_factors[j] = factor
+
+    @property
+    def padding(self):
+        """The values of the places outside a sentence's words, by their distance from them, nearest first."""
+        begin = [("begin", -d) for d in range(1, self.before)]
+        return [("root", 0)] + begin + [("end", d) for d in range(1, self.after + 1)]
+
+    def arrays(self, codes, values, roots=(), lengths=()):
+        """Return encoded fields, and where sentences are in them, as the kernels take them."""
+        n_places = len(codes[0]) if codes else 0
+        sides = []
+        for ptr, fields, offsets, factors in self._sides.values():
+            sides += [readonly(ptr, np.int64), readonly(fields * n_places + offsets, np.int64)]
+            sides.append(readonly(factors, np.uint64))
+        middles = [self._middle_fields.index(field) if field else -1 for field in self._middle_names()]
+        with_middles = [j for j, middle in enumerate(middles) if middle >= 0] + [len(middles)]
+        run_stops = [next(k for k in with_middles if k >= j) for j in range(len(middles))]
+        starts = [self.fields.index(field) * n_places for field in self._middle_fields]
+        return kernels.Arcs(
+            readonly(hash_codes(self, codes, values), np.uint64),
+            readonly(roots, np.int64),
+            readonly(lengths, np.int64),
+            *sides,
+            readonly(self._relations, np.uint64),
+            readonly(middles, np.int64),
+            readonly(self._middle_factors, np.uint64),
+            readonly(starts, np.int64),
+            readonly(run_stops, np.int64),
+        )
+
+    def _middle_names(self):
+        """The field whose values between head and modifier a template reads, or None, for each template."""
+        for template in self.templates:
+            yield next((atom[1] for atom in template.atoms if atom[0] == "between"), None)
+
+    def _lay_out(self, side, odd):
+        """The atoms of one side: where each template's begin, their fields, offsets and factors."""
+        ptr = [0]
+        atoms = []
+        for template in self.templates:
+            for atom, factor in zip(template.atoms, odd):
+                if atom[0] == side:
+                    atoms.append((self.fields.index(atom[1]), atom[2], factor))
+            ptr.append(len(atoms))
+        fields, offsets, factors = zip(*atoms) if atoms else ((), (), ())
+        return ptr, np.array(fields, np.int64), np.array(offsets, np.int64), np.array(factors, np.uint64)
+
+    def _relation_totals(self, odd):
+        """The part of direction and distance in each template's key: shape (n_relations, n_templates)."""
+        hashes = {"direction": hash_values(kernels.DIRECTIONS), "distance": hash_values(kernels.DISTANCES)}
+        totals = np.zeros((len(kernels.DIRECTIONS), len(kernels.DISTANCES), len(self.templates)), dtype=np.uint64)
+        for j, template in enumerate(self.templates):
+            for atom, factor in zip(template.atoms, odd):
+                if atom[0] == "direction":
+                    totals[:, :, j] += factor * hashes["direction"][:, None]
+                elif atom[0] == "distance":
+                    totals[:, :, j] += factor * hashes["distance"]
+        return totals.reshape(-1, len(self.templates))
+
+
+def arcs_of(plan, encoded):
+    """Lay out the sentences of `EncodedTokens` for the kernels."""
+    lengths = np.diff(encoded.indptr)
+    return plan.arrays(encoded.codes, encoded.values, encoded.places[encoded.indptr[:-1]] - 1, lengths)
+
+
+def fill(arcs, columns, n_jobs):
+    """Find the columns of all arcs.
+
+    Parameters
+    ----------
+    arcs : Arcs
+    columns : Columns
+        Where n-grams get their columns from.
+    n_jobs : int or None
+
+    Returns
+    -------
+    indices : int32 array
+        The columns of all rows, ascending within each.
+    row_ptr : int array of shape (n_rows + 1,)
+        Where rows begin in `indices`.
+    indptr : int64 array of shape (n_sentences + 1,)
+        Where sentences begin in `row_ptr`.
+    """
+    n_fields = len(arcs.middle_starts)
+    n_sentences = len(arcs.lengths)
+    counts = np.zeros(n_sentences * n_fields, dtype=np.int64)
+    kernels.count_middles(arcs, counts)
+    n_readers = np.bincount(arcs.middles + 1, minlength=n_fields + 1)
+    most = arcs.lengths**2 * n_readers[0] + counts.reshape(n_sentences, n_fields) @ n_readers[1:]
+    # Where the columns of each sentence begin if none is unknown or hashed twice.
+    starts = np.concatenate([[0], np.cumsum(most)])
+    indptr = np.concatenate([[0], np.cumsum(arcs.lengths * (arcs.lengths + 1))])
+    indices = np.empty(starts[-1], dtype=np.int32)
+    counts = np.empty(indptr[-1], dtype=np.int32)
+
+    def fill_range(start, stop):
+        first = int(starts[start])
+        return first, kernels.fill_rows(arcs, columns, indptr, start, stop, indices, first, counts)
+
+    end = 0
+    for first, stop in over_ranges(fill_range, np.diff(indptr), n_jobs):
+        # Close the gaps between ranges, in place.
+        if end < first:
+            indices[end : end + stop - first] = indices[first:stop]
+        end += stop - first
+    # A view keeps all of its base alive.
+    indices = indices[:end] if end > 0.9 * len(indices) else indices[:end].copy()
+    row_ptr = np.zeros(len(counts) + 1, dtype=np.int32 if end < 2**31 else np.int64)
+    np.cumsum(counts, out=row_ptr[1:])
+    return indices, row_ptr, indptr
+
+
+class HashedArcColumns(HashedColumns):
+    """Columns given by the hash of an n-gram alone; see `HashedColumns`."""
+
+    def as_columns(self):
+        """The form for the kernels."""
+        none = readonly([], np.int64)
+        return kernels.Columns(
+            readonly(self.column_ptr, np.int64),
+            readonly(np.diff(self.column_ptr), np.uint64),
+            none,
+            readonly([], np.uint64),
+            readonly([], np.int32),
+        )
+
+
+class ArcVocabulary(Vocabulary):
+    """The columns of the n-grams seen at the arcs of training sentences; made by `learn_arcs`.
+
+    Parameters
+    ----------
+    firsts : int32 array of shape (n_columns, 3)
+        The places of head, modifier and the word between at the first occurrence of each column's n-gram.
+
+    For the others see `Vocabulary`.
+    """
+
+    def as_columns(self):
+        """The form for the kernels."""
+        slot_ptr, keys, slots = self.tables
+        return kernels.Columns(
+            readonly(self.column_ptr, np.int64),
+            readonly([], np.uint64),
+            readonly(slot_ptr, np.int64),
+            readonly(keys, np.uint64),
+            readonly(slots, np.int32),
+        )
+
+    def _keys(self):
+        keys = np.empty(len(self.firsts), dtype=np.uint64)
+        arcs = self.plan.arrays(self.codes, self.values)
+        kernels.keys_of_columns(arcs, self.firsts, self.column_ptr, keys)
+        return keys
+
+    def _parts(self, j, firsts, texts):
+        fields = self.plan.fields
+        head, mod, middle = firsts.T
+        parts = []
+        for atom in self.plan.templates[j].atoms:
+            if atom[0] == "direction":
+                parts.append(np.where(mod > head, "right", "left"))
+            elif atom[0] == "distance":
+                names = np.array(["", *kernels.DISTANCES[:5], *5 * kernels.DISTANCES[5:6], kernels.DISTANCES[6]])
+                parts.append(names[np.minimum(abs(mod - head), 11)])
+            else:
+                f = fields.index(atom[1])
+                places = middle if atom[0] == "between" else (head if atom[0] == "head" else mod) + atom[2]
+                parts.append(texts[f][self.codes[f][places]])
+        return [part.tolist() for part in parts]
+
+
+def learn_arcs(plan, encoded, gold, min_count, n_jobs):
+    """Number the n-grams of the arcs of training sentences, by template and then in order of appearance.
+
+    Parameters
+    ----------
+    plan : ArcPlan
+    encoded : EncodedTokens
+        The training sentences.
+    gold : int64 array of shape (n_tokens,) or None
+        The head of each word, to learn from the arcs of trees alone.
+    min_count : int
+        N-grams that occur less often get no column.
+    n_jobs : int or None
+
+    Returns
+    -------
+    vocabulary : ArcVocabulary
+
+    Raises
+    ------
+    ValueError
+        If there are more columns than int32 can number.
+    """
+    arcs = arcs_of(plan, encoded)
+    word_ptr = readonly(encoded.indptr, np.int64)
+    gold = readonly([] if gold is None else gold, np.int64)
+
+    def learn_range(start, stop):
+        learned = [kernels.learn_template(arcs, j, word_ptr, gold, min_count) for j in range(start, stop)]
+        return [firsts[:n].copy() for firsts, n in learned]
+
+    # Templates cost about the same each, at every arc.
+    costs = np.full(len(plan.templates), int(arcs.lengths @ arcs.lengths))
+    firsts = [found for results in over_ranges(learn_range, costs, n_jobs) for found in results]
+    column_ptr = np.concatenate([[0], np.cumsum([len(found) for found in firsts])]).astype(np.int64)
+    if column_ptr[-1] > MAX_COLUMNS:
+        raise too_many_columns()
+    return ArcVocabulary(plan, encoded.codes, encoded.values, np.concatenate(firsts), column_ptr)

@@ -1,0 +1,373 @@
+"""Kernels that hash the n-grams of arcs and number them.
+
+Conventions: word m of a sentence stands at place ``root + m``, its root at place ``root`` (head 0). An n-gram's
+key is ``mix(total)``, and the total is a sum over atoms. So it is the sum of four parts, of which the first
+three depend on few things and are computed once for each: a head's part, a modifier's part, that of the
+relation (direction and distance), and in templates with ``between`` that of one value between the two.
+
+The values between head and modifier are those met first when going from the head outwards: those for a nearer
+modifier are the first of those for a farther one. So two lists for a head, one for either side, serve all modifiers.
+
+To call a kernel counts references to its arrays, and to read an array from a tuple does, too; at every arc that would
+take longer than the work itself. So the kernels that matter treat all arcs of a head at once. Unsigned indices are
+never negative, so that no check of their sign keeps the inner loops from becoming vector instructions.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from ..._jit import INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
+from .._tokens.kernels import find_slot, larger_table, mix, scale, sum_atoms
+
+# What the templates need to know of distance: 1, 2, 3, 4, 5, 6-10, 11+.
+DISTANCES = ("1", "2", "3", "4", "5", "6-10", "11+")
+DIRECTIONS = ("left", "right")
+_N_DISTANCES = len(DISTANCES)
+
+# hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j has the
+# head atoms head_ptr[j]:head_ptr[j + 1] and likewise for modifiers, relations[direction * 7 + distance, j], and
+# reads values between from the middle field number middles[j] (-1: none), which begins at middle_starts[middles[j]]
+# in hashes. Templates j:run_stops[j] read none.
+Arcs = namedtuple(
+    "Arcs",
+    [
+        *("hashes", "roots", "lengths"),
+        *("head_ptr", "head_shifts", "head_factors"),
+        *("mod_ptr", "mod_shifts", "mod_factors"),
+        *("relations", "middles", "middle_factors", "middle_starts", "run_stops"),
+    ],
+)
+_UINTS_2D = types.Array(types.uint64, 2, "C", readonly=True)
+_PARTS_2D = types.Array(types.int32, 2, "C", readonly=True)
+ARCS = types.NamedTuple(
+    [UINTS, INTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, _UINTS_2D, INTS, UINTS, INTS, INTS], Arcs
+)
+
+# Template j has the columns from column_ptr[j]. By hash: sizes[j] of them, and slots is empty. By vocabulary: the
+# table slots[slot_ptr[j]:slot_ptr[j + 1]] of the keys of columns.
+Columns = namedtuple("Columns", ["column_ptr", "sizes", "slot_ptr", "keys", "slots"])
+_PARTS = types.Array(types.int32, 1, "C", readonly=True)
+COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, _PARTS], Columns)
+
+
+@kernel
+def _relation(h, m):
+    """The row of `relations` of the arc between two places or two word numbers."""
+    distance = abs(m - h)
+    if distance > 5:
+        distance = 6 if distance <= 10 else 7
+    return distance - 1 + (_N_DISTANCES if m > h else 0)
+
+
+@kernel
+def _head_total(arcs, place, j):
+    """The part of the head at a place in the keys of template j."""
+    return sum_atoms(arcs.hashes, place, arcs.head_shifts, arcs.head_factors, arcs.head_ptr[j], arcs.head_ptr[j + 1])
+
+
+@kernel
+def _mod_total(arcs, place, j):
+    """The part of the modifier at a place in the keys of template j."""
+    return sum_atoms(arcs.hashes, place, arcs.mod_shifts, arcs.mod_factors, arcs.mod_ptr[j], arcs.mod_ptr[j + 1])
+
+
+@kernel
+def _link(hashes, start, n, before, after):
+    """For words 1..n, find the last one before with the same value, or 0, and the next one, or n + 1."""
+    for t in range(1, n + 1):
+        before[t] = 0
+        after[t] = n + 1
+        for u in range(t - 1, 0, -1):
+            if hashes[start + u] == hashes[start + t]:
+                before[t] = u
+                after[u] = t
+                break
+
+
+@kernel
+def _link_all(arcs, s, links):
+    """`_link` for each middle field f: into links[2 * f] and links[2 * f + 1]."""
+    for f in range(len(arcs.middle_starts)):
+        start = arcs.middle_starts[f] + arcs.roots[s]
+        _link(arcs.hashes, start, arcs.lengths[s], links[2 * f], links[2 * f + 1])
+
+
+@kernel
+def _look_between(h, n, links, f, start, spots, n_seen):
+    """Find the values of middle field f between head h and all modifiers; that of word m is ``hashes[start + m]``.
+
+    For modifier m they are at the first ``n_seen[f, m]`` of ``spots[2 * f]`` (m < h) or ``spots[2 * f + 1]``.
+    """
+    seen = 0
+    for m in range(h - 1, 0, -1):
+        n_seen[f, m] = seen
+        if links[2 * f + 1, m] >= h:
+            spots[2 * f, seen] = start + m
+            seen += 1
+    seen = 0
+    for m in range(h + 1, n + 1):
+        n_seen[f, m] = seen
+        if links[2 * f, m] <= h:
+            spots[2 * f + 1, seen] = start + m
+            seen += 1
+
+
+@entry(types.void(ARCS, INTS_OUT))
+def count_middles(arcs, counts):
+    """Write how many values are between head and modifier, summed over the arcs of each sentence.
+
+    ``counts[s * n_fields + f]`` is for sentence s and middle field f.
+    """
+    n_fields = len(arcs.middle_starts)
+    for s in range(len(arcs.lengths)):
+        n = arcs.lengths[s]
+        links = np.empty((2 * n_fields, n + 1), dtype=np.int32)
+        _link_all(arcs, s, links)
+        for f in range(n_fields):
+            total = np.int64(0)
+            for t in range(1, n + 1):
+                # Word t counts for the heads that see it before another word of its value, times the modifiers behind.
+                total += (t - links[2 * f, t]) * (n - t)
+                total += (min(links[2 * f + 1, t], n) - t) * (t - 1)
+            counts[s * n_fields + f] = total
+
+
+@kernel
+def _sum_totals(h, n, heads, mods, relations, totals):
+    """The totals, without values between, of all arcs of a head and all templates."""
+    for m in range(1, n + 1):
+        relation = _relation(h, m) if h != m else 0
+        for j in range(totals.shape[1]):
+            totals[m, j] = heads[h, j] + mods[m, j] + relations[relation, j]
+
+
+@kernel
+def _place(found, n_found, indices, end):
+    """Write columns in ascending order to `indices` from `end` on, each once; return the new end."""
+    stop = end
+    for i in range(n_found):
+        column = found[i]
+        place = stop
+        while place > end and indices[place - 1] >= column:
+            place -= 1
+        if place < stop and indices[place] == column:
+            continue
+        for k in range(stop, place, -1):
+            indices[k] = indices[k - 1]
+        indices[place] = column
+        stop += 1
+    return stop
+
+
+@kernel
+def _hash_head(
+    h, n, totals, hashes, middles, factors, run_stops, spots, n_seen, column_ptr, sizes, found, indices, end, counts
+):
+    """Write the hashed columns of all arcs of a head to `indices` from `end` on, and their numbers to `counts`."""
+    n_templates = totals.shape[1]
+    for m in range(1, n + 1):
+        first = end
+        j = 0 if m != h else n_templates
+        while j < n_templates:
+            f = middles[j]
+            if f < 0:
+                shift = np.uint64(end) - np.uint64(j)
+                end += run_stops[j] - j
+                for k in range(np.uint64(j), np.uint64(run_stops[j])):
+                    indices[shift + k] = column_ptr[k] + scale(mix(totals[m, k]), sizes[k])
+                j = run_stops[j]
+                continue
+            side = 2 * f + (1 if m > h else 0)
+            n_found = np.uint64(n_seen[f, m])
+            total, factor, base, size = totals[m, j], factors[j], column_ptr[j], sizes[j]
+            for i in range(n_found):
+                found[i] = base + scale(mix(total + factor * hashes[np.uint64(spots[side, i])]), size)
+            # Sort them by counting how many are smaller: quadratic, but they are few, and there is no branch that the
+            # processor could guess wrong.
+            start = np.uint64(end)
+            ranks = np.uint64(0)
+            for i in range(n_found):
+                rank = np.uint64(0)
+                for k in range(n_found):
+                    rank += np.uint64(found[k] < found[i])
+                indices[start + rank] = found[i]
+                ranks += rank
+            if 2 * ranks == n_found * (n_found - np.uint64(1)):
+                end += n_seen[f, m]
+            else:
+                # Two values were hashed to the same column: rare.
+                end = _place(found, n_seen[f, m], indices, end)
+            j += 1
+        counts[m - 1] = end - first
+    return end
+
+
+@kernel
+def _find_head(
+    h, n, totals, hashes, middles, factors, spots, n_seen,
+    column_ptr, slot_ptr, keys, slots, found, indices, end, counts,
+):
+    """The same from the vocabulary."""
+    for m in range(1, n + 1):
+        first = end
+        for j in range(totals.shape[1] if m != h else 0):
+            f = middles[j]
+            side = 2 * f + (1 if m > h else 0)
+            mask = slot_ptr[j + 1] - slot_ptr[j] - 1
+            n_found = 0
+            for i in range(n_seen[f, m] if f >= 0 else 1):
+                total = totals[m, j] + factors[j] * hashes[spots[side, i]] if f >= 0 else totals[m, j]
+                number = slots[find_slot(slots, slot_ptr[j], mask, keys, column_ptr[j], mix(total))]
+                if number > 0:
+                    found[n_found] = column_ptr[j] + number - 1
+                    n_found += 1
+            end = _place(found, n_found, indices, end)
+        counts[m - 1] = end - first
+    return end
+
+
+@entry(types.int64(ARCS, COLUMNS, INTS, types.int64, types.int64, PARTS_OUT, types.int64, PARTS_OUT))
+def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
+    """Write the columns of all arcs of sentences start..stop - 1 to `indices` from `end` on.
+
+    The rows of sentence s begin at ``row_ptr[s]``; ``counts[row]`` is the number of columns of a row. They ascend and
+    differ.
+
+    Returns
+    -------
+    end : int
+        Behind the last column.
+    """
+    middles, factors, run_stops = arcs.middles, arcs.middle_factors, arcs.run_stops
+    column_ptr, sizes = columns.column_ptr, columns.sizes
+    slot_ptr, keys, slots = columns.slot_ptr, columns.keys, columns.slots
+    n_templates = len(middles)
+    n_fields = len(arcs.middle_starts)
+    for s in range(start, stop):
+        n = arcs.lengths[s]
+        root = arcs.roots[s]
+        heads = np.empty((n + 1, n_templates), dtype=np.uint64)
+        mods = np.empty((n + 1, n_templates), dtype=np.uint64)
+        for t in range(n + 1):
+            for j in range(n_templates):
+                heads[t, j] = _head_total(arcs, root + t, j)
+                mods[t, j] = _mod_total(arcs, root + t, j)
+        links = np.empty((2 * n_fields, n + 1), dtype=np.int32)
+        _link_all(arcs, s, links)
+        spots = np.empty((2 * n_fields, n + 1), dtype=np.int64)
+        n_seen = np.empty((n_fields, n + 1), dtype=np.int64)
+        totals = np.empty((n + 1, n_templates), dtype=np.uint64)
+        found = np.empty(n + 1, dtype=np.int32)
+        for h in range(n + 1):
+            for f in range(n_fields):
+                _look_between(h, n, links, f, arcs.middle_starts[f] + root, spots, n_seen)
+            _sum_totals(h, n, heads, mods, arcs.relations, totals)
+            row = row_ptr[s] + h * n
+            if len(slots) == 0:
+                end = _hash_head(
+                    *(h, n, totals, arcs.hashes, middles, factors, run_stops, spots, n_seen),
+                    *(column_ptr, sizes, found, indices, end, counts[row : row + n]),
+                )
+            else:
+                end = _find_head(
+                    *(h, n, totals, arcs.hashes, middles, factors, spots, n_seen),
+                    *(column_ptr, slot_ptr, keys, slots, found, indices, end, counts[row : row + n]),
+                )
+    return end
+
+
+@kernel
+def _longer(array):
+    """A copy with twice the room."""
+    longer = np.empty(2 * len(array), dtype=array.dtype)
+    for i in range(len(array)):
+        longer[i] = array[i]
+    return longer
+
+
+@entry(types.Tuple((PARTS_2D_OUT, types.int64))(ARCS, types.int64, INTS, INTS, types.int64))
+def learn_template(arcs, j, word_ptr, gold, min_count):
+    """Number the n-grams of template j in order of appearance.
+
+    ``gold[word_ptr[s] + m - 1]`` is the head of word m; then only arcs from heads are seen. All are if `gold` is empty.
+
+    Returns
+    -------
+    firsts : int32 array of shape (n_found, 3)
+        The places of the head, the modifier and the word between in each n-gram's first occurrence.
+    n_kept : int
+        How many were seen at least `min_count` times; theirs are the first rows of `firsts`.
+    """
+    f = arcs.middles[j]
+    mask = np.int64(255)
+    slots = np.zeros(256, dtype=np.int32)
+    keys = np.empty(256, dtype=np.uint64)
+    counts = np.empty(256, dtype=np.int32)
+    firsts = np.empty(3 * 256, dtype=np.int32)
+    n_found = 0
+    for s in range(len(arcs.lengths)):
+        n = arcs.lengths[s]
+        root = arcs.roots[s]
+        links = np.empty((2, n + 1), dtype=np.int32)
+        spots = np.empty((2, n + 1), dtype=np.int64)
+        n_seen = np.ones((1, n + 1), dtype=np.int64)
+        if f >= 0:
+            _link(arcs.hashes, arcs.middle_starts[f] + root, n, links[0], links[1])
+        mods = np.empty(n + 1, dtype=np.uint64)
+        for m in range(1, n + 1):
+            mods[m] = _mod_total(arcs, root + m, j)
+        for h in range(n + 1):
+            head = _head_total(arcs, root + h, j)
+            if f >= 0:
+                _look_between(h, n, links, 0, arcs.middle_starts[f] + root, spots, n_seen)
+            for m in range(1, n + 1):
+                if h == m or (len(gold) > 0 and gold[word_ptr[s] + m - 1] != h):
+                    continue
+                total = head + mods[m] + arcs.relations[_relation(h, m), j]
+                for i in range(n_seen[0, m]):
+                    middle = 0
+                    key = total
+                    if f >= 0:
+                        spot = spots[1 if m > h else 0, i]
+                        middle = spot - arcs.middle_starts[f]
+                        key += arcs.middle_factors[j] * arcs.hashes[spot]
+                    key = mix(key)
+                    slot = find_slot(slots, 0, mask, keys, 0, key)
+                    if slots[slot] > 0:
+                        counts[slots[slot] - 1] += 1
+                        continue
+                    if n_found == len(keys):
+                        keys = _longer(keys)
+                        counts = _longer(counts)
+                        firsts = _longer(firsts)
+                    keys[n_found] = key
+                    counts[n_found] = 1
+                    firsts[3 * n_found] = root + h
+                    firsts[3 * n_found + 1] = root + m
+                    firsts[3 * n_found + 2] = middle
+                    n_found += 1
+                    slots[slot] = n_found
+                    if 2 * n_found > mask:
+                        slots = larger_table(slots, keys, n_found)
+                        mask = np.int64(len(slots) - 1)
+    n_kept = 0
+    for i in range(n_found):
+        if counts[i] >= min_count:
+            for k in range(3):
+                firsts[3 * n_kept + k] = firsts[3 * i + k]
+            n_kept += 1
+    return firsts.reshape(len(keys), 3), n_kept
+
+
+@entry(types.void(ARCS, _PARTS_2D, INTS, UINTS_OUT))
+def keys_of_columns(arcs, firsts, column_ptr, keys):
+    """Write the key of each column from the places of its n-gram's first occurrence."""
+    for j in range(len(column_ptr) - 1):
+        f = arcs.middles[j]
+        for column in range(column_ptr[j], column_ptr[j + 1]):
+            head, mod, middle = firsts[column, 0], firsts[column, 1], firsts[column, 2]
+            total = _head_total(arcs, head, j) + _mod_total(arcs, mod, j) + arcs.relations[_relation(head, mod), j]
+            if f >= 0:
+                total += arcs.middle_factors[j] * arcs.hashes[arcs.middle_starts[f] + middle]
+            keys[column] = mix(total)

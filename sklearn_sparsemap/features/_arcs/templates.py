@@ -1,0 +1,219 @@
+"""Templates of arcs: which fields around head and modifier make up one feature of a possible dependency."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .._tokens.templates import check_field, check_offset
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_ATOM = re.compile(
+    r"\s*(?:(?P<side>head|mod)\s*\.\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]"
+    r"|(?P<middle>between)\s*\.\s*(?P<value>[^\s\[\]|]+)"
+    r"|(?P<relation>direction|distance))\s*"
+)
+RELATIONS = ("direction", "distance")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ArcTemplate:
+    """A conjunction of what is seen around the two ends of an arc, between them, and of how it runs.
+
+    ``head.pos[0]`` is a field of the head, ``mod.pos[-1]`` one of the token before the modifier,
+    ``direction`` is where the modifier stands (``left`` or ``right`` of the head), ``distance`` is how many
+    words away (``1`` to ``5``, ``6-10`` or ``11+``), and ``between.pos`` stands for each distinct value of
+    the field strictly between head and modifier. So a template has exactly one value at each arc, or with
+    ``between`` any number of them. Each value that occurs becomes one column.
+
+    Parameters
+    ----------
+    atoms : sequence of tuples
+        ``("head", field, offset)``, ``("mod", field, offset)``, ``("between", field)``, ``("direction",)`` or
+        ``("distance",)``; at most one is ``between``.
+
+    Attributes
+    ----------
+    atoms : tuple of tuples
+        As given.
+
+    Raises
+    ------
+    ValueError
+        If there is no atom, an atom occurs twice or is not of these forms, there are two of ``between``, a
+        name is empty or contains a space, ``[``, ``]`` or ``|``, or an offset is no integer.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import ArcTemplate
+    >>> template = ArcTemplate([("head", "pos", 0), ("mod", "word", -1), ("distance",)])
+    >>> str(template)
+    'head.pos[0]|mod.word[-1]|distance'
+    >>> template == ArcTemplate.parse("head.pos[0]|mod.word[-1]|distance")
+    True
+    >>> ArcTemplate.parse("head.pos[0]|mod.pos[0]") | ArcTemplate.parse("between.pos")
+    ArcTemplate.parse('head.pos[0]|mod.pos[0]|between.pos')
+    """
+
+    atoms: tuple
+
+    #: How to write one, for messages.
+    HOW: ClassVar = (
+        "write it as head.field[offset], mod.field[offset], between.field, direction and distance, joined by '|': "
+        "for example 'head.pos[0]|mod.word[-1]|distance'"
+    )
+
+    def __post_init__(self):
+        if isinstance(self.atoms, str):
+            raise ValueError(f"atoms must be tuples; use ArcTemplate.parse({self.atoms!r}) for a string")
+        atoms = tuple(map(_check_atom, self.atoms))
+        if not atoms:
+            raise ValueError("an arc template needs at least one atom")
+        if len(set(atoms)) < len(atoms):
+            raise ValueError(f"an arc template names each atom once; got {_join(atoms)!r}")
+        if sum(atom[0] == "between" for atom in atoms) > 1:
+            raise ValueError(f"an arc template has at most one atom of between; got {_join(atoms)!r}")
+        object.__setattr__(self, "atoms", atoms)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a template from its string form.
+
+        Parameters
+        ----------
+        text : str
+            ``head.field[offset]``, ``mod.field[offset]``, ``between.field``, ``direction`` and ``distance``,
+            joined by ``|``.
+
+        Returns
+        -------
+        template : ArcTemplate
+
+        Raises
+        ------
+        ValueError
+            If `text` is not of that form.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap.features import ArcTemplate
+        >>> ArcTemplate.parse("head.pos[+1] | between.pos | direction").atoms
+        (('head', 'pos', 1), ('between', 'pos'), ('direction',))
+        """
+        if not isinstance(text, str):
+            raise ValueError(f"an arc template is parsed from a string; got {text!r}. {cls.HOW.capitalize()}")
+        atoms = []
+        for part in text.split("|"):
+            match = _ATOM.fullmatch(part)
+            if match is None:
+                raise ValueError(f"cannot read {part!r} in the arc template {text!r}; {cls.HOW}")
+            if match["side"]:
+                atoms.append((match["side"], match["field"], int(match["offset"])))
+            elif match["middle"]:
+                atoms.append(("between", match["value"]))
+            else:
+                atoms.append((match["relation"],))
+        return cls(tuple(atoms))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields, each once, in order of appearance: tuple of str."""
+        return tuple(dict.fromkeys(atom[1] for atom in self.atoms if len(atom) > 1))
+
+    def __or__(self, other: Any) -> ArcTemplate:
+        """The conjunction of two templates."""
+        if not isinstance(other, ArcTemplate):
+            return NotImplemented
+        return ArcTemplate(self.atoms + other.atoms)
+
+    def __str__(self):
+        return _join(self.atoms)
+
+    def __repr__(self):
+        return f"ArcTemplate.parse({str(self)!r})"
+
+
+def _check_atom(atom):
+    atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
+    kind, *rest = atom or (None,)
+    if kind in ("head", "mod") and len(rest) == 2:
+        check_field(rest[0])
+        check_offset(*rest)
+        return kind, rest[0], int(rest[1])
+    if kind == "between" and len(rest) == 1:
+        check_field(rest[0])
+        return atom
+    if kind in RELATIONS and not rest:
+        return atom
+    raise ValueError(
+        "an atom is ('head', field, offset), ('mod', field, offset), ('between', field), ('direction',) or "
+        f"('distance',); got {atom!r}"
+    )
+
+
+def _join(atoms):
+    return "|".join(map(_atom_text, atoms))
+
+
+def _atom_text(atom):
+    if len(atom) == 3:
+        return f"{atom[0]}.{atom[1]}[{atom[2]}]"
+    return ".".join(atom)
+
+
+def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:
+    """Return templates for dependency parsing in the manner of McDonald, Crammer and Pereira (ACL 2005, table 1).
+
+    What is seen of the head and of the modifier alone (4), of both together (4), of the tags around them (7), of
+    the words next to them (4), and of the tags between them (1), each together with direction, and with
+    direction and distance: 40 templates, about 50 features an arc. The tokens need the fields ``word`` and
+    ``pos``.
+
+    Parameters
+    ----------
+    fine_pos : str, default=None
+        A field with finer tags, such as ``"xpos"`` of `load_conllu`: adds 10 templates that join it with the
+        others.
+
+    Returns
+    -------
+    templates : list of ArcTemplate
+
+    Notes
+    -----
+    Nothing is seen without direction: a feature of the modifier alone would be the same for all heads and so tell
+    nothing. A word and its own tag are not joined, as most words have one tag.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import dependency_templates
+    >>> templates = dependency_templates()
+    >>> len(templates), str(templates[4]), str(templates[-1])
+    (40, 'head.word[0]|mod.word[0]|direction', 'head.pos[0]|between.pos|mod.pos[0]|direction|distance')
+    >>> len(dependency_templates(fine_pos="xpos"))
+    50
+    """
+    seen = [
+        *("head.word[0]", "head.pos[0]", "mod.word[0]", "mod.pos[0]"),
+        *("head.word[0]|mod.word[0]", "head.word[0]|mod.pos[0]", "head.pos[0]|mod.word[0]", "head.pos[0]|mod.pos[0]"),
+        "head.pos[0]|head.pos[1]|mod.pos[-1]|mod.pos[0]",
+        "head.pos[-1]|head.pos[0]|mod.pos[-1]|mod.pos[0]",
+        "head.pos[0]|head.pos[1]|mod.pos[0]|mod.pos[1]",
+        "head.pos[-1]|head.pos[0]|mod.pos[0]|mod.pos[1]",
+        "head.pos[-1]|head.pos[0]|head.pos[1]",
+        "mod.pos[-1]|mod.pos[0]|mod.pos[1]",
+        "head.pos[-1]|head.pos[0]|head.pos[1]|mod.pos[-1]|mod.pos[0]|mod.pos[1]",
+        *("head.word[-1]|head.pos[0]|mod.pos[0]", "head.pos[0]|head.word[1]|mod.pos[0]"),
+        *("head.pos[0]|mod.word[-1]|mod.pos[0]", "head.pos[0]|mod.pos[0]|mod.word[1]"),
+    ]
+    if fine_pos is not None:
+        head, mod = f"head.{fine_pos}[0]", f"mod.{fine_pos}[0]"
+        seen += [f"{head}|{mod}", f"{head}|mod.pos[0]", f"head.pos[0]|{mod}"]
+        seen += [f"{head}|mod.word[0]", f"head.word[0]|{mod}"]
+    seen.append("head.pos[0]|between.pos|mod.pos[0]")
+    return [
+        ArcTemplate.parse(f"{atoms}|{relation}") for relation in ("direction", "direction|distance") for atoms in seen
+    ]

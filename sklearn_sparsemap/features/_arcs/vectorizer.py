@@ -1,0 +1,251 @@
+"""ArcVectorizer: sentences of tokens in, a sparse row for each possible dependency out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._param_validation import StrOptions
+
+from ..._ragged import RaggedArray
+from .._base import BaseVectorizer, ones
+from .._encoding import EncodedTokens
+from .._fields import check_derived_fields
+from .._tokens.templates import as_templates
+from .columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
+from .templates import ArcTemplate, dependency_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import DTypeLike
+    from typing_extensions import Self
+
+
+class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
+    """Turn sentences of tokens into sparse indicator features of their possible dependencies by templates.
+
+    A sentence of n words has ``(n + 1) * n`` rows: row ``h * n + m - 1`` is the arc from head h (0 is the root)
+    to modifier m, in the order of the scores of `DependencyTree`. At each arc a template has a value (an n-gram,
+    such as the words of head and modifier), or several of them if it looks between the two. Each n-gram that
+    occurs in training is a column; a row has a one in the columns of its n-grams. The columns of one template
+    lie side by side. Rows with h = m are no arcs and stay empty.
+
+    With `n_features` set, n-grams are hashed into a fixed number of columns instead. Then nothing is learned:
+    `transform` works without `fit`, on streams of any length.
+
+    Parameters
+    ----------
+    templates : list of ArcTemplate or str, default=None
+        For example ``["head.pos[0]|mod.pos[0]", "head.word[0]|mod.word[0]|direction"]``; see `ArcTemplate`.
+        None means `dependency_templates()`.
+    derived_fields : dict, default=None
+        Fields computed from others; see `TemplateVectorizer`.
+    arcs : {"all", "gold"}, default="all"
+        The arcs of the training sentences whose n-grams get columns: all that are possible, or those of the
+        trees given to `fit` as `y`. The second are far fewer: a small vocabulary, and short rows. Only without
+        `n_features`.
+    min_count : int, default=1
+        N-grams that occur at fewer of these arcs are left out; only without `n_features`.
+    n_features : int, default=None
+        The number of columns of the hashed mode, shared equally among the templates; ``2**22`` is a good start.
+        N-grams of one template may share a column, those of different templates never do.
+    dtype : dtype, default=numpy.float64
+        The type of the values.
+    n_jobs : int, default=None
+        The number of threads; -1 means all cores.
+
+    Attributes
+    ----------
+    templates_ : tuple of ArcTemplate
+        The templates in use.
+    template_names_ : list of str
+        Their string forms: the names of the groups.
+    groups_ : int32 array with one entry a column
+        The template of each column.
+    n_features_out_ : int
+        Number of columns.
+
+    See Also
+    --------
+    TemplateVectorizer : Features of tokens; tokens and their fields are explained there.
+    sklearn_sparsemap.datasets.load_conllu : Loads sentences and their trees.
+
+    Notes
+    -----
+    The root stands just before the first word and has a value of its own for every field, ``<root>``; places
+    beyond root and last word have one for each distance. No row names a column twice: values are ones.
+
+    The number of arcs is quadratic in the length of a sentence, and each has a few dozen n-grams: the rows of
+    500 English sentences take some 130 MB, those of a treebank several GB. So hash, and go through the treebank
+    in batches::
+
+        vectorizer = ArcVectorizer(n_features=2**22)
+        for start in range(0, len(sentences), 500):
+            rows = vectorizer.transform(sentences[start : start + 500])
+            model.partial_fit(rows, heads[start : start + 500])
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import ArcVectorizer
+    >>> sentences = [[{"word": "dogs", "pos": "N"}, {"word": "bark", "pos": "V"}]]
+    >>> vectorizer = ArcVectorizer(["head.pos[0]|mod.word[0]", "distance"])
+    >>> X = vectorizer.fit_transform(sentences)
+    >>> X
+    RaggedArray(n_samples=1, n_rows=6, n_features=6, CSR)
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['head.pos[0]|mod.word[0]=<root>|dogs', 'head.pos[0]|mod.word[0]=<root>|bark',
+    'head.pos[0]|mod.word[0]=N|bark', 'head.pos[0]|mod.word[0]=V|dogs', 'distance=1', 'distance=2']
+    >>> X[0].toarray().astype(int)
+    array([[1, 0, 0, 0, 1, 0],
+           [0, 1, 0, 0, 0, 1],
+           [0, 0, 0, 0, 0, 0],
+           [0, 0, 1, 0, 1, 0],
+           [0, 0, 0, 1, 1, 0],
+           [0, 0, 0, 0, 0, 0]])
+    """
+
+    _hashed_columns = HashedArcColumns
+    _parameter_constraints = {**BaseVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
+
+    def __init__(
+        self,
+        templates: Sequence[Any] | None = None,
+        *,
+        derived_fields: Mapping[str, tuple[str, Callable[..., Any]]] | None = None,
+        arcs: Literal["all", "gold"] = "all",
+        min_count: int = 1,
+        n_features: int | None = None,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.templates = templates
+        self.derived_fields = derived_fields
+        self.arcs = arcs
+        self.min_count = min_count
+        self.n_features = n_features
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            Each a sequence of tokens: dicts from field to value.
+        y : sequence of int arrays, default=None
+            The head of each word of each sentence, 0 for the root; only looked at if ``arcs="gold"``.
+
+        Returns
+        -------
+        self : ArcVectorizer
+
+        Raises
+        ------
+        ValueError
+            If a parameter has no meaning, a sentence is empty, a token is not one or lacks a field, or heads are
+            needed and do not go with the sentences.
+        """
+        self._fit(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
+        """Learn the n-grams of training sentences and return the rows of their arcs.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+        y : sequence of int arrays, default=None
+            As for `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            As from `transform`.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        return self._rows(self._fit(X, y))
+
+    def transform(self, X: Any) -> RaggedArray:
+        """Return the rows of all arcs of sentences. N-grams that have no column are left out.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            Its values are a CSR array ``(n_rows, n_features_out_)`` with sorted columns, its `groups` the template
+            of each column.
+
+        Raises
+        ------
+        NotFittedError
+            Without `n_features`, if `fit` was not called before.
+        ValueError
+            As `fit`.
+        """
+        return self._rows(EncodedTokens(self._model().plan, X))
+
+    def _fit(self, X, y):
+        plan = self._make_plan()
+        if self.n_features is not None:
+            self._vocabulary = None
+            return EncodedTokens(self._model().plan, X)
+        encoded = EncodedTokens(plan, X)
+        gold = _check_heads(y, np.diff(encoded.indptr)) if self.arcs == "gold" else None
+        self._vocabulary = learn_arcs(plan, encoded, gold, int(self.min_count), self.n_jobs)
+        return encoded
+
+    def _make_plan(self):
+        self._check_parameters()
+        if self.n_features is not None and self.arcs == "gold":
+            raise ValueError(
+                "arcs='gold' restricts what is learned, and the hashed mode learns nothing; use arcs='all' or "
+                "n_features=None"
+            )
+        templates = dependency_templates() if self.templates is None else self.templates
+        return ArcPlan(as_templates(templates, ArcTemplate), check_derived_fields(self.derived_fields))
+
+    def _rows(self, encoded):
+        """Make the ragged CSR rows of encoded sentences."""
+        model = self._model()
+        indices, row_ptr, indptr = fill(arcs_of(model.plan, encoded), model.as_columns(), self.n_jobs)
+        values = ones(len(indices), self.dtype, self.n_jobs)
+        rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
+        # True by construction: the kernel writes the columns of a row in ascending order, each once.
+        rows.has_canonical_format = True
+        return RaggedArray(rows, indptr, model.groups)
+
+
+def _check_heads(y, lengths):
+    """Return the heads of all words as one array."""
+    if y is None:
+        raise ValueError("arcs='gold' learns from the arcs of trees, and y is None; call fit(X, heads)")
+    if len(y) != len(lengths):
+        raise ValueError(f"y has the heads of {len(y)} sentences, but X has {len(lengths)}")
+    arrays = []
+    for i, (heads, n) in enumerate(zip(y, lengths.tolist())):
+        heads = np.asarray(heads)
+        if heads.shape != (n,) or heads.dtype.kind not in "iu":
+            raise ValueError(
+                f"y[{i}] must hold one head, an integer, for each of the {n} words of X[{i}]; got shape "
+                f"{heads.shape} of {heads.dtype}"
+            )
+        wrong = np.flatnonzero((heads < 0) | (heads > n) | (heads == np.arange(1, n + 1)))
+        if len(wrong):
+            raise ValueError(
+                f"y[{i}][{wrong[0]}] is {heads[wrong[0]]}, but X[{i}] has {n} words; a head is the number of "
+                "another word, counted from 1, or 0 for the root"
+            )
+        arrays.append(heads)
+    return np.concatenate(arrays)

@@ -1,0 +1,1 @@
+"""Templates over the tokens of a sentence."""

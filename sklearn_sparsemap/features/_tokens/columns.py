@@ -1,0 +1,238 @@
+"""The n-grams seen in training, and their columns."""
+
+import numpy as np
+
+from ..._threads import over_ranges
+from .._encoding import hash_codes
+from . import kernels as _kernels
+
+# Columns are numbered in int32.
+MAX_COLUMNS = 2**31 - 1
+# After about so many a single thread comes back to Python: some tenths of a second.
+_COLUMNS_PER_CALL = 10_000_000
+
+
+class Vocabulary:
+    """The columns of the n-grams seen in training; made by `learn`.
+
+    All that is stored of a column is where it first occurred: its key and its name follow from the training
+    tokens, which are kept as small integer codes. Keys and hash tables are built at the first use, and never
+    pickled.
+
+    Parameters
+    ----------
+    plan : Plan
+    codes, values : lists
+        The training tokens; see `EncodedTokens`.
+    firsts : int32 array of shape (n_columns,)
+        The place of the first occurrence of each column's n-gram, ascending within a template.
+    column_ptr : int64 array of shape (n_templates + 1,)
+        The columns of template j are ``column_ptr[j]:column_ptr[j + 1]``.
+    """
+
+    def __init__(self, plan, codes, values, firsts, column_ptr):
+        self.plan = plan
+        self.codes = codes
+        self.values = values
+        self.firsts = firsts
+        self.column_ptr = column_ptr
+        self._tables = None
+        self._groups = None
+
+    def __getstate__(self):
+        return {**self.__dict__, "_tables": None, "_groups": None}
+
+    @property
+    def groups(self):
+        """The template of each column: int32 array of shape (n_columns,)."""
+        if self._groups is None:
+            self._groups = template_of_columns(self.column_ptr)
+        return self._groups
+
+    @property
+    def tables(self):
+        """Where each template's hash table begins, the keys of all columns, and the slots of all tables."""
+        if self._tables is None:
+            # Every table is at most half full, and a power of two so that a bit mask finds the slot.
+            sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
+            slot_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            keys = self._keys()
+            slots = np.zeros(slot_ptr[-1], dtype=np.int32)
+            _kernels.fill_tables(keys, self.column_ptr, slot_ptr, slots)
+            self._tables = slot_ptr, keys, slots
+        return self._tables
+
+    def columns(self, encoded, n_jobs):
+        """Return the column of each (token, template).
+
+        Parameters
+        ----------
+        encoded : EncodedTokens
+        n_jobs : int or None
+
+        Returns
+        -------
+        columns : int32 array of shape (n_tokens * n_templates,)
+            Row by row; -1 for n-grams that have no column.
+        """
+        plan, tables = self.plan, self.tables
+        hashes, shifts = encoded.hashes(plan), plan.shifts(encoded.n_places)
+
+        def find_range(places, columns):
+            _kernels.find_columns(
+                hashes, places, plan.atom_ptr, shifts, plan.factors, self.column_ptr, *tables, columns
+            )
+
+        return columns_of_ranges(find_range, encoded.places, len(plan.templates), n_jobs)
+
+    def names(self):
+        """Return the names of all columns, such as ``word[-1]|word[0]=the|dog``: object array of str."""
+        padding = [padding_name(p) for p in self.plan.padding]
+        texts = [np.array(padding + texts_of(values, padding), dtype=object) for values in self.values]
+        # In a conjunction "|" stands between the values.
+        escaped = [np.array([_escape(text) for text in own], dtype=object) for own in texts]
+        names = np.empty(len(self.firsts), dtype=object)
+        for j, template in enumerate(self.plan.templates):
+            columns = slice(self.column_ptr[j], self.column_ptr[j + 1])
+            parts = self._parts(j, self.firsts[columns], escaped if len(template.atoms) > 1 else texts)
+            names[columns] = [f"{template}={'|'.join(ngram)}" for ngram in zip(*parts)]
+        return names
+
+    def _keys(self):
+        keys = np.empty(len(self.firsts), dtype=np.uint64)
+        _kernels.keys_of_columns(
+            hash_codes(self.plan, self.codes, self.values),
+            self.firsts,
+            self.plan.atom_ptr,
+            self.plan.shifts(len(self.codes[0])),
+            self.plan.factors,
+            self.column_ptr,
+            keys,
+        )
+        return keys
+
+    def _parts(self, j, firsts, texts):
+        """For each atom of template j, its values at the given first occurrences, as texts."""
+        return [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in self.plan.atoms(j)]
+
+
+def learn(plan, encoded, min_count, keep_columns, n_jobs):
+    """Number the n-grams of the training tokens, by template and then in order of appearance.
+
+    Parameters
+    ----------
+    plan : Plan
+    encoded : EncodedTokens
+        The training tokens.
+    min_count : int
+        N-grams that occur less often get no column.
+    keep_columns : bool
+        Whether the columns of the training tokens are wanted.
+    n_jobs : int or None
+
+    Returns
+    -------
+    vocabulary : Vocabulary
+    columns : int32 array of shape (n_tokens * n_templates,) or None
+        As `Vocabulary.columns` of the training tokens.
+
+    Raises
+    ------
+    ValueError
+        If there are more columns than int32 can number.
+    """
+    n_tokens, n_templates = len(encoded.places), len(plan.templates)
+    hashes = encoded.hashes(plan)
+    shifts = plan.shifts(encoded.n_places)
+    columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)
+
+    def learn_range(start, stop):
+        firsts, counts = np.empty((2, n_tokens), dtype=np.int32)
+        keys = np.empty(n_tokens, dtype=np.uint64)
+        unkept = np.empty(0 if keep_columns else n_tokens, dtype=np.int32)
+        found = []
+        for j in range(start, stop):
+            atoms = slice(plan.atom_ptr[j], plan.atom_ptr[j + 1])
+            n_columns = _kernels.learn_template(
+                hashes,
+                encoded.places,
+                shifts[atoms],
+                plan.factors[atoms],
+                min_count,
+                n_templates if keep_columns else 1,
+                columns[j:] if keep_columns else unkept,
+                firsts,
+                keys,
+                counts,
+            )
+            found.append(firsts[:n_columns].copy())
+        return found
+
+    # A single thread takes all templates at once: it is back in Python after each anyhow.
+    costs = np.ones(n_templates)
+    firsts = [found for results in over_ranges(learn_range, costs, n_jobs, n_templates + 1) for found in results]
+    column_ptr = np.concatenate([[0], np.cumsum([len(found) for found in firsts])]).astype(np.int64)
+    if column_ptr[-1] > MAX_COLUMNS:
+        raise too_many_columns()
+    vocabulary = Vocabulary(plan, encoded.codes, encoded.values, np.concatenate(firsts), column_ptr)
+    if not keep_columns:
+        return vocabulary, None
+    # Where a template's columns begin is known only now.
+    by_token = columns.reshape(n_tokens, n_templates)
+    is_kept = True if min_count <= 1 else by_token >= 0
+    np.add(by_token, column_ptr[:-1].astype(np.int32), out=by_token, where=is_kept)
+    return vocabulary, columns
+
+
+def columns_of_ranges(find, places, n_templates, n_jobs):
+    """Find the column of each (token, template) by threads that take tokens in turn.
+
+    Parameters
+    ----------
+    find : callable
+        Called with some tokens' places and their part of the columns, which it fills row by row.
+    places : int64 array of shape (n_tokens,)
+    n_templates : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    columns : int32 array of shape (n_tokens * n_templates,)
+    """
+    columns = np.empty(len(places) * n_templates, dtype=np.int32)
+
+    def find_range(start, stop):
+        find(places[start:stop], columns[start * n_templates : stop * n_templates])
+
+    # Many tokens at a time, since each template's table is read anew for each range.
+    over_ranges(find_range, np.full(len(places), n_templates), n_jobs, _COLUMNS_PER_CALL)
+    return columns
+
+
+def too_many_columns():
+    """The error of a vocabulary that outgrows int32."""
+    return ValueError(
+        f"the templates have more than {MAX_COLUMNS} different n-grams; raise min_count or set n_features"
+    )
+
+
+def template_of_columns(column_ptr):
+    """Expand ranges of columns into the template of each column: int32 array."""
+    return np.repeat(np.arange(len(column_ptr) - 1, dtype=np.int32), np.diff(column_ptr))
+
+
+def texts_of(values, padding):
+    """Write the values of a field so that no two, and none and a padding, are written alike: list of str."""
+    taken = {*padding, *(str(value) for value in values if not isinstance(value, str))}
+    # A string that is taken follows a backslash, one that looks like that two, and so on.
+    return [f"\\{v}" if isinstance(v, str) and v.lstrip("\\") in taken else str(v) for v in values]
+
+
+def _escape(text):
+    return text.replace("\\", "\\\\").replace("|", "\\|")
+
+
+def padding_name(padding):
+    """Write a padding value: ``<begin-1>`` is the place just before the sentence, ``<root>`` the root of a tree."""
+    side, distance = padding
+    return f"<{side}{distance:+d}>" if distance else f"<{side}>"

@@ -1,0 +1,168 @@
+"""Kernels that hash n-grams and number them.
+
+Conventions: `hashes` holds the hashes of all fields, one padded field after the other; `places[t]` is the
+place of token t within one padded field; atom a of a template reads ``hashes[place + shifts[a]]``. `columns`
+is filled row by row, one entry for each template.
+
+The hash tables use open addressing. A slot holds the number of an n-gram plus one, 0 is empty; the n-gram's
+key is looked up by its number.
+"""
+
+import numpy as np
+
+from ..._jit import INTS, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
+
+_SHIFT = np.uint64(32)
+_LAST_SHIFT = np.uint64(29)
+_SPREAD = np.uint64(0xBF58476D1CE4E5B9)
+
+
+@kernel
+def sum_atoms(hashes, place, shifts, factors, first, last):
+    """The sum of the values of atoms first..last - 1, each times the atom's odd factor.
+
+    The values are hashes already, so a sum with odd factors (a different one for each atom) keeps n-grams
+    apart.
+    """
+    total = np.uint64(0)
+    for a in range(first, last):
+        total += factors[a] * hashes[place + shifts[a]]
+    return total
+
+
+@kernel
+def mix(total):
+    """The 64-bit key of an n-gram from the sum of its atoms: carries high bits down to where the tables look."""
+    key = (total ^ (total >> _SHIFT)) * _SPREAD
+    return key ^ (key >> _LAST_SHIFT)
+
+
+@kernel
+def _ngram(hashes, place, shifts, factors, first, last):
+    return mix(sum_atoms(hashes, place, shifts, factors, first, last))
+
+
+@kernel
+def scale(key, size):
+    """The upper half of a key, scaled to [0, size) without a division."""
+    return np.int64(((key >> _SHIFT) * size) >> _SHIFT)
+
+
+@kernel
+def find_slot(slots, start, mask, keys, base, key):
+    """The slot of a key, or the empty slot where it belongs."""
+    slot = np.int64(key) & mask
+    while True:
+        number = slots[start + slot]
+        if number == 0 or keys[base + number - 1] == key:
+            return start + slot
+        slot = (slot + 1) & mask
+
+
+@kernel
+def larger_table(slots, keys, n_found):
+    """A table of four times the size with the same keys."""
+    mask = 4 * np.int64(len(slots)) - 1
+    larger = np.zeros(mask + 1, dtype=np.int32)
+    for i in range(n_found):
+        larger[find_slot(larger, 0, mask, keys, 0, keys[i])] = i + 1
+    return larger
+
+
+@entry(
+    types.int64(
+        *(UINTS, INTS, INTS, UINTS),
+        *(types.int64, types.int64),
+        *(PARTS_OUT, PARTS_OUT, UINTS_OUT, PARTS_OUT),
+    )
+)
+def learn_template(hashes, places, shifts, factors, min_count, stride, columns, firsts, keys, counts):
+    """Number the n-grams of one template in order of appearance.
+
+    Writes the number of each token's n-gram to ``columns[::stride]`` (-1 for those seen fewer than `min_count`
+    times), and the place of each n-gram's first token to `firsts`. `keys` and `counts` are work
+    space; the last three need one entry for each token.
+
+    Returns
+    -------
+    n_columns : int
+    """
+    n_tokens = len(places)
+    n_atoms = len(shifts)
+    mask = np.int64(255)
+    slots = np.zeros(256, dtype=np.int32)
+    n_found = 0
+    for t in range(n_tokens):
+        key = _ngram(hashes, places[t], shifts, factors, 0, n_atoms)
+        slot = find_slot(slots, 0, mask, keys, 0, key)
+        if slots[slot] > 0:
+            number = slots[slot] - 1
+            counts[number] += 1
+        else:
+            number = n_found
+            n_found += 1
+            slots[slot] = n_found
+            keys[number] = key
+            counts[number] = 1
+            firsts[number] = places[t]
+            if 2 * n_found > mask:
+                slots = larger_table(slots, keys, n_found)
+                mask = np.int64(len(slots) - 1)
+        columns[t * stride] = number
+    if min_count <= 1:
+        return n_found
+    n_kept = 0
+    for i in range(n_found):
+        if counts[i] >= min_count:
+            firsts[n_kept] = firsts[i]
+            counts[i] = n_kept
+            n_kept += 1
+        else:
+            counts[i] = -1
+    for t in range(n_tokens):
+        columns[t * stride] = counts[columns[t * stride]]
+    return n_kept
+
+
+@entry(types.void(UINTS, PARTS, INTS, INTS, UINTS, INTS, UINTS_OUT))
+def keys_of_columns(hashes, firsts, atom_ptr, shifts, factors, column_ptr, keys):
+    """Write the key of each column from the place of its n-gram's first occurrence."""
+    for j in range(len(atom_ptr) - 1):
+        for column in range(column_ptr[j], column_ptr[j + 1]):
+            keys[column] = _ngram(hashes, firsts[column], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
+
+
+@entry(types.void(UINTS, INTS, INTS, PARTS_OUT))
+def fill_tables(keys, column_ptr, slot_ptr, slots):
+    """Fill one table for each template with the numbers of its columns; `slots` comes in as zeros."""
+    for j in range(len(column_ptr) - 1):
+        base = column_ptr[j]
+        mask = slot_ptr[j + 1] - slot_ptr[j] - 1
+        for column in range(base, column_ptr[j + 1]):
+            slots[find_slot(slots, slot_ptr[j], mask, keys, base, keys[column])] = column - base + 1
+
+
+@entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, PARTS, PARTS_OUT))
+def find_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, slot_ptr, keys, slots, columns):
+    """Write the column of each (token, template); -1 for n-grams that are in no table."""
+    n_templates = len(atom_ptr) - 1
+    # One template after the other, so that its table stays in the processor's cache.
+    for j in range(n_templates):
+        base = column_ptr[j]
+        mask = slot_ptr[j + 1] - slot_ptr[j] - 1
+        for t in range(len(places)):
+            key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
+            number = slots[find_slot(slots, slot_ptr[j], mask, keys, base, key)]
+            columns[t * n_templates + j] = base + number - 1 if number > 0 else -1
+
+
+@entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, PARTS_OUT))
+def hash_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, columns):
+    """Write a column within its template's range for each (token, template), by the n-gram's hash alone."""
+    n_templates = len(atom_ptr) - 1
+    for j in range(n_templates):
+        base = column_ptr[j]
+        size = np.uint64(column_ptr[j + 1] - base)
+        for t in range(len(places)):
+            key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
+            columns[t * n_templates + j] = base + scale(key, size)

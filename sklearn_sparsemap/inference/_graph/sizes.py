@@ -1,0 +1,135 @@
+"""Scores of very different sizes: what finite masks of -1e6 or -1e16 leave of the digits of the others.
+
+Rounding costs a marginal between 0 and 1 all digits below that of the largest numbers it is the difference of. Two
+changes of the scores take large ones out of the sums, and do not change the solution:
+
+- The multiplier of an equality is free. A large score that all its variables have in common is taken away.
+- Scores beyond a bound are clipped to it. If the variables of all that were clipped end at 0 (where the score is
+  negative) or 1, the solution is that of the scores as they were: these rate it as high, and no other one higher.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from ...graphs._arrays import FORBIDDEN
+
+# Scores above this are large; others are said to be far below if they are so many times smaller.
+_LARGE, _FAR = 1e3, 1e3
+# Scores are clipped at these multiples of the largest that is kept. More is needed where factors add up many scores.
+_CLIPS = (1e2, 1e4)
+# A marginal as close to 0 or 1 as this is moved there; the residual tells.
+_AT_BOUND = 1e-9
+
+
+class ClippedSample:
+    """A sample with smaller scores, which has the same solution if all that was clipped ends at its bound.
+
+    Attributes
+    ----------
+    sample : GraphSample
+    """
+
+    def __init__(self, layout, original, scores, shifts, bound=np.inf):
+        self._layout, self._shifts = layout, shifts
+        kept = original.scores == FORBIDDEN
+        clipped = np.where(kept, scores, np.clip(scores, -bound, bound))
+        given = original.additional
+        forbidden = given == -np.inf
+        additional = np.where(forbidden, given, np.clip(given, -bound, bound))
+        self.sample = original.like(clipped, additional)
+        self._excess = scores - clipped
+        self._additional_excess = np.where(forbidden, 0.0, given - np.where(forbidden, 0.0, additional))
+
+    def accepts(self, u, joint):
+        """Tell whether everything that was clipped is at its bound."""
+        off = np.where(self._excess < 0.0, u, 1.0 - u)[self._excess != 0.0]
+        # A structure can have an additional part many times: only those that are off are known to be at a bound.
+        own = np.where(self._additional_excess < 0.0, joint, np.inf)
+        pairs = self._layout.arrays.additional_ptr[self._layout.arrays.pairs]
+        own[pairs] = np.where(self._additional_excess[pairs] < 0.0, joint[pairs], 1.0 - joint[pairs])
+        own = own[self._additional_excess != 0.0]
+        return off.max(initial=0.0) <= _AT_BOUND and own.max(initial=0.0) <= _AT_BOUND
+
+    def snap(self, u):
+        """Move what was clipped to its bound; return by how much at most."""
+        at = self._excess != 0.0
+        bounds = (self._excess[at] > 0.0).astype(np.float64)
+        moved = np.abs(u[at] - bounds).max(initial=0.0)
+        u[at] = bounds
+        return moved
+
+    def value(self, u, joint):
+        """Return by how much the original scores rate a solution higher."""
+        bounds = self._layout.arrays.row_bounds
+        return self._excess @ u + self._additional_excess @ joint + sum(bounds[r] * nu for r, nu in self._shifts)
+
+    def offsets(self):
+        """Return what to add to multipliers and link variables, so that they are those of the original scores."""
+        arrays = self._layout.arrays
+        multipliers = np.zeros(len(arrays.row_bounds) + len(arrays.pairs))
+        links = np.zeros(len(arrays.links))
+        for r, nu in self._shifts:
+            entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
+            multipliers[r] += nu
+            links[arrays.row_links[entries]] += nu * arrays.row_coefs[entries]
+        # Any one of the factors of a variable that is off (or on) can take what makes it so the more.
+        links[np.unique(arrays.links, return_index=True)[1]] += self._excess[np.unique(arrays.links)]
+        return multipliers, links
+
+
+def clipped_samples(layout, sample, size, unit=1.0):
+    """Return samples to solve in place of one, until one of them is accepted; the last one has no score clipped.
+
+    Parameters
+    ----------
+    size : float
+        The largest score.
+    unit : float
+        Scores below this count as being of this size.
+
+    Returns
+    -------
+    samples : list of ClippedSample
+        Empty if the scores are not large.
+    """
+    if not size > _LARGE:
+        return []
+    scores, shifts = _shift(layout.arrays, sample.scores)
+    sizes = np.abs(np.concatenate([scores[sample.scores != FORBIDDEN], sample.additional]))
+    sizes = np.sort(np.maximum(sizes[np.isfinite(sizes)], unit))
+    found = []
+    for kept, next_size in pairwise(sizes):
+        if kept > 0.0 and next_size > max(_LARGE, _FAR * kept):
+            bounds = [clip * kept for clip in _CLIPS if clip * kept < next_size]
+            found += [ClippedSample(layout, sample, scores, shifts, bound) for bound in bounds]
+    return [*found, ClippedSample(layout, sample, scores, shifts)]
+
+
+def _shift(arrays, scores):
+    """Take from the scores of each equality's variables what the largest of them has, where that is much.
+
+    Returns
+    -------
+    scores : array
+    shifts : list of (row, multiplier)
+    """
+    high, low = scores.copy(), np.zeros(len(scores))
+    shifts = []
+    for r in np.flatnonzero((arrays.row_low == -np.inf) & (arrays.row_high == np.inf)):
+        entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
+        coefs, variables = arrays.row_coefs[entries], arrays.row_vars[entries]
+        if not (np.abs(coefs) == 1.0).all() or not len(coefs):
+            continue
+        allowed = scores[variables] > 0.5 * FORBIDDEN
+        own = np.where(allowed, coefs * high[variables], -np.inf)
+        nu = own.max()
+        if np.isfinite(nu) and abs(nu) > _LARGE:
+            shifts.append((r, nu))
+            # Sums and their rounding errors: what is left may be much smaller.
+            for i, taken in zip(variables[allowed], (-nu * coefs)[allowed]):
+                total = high[i] + taken
+                back = total - high[i]
+                low[i] += (high[i] - (total - back)) + (taken - back)
+                high[i] = total
+    return high + low, shifts

@@ -1,0 +1,382 @@
+"""FactorGraphDisplay: variables as circles, and the factors that join them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._validation import check_choice
+from .._layouts.spring import FONT, SMALL, GraphLayout
+from .._structures.base import check_names
+from .._style import COLORS, INK, MUTED, as_text, import_pyplot, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+    from ...factors import FactorGraph
+
+MOST_VARIABLES, MOST_FACTORS = 200, 400
+_LAYOUTS = ("auto", "grid", "distance")
+_MARGIN, _LEGEND, _LEGEND_FONT = 8.0, 24.0, 10.0
+_DOT = 2.6
+# Told apart by the dashes, too.
+_ATTRACTS = {"color": COLORS[3], "linestyle": "-"}
+_REPELS = {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
+_NO_SCORE = {"color": INK, "linestyle": "-"}
+
+
+class FactorGraphDisplay:
+    """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
+
+    With marginals a circle is shaded by that of its variable; one that is zero (below 1e-9) is empty. An open dot at
+    the end of a line marks a negated variable, an arrow the output of a factor (the last variable of `Imply`, `OrOut`,
+    `XorOut` and `AndOut`). A `Pair` is a line between two circles; with scores it is as thick as its score is large,
+    blue where that is positive and dashed orange where it is negative. A structure over a whole array of variables is
+    a frame around it.
+
+    Parameters
+    ----------
+    graph : FactorGraph or LPSparseMAPResult
+        At most 200 variables and 400 factors, each pair counted.
+    marginals : array-like or dict of str -> array-like, default=None
+        Marginals of the variables, in the form of the result's, which has its own.
+    additional : dict, default=None
+        Additional scores by the names of factors, as for `lp_sparsemap`; those of pairs are drawn.
+    names : sequence of str, default=None
+        Names of the variables in their order in the graph. None takes names such as ``u[0, 1]``.
+
+    Attributes
+    ----------
+    graph : FactorGraph
+    marginals : ndarray of shape (n_variables,) or None
+    pair_scores : list of float or None
+        The score of each pair.
+    names
+        As above.
+    circles_ : list of Circle
+        After `plot`: one for each variable.
+    boxes_ : list of patches
+        One for each factor that is no `Pair`.
+    frames_ : dict of int -> Rectangle
+        Frames by the place of their box.
+    lines_ : list of lists of Line2D
+        For each box the lines to its variables; none if it has a frame.
+    pairs_ : list of Line2D
+        One for each pair.
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend (None if there is nothing to explain).
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Imply, Xor
+    >>> from sklearn_sparsemap.plotting import FactorGraphDisplay
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Xor(u[:2]), Imply([u[0], ~u[2]]))
+    >>> display = FactorGraphDisplay(lp_sparsemap(graph, [1.0, 0.25, 0.5]))
+    >>> display.names, display.marginals.round(2).tolist()
+    (['u[0]', 'u[1]', 'u[2]'], [0.75, 0.25, 0.25])
+    >>> display.plot().figure_.savefig("graph.png")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, graph: FactorGraph, marginals: Any = None, *, additional: Any = None, names: Sequence[Any] | None = None
+    ) -> None:
+        pair_scores = None
+        if hasattr(graph, "marginals") and hasattr(graph, "_graph"):
+            if marginals is not None or additional is not None:
+                raise ValueError("a result brings its own marginals and scores; pass the result alone")
+            result, graph = graph, graph._graph
+            marginals = result.marginals
+            arrays = result._layout.arrays
+            pair_scores = result._additional[arrays.additional_ptr[arrays.pairs]].tolist()
+        elif not (hasattr(graph, "factors") and hasattr(graph, "n_variables")):
+            raise ValueError(f"graph must be a FactorGraph, or the result of lp_sparsemap; got {graph!r}")
+        if graph.n_variables == 0:
+            raise ValueError("the graph has no variables to draw")
+        n_factors = sum(getattr(factor, "n_pairs", 1) for factor in graph.factors)
+        if graph.n_variables > MOST_VARIABLES or n_factors > MOST_FACTORS:
+            raise ValueError(
+                f"the graph has {graph.n_variables} variables and {n_factors} factors; a picture of more than "
+                f"{MOST_VARIABLES} and {MOST_FACTORS} cannot be read. Draw a smaller graph of its kind"
+            )
+        self.graph = graph
+        self.marginals = None if marginals is None else _join_marginals(graph, marginals)
+        self.pair_scores = _join_pairs(graph, additional or {}) if pair_scores is None else pair_scores
+        self.names = check_names("names", names, graph.n_variables)
+        if self.names is None:
+            self.names = [graph.describe(i) for i in range(graph.n_variables)]
+
+    @classmethod
+    def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
+        """Draw a graph with the marginals that `lp_sparsemap` has found.
+
+        Parameters
+        ----------
+        result : LPSparseMAPResult
+        names
+            As for the class.
+        ax, layout
+            As for `plot`.
+
+        Returns
+        -------
+        display : FactorGraphDisplay
+            With `ax_` and `figure_`.
+        """
+        return cls(result, names=names).plot(ax=ax, layout=layout)
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: FactorGraph,
+        marginals: Any = None,
+        *,
+        additional: Any = None,
+        names: Any = None,
+        ax: Any = None,
+        layout: str = "auto",
+    ) -> Self:
+        """Draw a graph.
+
+        Parameters
+        ----------
+        graph, marginals, additional, names
+            As for the class.
+        ax, layout
+            As for `plot`.
+
+        Returns
+        -------
+        display : FactorGraphDisplay
+            With `ax_` and `figure_`.
+        """
+        return cls(graph, marginals, additional=additional, names=names).plot(ax=ax, layout=layout)
+
+    def plot(self, ax: Any = None, *, layout: str = "auto") -> Self:
+        """Draw the graph.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure of fitting size. In smaller axes everything is scaled down.
+        layout : {"auto", "grid", "distance"}, default="auto"
+            - ``"grid"``: arrays of variables keep their shape. Factors that join variables of one row or column stand
+              at its end.
+            - ``"distance"``: what is joined is near.
+            - ``"auto"``: grid where an array has two axes or more.
+
+        Returns
+        -------
+        display : FactorGraphDisplay
+        """
+        check_choice("layout", layout, _LAYOUTS)
+        plt = import_pyplot()
+        from matplotlib.patches import Circle, Rectangle
+
+        graph = self.graph
+        arrays = [graph[name].indices for name in graph.names]
+        grid = layout == "grid" or (layout == "auto" and any(min(a.shape[-2:]) > 1 for a in arrays if a.ndim > 1))
+        factors = [factor for factor in graph.factors if not _is_pair(factor)]
+        joined = [
+            (factor.literals.indices, _label(factor), _is_structure(factor) and not factor.literals.negated.any())
+            for factor in factors
+        ]
+        pairs = [
+            ends
+            for factor in graph.factors
+            if _is_pair(factor)
+            for ends in factor.literals.indices.reshape(-1, 2).tolist()
+        ]
+        drawing = GraphLayout(arrays, joined, pairs, self.names, grid=grid)
+        entries = self._entries(factors)
+        legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _ in entries)
+        low = drawing.low - _MARGIN - (0.0, _LEGEND if entries else 0.0)
+        size = np.maximum(drawing.high + _MARGIN - low, (max(legend_width, 80.0), 0.0))
+        if ax is None:
+            figure = plt.figure(figsize=np.minimum(size / 72, (18.0, 14.0)))
+            ax = figure.add_axes((0, 0, 1, 1))
+        available = np.array(size_in_points(ax))
+        scale = min(1.0, *(available / size))
+        # One data unit is one point, or less in smaller axes; the drawing is centred.
+        middle, half = (low + drawing.high + _MARGIN) / 2, available / scale / 2
+        ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
+        ax.axis("off")
+        self.ax_, self.figure_ = ax, ax.figure
+        self.circles_, self.boxes_, self.frames_, self.lines_, self.pairs_ = [], [], {}, [], []
+
+        shades = plt.get_cmap("Blues")
+        for i, center in enumerate(drawing.centers):
+            u = None if self.marginals is None else self.marginals[i]
+            empty = u is not None and u <= 0.0
+            # The same shades as of the cells of other displays.
+            face = "white" if not u or empty else shades((u + 0.1) / 2.0)
+            circle = Circle(center, drawing.radius, facecolor=face, edgecolor=MUTED if empty else INK, zorder=4)
+            circle.set_linewidth(0.9 * scale)
+            self.circles_.append(ax.add_patch(circle))
+            self._write_name(self.names[i], u, center, drawing.radius, MUTED if empty else INK, scale)
+        for k, (factor, place) in enumerate(zip(factors, drawing.places)):
+            if place.frame is not None:
+                corner, extent = place.frame[0], place.frame[1] - place.frame[0]
+                frame = Rectangle(corner, *extent, fill=False, edgecolor=MUTED, lw=1.1 * scale, zorder=1.5)
+                self.frames_[k] = ax.add_patch(frame)
+            box = Rectangle(place.corners[0], *place.size, facecolor="#f3f3f3", edgecolor=INK, lw=0.8 * scale, zorder=5)
+            self.boxes_.append(ax.add_patch(box))
+            text = {"ha": "center", "va": "center_baseline", "fontsize": SMALL * scale, "color": INK, "zorder": 6}
+            ax.text(*place.center, _label(factor), parse_math=False, **text)
+            self.lines_.append(self._draw_links(factor, place.routes, scale))
+        self._draw_pairs(drawing.pair_routes, scale)
+        self.legend_ = self._draw_legend(entries, (middle[0], low[1] + 2.0), scale) if entries else None
+        return self
+
+    def _write_name(self, name, u, center, radius, color, scale):
+        """Write the name of a variable into its circle, and its marginal below unless it is zero."""
+        lines = name.split("\n")
+        size = FONT * min(1.0, 1.85 * radius / max(text_width(name, FONT), 1.0))
+        number = [] if u is None or u <= 0.0 else [as_text(u)]
+        n_lines = len(lines) + len(number)
+        for k, line in enumerate(lines + number):
+            y = center[1] + ((n_lines - 1) / 2 - k) * 1.12 * FONT
+            style = {"fontsize": (size if k < len(lines) else SMALL) * scale, "color": color, "zorder": 5}
+            self.ax_.text(center[0], y, line, ha="center", va="center_baseline", parse_math=False, **style)
+
+    def _draw_links(self, factor, routes, scale):
+        lines = []
+        for place, (route, negated) in enumerate(zip(routes, factor.literals.negated.tolist())):
+            is_output = _has_output(factor) and place == len(routes) - 1
+            lines += self.ax_.plot(*route.T, color=INK, lw=0.9 * scale, zorder=2, solid_joinstyle="round")
+            self._mark_end(route, negated, is_output, scale)
+        return lines
+
+    def _mark_end(self, route, negated, is_output, scale):
+        """Mark the end of a line: an open dot at a negated variable, an arrow at an output, before the dot."""
+        from matplotlib.patches import Circle, Polygon
+
+        direction = route[-1] - route[-2]
+        direction = direction / max(np.linalg.norm(direction), 1e-9)
+        tip = route[-1]
+        if negated:
+            dot = Circle(tip - _DOT * direction, _DOT, facecolor="white", edgecolor=INK, lw=0.9 * scale, zorder=4.5)
+            self.ax_.add_patch(dot)
+            tip = tip - 2 * _DOT * direction
+        if is_output:
+            normal = np.array([-direction[1], direction[0]])
+            base = tip - 6.0 * direction
+            self.ax_.add_patch(
+                Polygon([tip, base + 2.8 * normal, base - 2.8 * normal], facecolor=INK, edgecolor="none", zorder=4.5)
+            )
+
+    def _draw_pairs(self, routes, scale):
+        negated = [
+            both
+            for factor in self.graph.factors
+            if _is_pair(factor)
+            for both in factor.literals.negated.reshape(-1, 2).tolist()
+        ]
+        # Of many, each is thinner.
+        thin = min(1.0, (60 / max(len(routes), 1)) ** 0.5)
+        largest = max((abs(score) for score in self.pair_scores or []), default=0.0) or 1.0
+        for e, (route, (first, second)) in enumerate(zip(routes, negated)):
+            style, lw = _NO_SCORE, 1.4
+            if self.pair_scores is not None:
+                style = _ATTRACTS if self.pair_scores[e] >= 0 else _REPELS
+                lw = 0.8 + 2.6 * abs(self.pair_scores[e]) / largest
+            self.pairs_ += self.ax_.plot(*route.T, lw=lw * thin * scale, zorder=2.5, dash_capstyle="butt", **style)
+            self._mark_end(route[::-1], first, False, scale)
+            self._mark_end(route, second, False, scale)
+
+    def _entries(self, factors):
+        """Return what the legend says: list of (label, style of a line)."""
+        entries = []
+        scores = self.pair_scores or []
+        if any(score >= 0 for score in scores):
+            entries.append(("attract", {**_ATTRACTS, "lw": 2.4}))
+        if any(score < 0 for score in scores):
+            entries.append(("repel", {**_REPELS, "lw": 2.4}))
+        every = [*factors, *(factor for factor in self.graph.factors if _is_pair(factor))]
+        if any(factor.literals.negated.any() for factor in every):
+            dot = {"marker": "o", "mfc": "white", "mec": INK, "markersize": 5.0, "markevery": [1]}
+            entries.append(("negated", {"color": INK, "lw": 0.9, **dot}))
+        if any(map(_has_output, factors)):
+            arrow = {"marker": ">", "mfc": INK, "mec": INK, "markersize": 5.0, "markevery": [1]}
+            entries.append(("output", {"color": INK, "lw": 0.9, **arrow}))
+        return entries
+
+    def _draw_legend(self, entries, place, scale):
+        from matplotlib.lines import Line2D
+
+        handles = [Line2D([], [], label=label, **{**style, "lw": style["lw"] * scale}) for label, style in entries]
+        return self.ax_.legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=place,
+            bbox_transform=self.ax_.transData,
+            ncols=len(handles),
+            frameon=False,
+            fontsize=_LEGEND_FONT * scale,
+            handlelength=2.4,
+            columnspacing=1.6,
+            borderaxespad=0.1,
+            labelcolor=INK,
+        )
+
+
+def _is_pair(factor):
+    return hasattr(factor, "n_pairs")
+
+
+def _is_structure(factor):
+    return hasattr(factor, "structure")
+
+
+def _has_output(factor):
+    return type(factor).__name__ in ("Imply", "OrOut", "XorOut", "AndOut")
+
+
+def _label(factor):
+    if _is_structure(factor):
+        return type(factor.structure).__name__
+    budget = getattr(factor, "budget", None)
+    return type(factor).__name__ + ("" if budget is None else f" {budget:g}")
+
+
+def _join_marginals(graph, marginals):
+    """Return marginals in the form of a result's as one flat array."""
+    shapes = graph.shapes
+    if not isinstance(marginals, dict):
+        if len(shapes) > 1:
+            raise ValueError(f"marginals must be a dict with one array for each of {list(shapes)}")
+        marginals = {next(iter(shapes)): marginals}
+    flat = []
+    for name, shape in shapes.items():
+        if name not in marginals:
+            raise ValueError(f"marginals has no array named {name!r}; it needs {list(shapes)}")
+        array = np.asarray(marginals[name], dtype=np.float64)
+        if array.shape != shape:
+            raise ValueError(f"marginals of {name!r} have shape {array.shape}; the graph's variables have {shape}")
+        flat.append(array.ravel())
+    flat = np.concatenate(flat)
+    if not ((flat >= -1e-6) & (flat <= 1 + 1e-6)).all():
+        raise ValueError(f"marginals are from 0 to 1; got {flat.min():g} to {flat.max():g}")
+    # A solver that has converged may leave as much in place of zero.
+    return np.where(flat < 1e-9, 0.0, flat.clip(0.0, 1.0))
+
+
+def _join_pairs(graph, additional):
+    """Return the score of each pair; None unless all pairs have one."""
+    scores = []
+    for factor in graph.factors:
+        if _is_pair(factor):
+            if factor.name not in additional:
+                return None
+            own = np.asarray(additional[factor.name], dtype=np.float64)
+            if own.shape not in (factor.shape, ()):
+                raise ValueError(
+                    f"additional[{factor.name!r}] has shape {own.shape}; there must be {factor.shape} pair scores"
+                )
+            scores += np.broadcast_to(own, factor.shape).ravel().tolist()
+    return scores

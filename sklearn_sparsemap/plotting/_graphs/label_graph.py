@@ -1,0 +1,309 @@
+"""LabelGraphDisplay: the pairs of labels that attract or repel each other most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..._validation import check_choice, check_positive
+from .._layouts.ring import Ring
+from .._style import COLORS, INK, import_pyplot, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
+
+MOST_LABELS = 200
+_SIGNS = (None, "attraction", "repulsion")
+# The colours of the pairs in a FactorGraphDisplay; told apart by the dashes, too.
+_ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
+_FONT, _LEGEND_FONT = 10.0, 10.0
+_LEGEND, _MARGIN, _GAP, _DOT = 24.0, 8.0, 5.0, 2.6
+# Least distance of names on one side, and by how much it grows at most in large axes.
+_ROW, _WIDER = 1.35 * _FONT, np.linspace(2.0, 1.0, 21)
+_THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
+
+
+class LabelGraphDisplay:
+    """The strongest edges of a label graph: which labels attract each other, and which repel.
+
+    The labels of these edges stand around a ring, strong partners near each other. Attractions are blue, repulsions are
+    dashed and orange, and an edge is as wide as it is strong. Labels without a strong edge are not drawn.
+
+    Parameters
+    ----------
+    labels : sequence of length n_labels
+        Names of all labels.
+    edges : array-like of shape (n_edges, 2)
+        Indices of the two labels of each edge, from 0.
+    scores : array-like of shape (n_edges,)
+        Positive where labels attract each other, negative where they repel.
+
+    Attributes
+    ----------
+    labels : list of str
+    edges : int ndarray of shape (n_edges, 2)
+    scores : ndarray of shape (n_edges,)
+        As above; the strongest edge first, those of score zero left out.
+    shown_labels_ : int ndarray of shape (n_shown,)
+        After `plot`: the labels that are drawn, clockwise from the top.
+    texts_ : list of Text
+        Their names, in this order.
+    shown_edges_ : int ndarray of shape (n_shown_edges,)
+        The edges that are drawn: their places in `edges`.
+    lines_ : list of Line2D
+        One for each of these.
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend.
+
+    Raises
+    ------
+    ValueError
+        If there are no edges with a score other than zero, or the arrays are not as described.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.plotting import LabelGraphDisplay
+    >>> display = LabelGraphDisplay(["jazz", "rock", "live"], [[0, 1], [1, 2]], [-0.5, 1.25])
+    >>> display.edges.tolist(), display.scores.tolist()
+    ([[1, 2], [0, 1]], [1.25, -0.5])
+    >>> display.plot().figure_.savefig("labels.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, labels: Sequence[Any], edges: ArrayLike, scores: ArrayLike) -> None:
+        if isinstance(labels, str) or not hasattr(labels, "__len__"):
+            raise ValueError(f"labels must be the names of all labels; got {labels!r}")
+        self.labels = [str(label) for label in labels]
+        edges, scores = _check_edges(edges, scores, len(self.labels))
+        order = np.argsort(-np.abs(scores), kind="stable")
+        order = order[scores[order] != 0.0]
+        if not len(order):
+            what = "all scores are zero" if len(scores) else "the label graph has no edges"
+            raise ValueError(f"{what}; there is nothing to draw")
+        self.edges, self.scores = edges[order], scores[order]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_edges: int = 20,
+        sign: Literal["attraction", "repulsion"] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the strongest edges that an estimator has learned.
+
+        Parameters
+        ----------
+        estimator : MultilabelLPSparseMAP
+            Fitted, with a label graph. (Any object with ``classes_``, ``edges_`` and ``edge_scores_``.)
+        n_edges, sign, ax
+            As for `plot`.
+
+        Returns
+        -------
+        display : LabelGraphDisplay
+            With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no such attributes, or learned no edges: with ``loss="logistic"``,
+            ``label_graph=None``, or one label a sample.
+        """
+        for name in ("classes_", "edges_", "edge_scores_"):
+            if not hasattr(estimator, name):
+                raise ValueError(
+                    f"the estimator must be a fitted MultilabelLPSparseMAP; {type(estimator).__name__} has no {name}"
+                )
+        if not len(estimator.edges_):
+            raise ValueError(
+                'the estimator has learned no edges: it was fitted with loss="logistic", label_graph=None, or one '
+                'label a sample; fit it with label_graph="full" and loss="sparsemap"'
+            )
+        display = cls(np.asarray(estimator.classes_).tolist(), estimator.edges_, estimator.edge_scores_)
+        return display.plot(ax=ax, n_edges=n_edges, sign=sign)
+
+    @classmethod
+    def from_edges(
+        cls,
+        labels: Sequence[Any],
+        edges: ArrayLike,
+        scores: Any,
+        *,
+        n_edges: int = 20,
+        sign: Literal["attraction", "repulsion"] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the strongest of some edges.
+
+        Parameters
+        ----------
+        labels, edges, scores
+            As for the class.
+        n_edges, sign, ax
+            As for `plot`.
+
+        Returns
+        -------
+        display : LabelGraphDisplay
+            With `ax_` and `figure_`.
+        """
+        return cls(labels, edges, scores).plot(ax=ax, n_edges=n_edges, sign=sign)
+
+    def plot(
+        self, ax: Any = None, *, n_edges: int = 20, sign: Literal["attraction", "repulsion"] | None = None
+    ) -> Self:
+        """Draw the strongest edges, and the labels that they join.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure of fitting size. In smaller axes everything is scaled down.
+        n_edges : int, default=20
+            How many edges, the strongest ones.
+        sign : {"attraction", "repulsion"}, default=None
+            Which edges; None is both.
+
+        Returns
+        -------
+        display : LabelGraphDisplay
+
+        Raises
+        ------
+        ValueError
+            If no edge has the sign, or the edges join more than 200 labels.
+        """
+        check_positive("n_edges", n_edges, integer=True)
+        check_choice("sign", sign, _SIGNS)
+        wanted = {"attraction": self.scores > 0, "repulsion": self.scores < 0}.get(sign, self.scores != 0)
+        shown = np.flatnonzero(wanted)[:n_edges]
+        if not len(shown):
+            raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
+        used, joined = np.unique(self.edges[shown], return_inverse=True)
+        if len(used) > MOST_LABELS:
+            raise ValueError(
+                f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
+                "cannot be read. Lower n_edges"
+            )
+        plt = import_pyplot()
+        ring = Ring(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]))
+        self.shown_edges_, self.shown_labels_ = shown, used[ring.order]
+        names = [self.labels[i] for i in self.shown_labels_]
+        entries = self._entries(self.scores[shown])
+        legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _ in entries)
+
+        right = ring.on_the_right
+        beside = np.array([text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names])
+        beside = np.where(right, beside, -beside)
+
+        def extent(places):
+            """Return the lower left and the upper right corner of the drawing."""
+            ends = places[:, 0] + beside
+            low = np.array([ends.min(), places[:, 1].min() - _FONT - _MARGIN - _LEGEND])
+            high = np.array([ends.max(), places[:, 1].max() + _FONT + _MARGIN])
+            lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
+            return low - (lacking, 0.0), high + (lacking, 0.0)
+
+        places = ring.places(_ROW)
+        if ax is None:
+            low, high = extent(places)
+            figure = plt.figure(figsize=(high - low) / 72)
+            ax = figure.add_axes((0, 0, 1, 1))
+        available = np.array(size_in_points(ax))
+        # The ring takes what room there is, across and down.
+        wider = [(extent(factor * places), factor) for factor in _WIDER]
+        across, down = (
+            next((factor for (low, high), factor in wider if high[axis] - low[axis] <= available[axis] + 1e-6), 1.0)
+            for axis in (0, 1)
+        )
+        places *= across, min(down, 1.4 * across)
+        low, high = extent(places)
+        scale = min(1.0, *(available / (high - low)))
+        # One data unit is one point, or less in smaller axes; the drawing is centred.
+        middle, half = (low + high) / 2, available / scale / 2
+        ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
+        ax.axis("off")
+        self.ax_, self.figure_, self.lines_, self.texts_ = ax, ax.figure, [], []
+
+        largest = np.abs(self.scores[shown]).max()
+        # Of many, each is thinner; and the strongest are on top.
+        thin = min(1.0, (40 / len(shown)) ** 0.5)
+        for place, (edge, path) in enumerate(zip(shown, ring.paths(places))):
+            score = self.scores[edge]
+            lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
+            style = _ATTRACTS if score > 0 else {**_REPELS, "linestyle": _dashes(lw)}
+            zorder = 3.0 - place / len(shown)
+            self.lines_ += ax.plot(*path.T, lw=lw, zorder=zorder, dash_capstyle="butt", solid_capstyle="butt", **style)
+        ax.plot(*places.T, "o", ms=2 * _DOT * scale, mfc=INK, mec="white", mew=0.6 * scale, zorder=4)
+        for name, place, is_right in zip(names, places, right):
+            x = place[0] + (_GAP + _DOT) * (1 if is_right else -1)
+            style = {"ha": "left" if is_right else "right", "va": "center_baseline", "color": INK, "zorder": 5}
+            self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
+        self.legend_ = self._draw_legend(entries, (middle[0], low[1] + 2.0), scale)
+        return self
+
+    def _entries(self, scores):
+        """Return what the legend says: list of (label, style of a line)."""
+        entries = []
+        for what, style, some in (
+            ("attract", _ATTRACTS, scores[scores > 0]),
+            ("repel", {**_REPELS, "linestyle": _dashes(_IN_LEGEND)}, scores[scores < 0]),
+        ):
+            if len(some):
+                weakest, strongest = (f"{some[np.abs(some).argmin()]:.2g}", f"{some[np.abs(some).argmax()]:.2g}")
+                text = weakest if weakest == strongest else f"{weakest} to {strongest}"
+                text = text.replace("-", "\N{MINUS SIGN}")
+                entries.append((f"{what} ({text})", style))
+        return entries
+
+    def _draw_legend(self, entries, place, scale):
+        from matplotlib.lines import Line2D
+
+        handles = [Line2D([], [], label=label, lw=_IN_LEGEND * scale, **style) for label, style in entries]
+        return self.ax_.legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=place,
+            bbox_transform=self.ax_.transData,
+            ncols=len(handles),
+            frameon=False,
+            fontsize=_LEGEND_FONT * scale,
+            handlelength=2.4,
+            columnspacing=1.6,
+            borderaxespad=0.1,
+            labelcolor=INK,
+        )
+
+
+def _dashes(lw):
+    """Return dashes that are seen in thin lines, and in thick lines between neighbours."""
+    # They are in widths of the line.
+    dash = max(1.8, 4.0 / lw)
+    return 0, (dash, 0.5 * dash)
+
+
+def _check_edges(edges, scores, n_labels):
+    """Return edges and scores as arrays, after checking them."""
+    edges, scores = np.asarray(edges), np.asarray(scores, dtype=np.float64)
+    if edges.size == 0:
+        edges = edges.reshape(0, 2).astype(np.int64)
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+        raise ValueError(
+            f"edges must be an int array of shape (n_edges, 2), the indices of two labels each; got {edges.dtype} of "
+            f"shape {edges.shape}"
+        )
+    if scores.shape != (len(edges),):
+        raise ValueError(f"there are {len(edges)} edges, but scores of shape {scores.shape}")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"scores[{np.flatnonzero(~np.isfinite(scores))[0]}] is not finite")
+    wrong = np.flatnonzero(((edges < 0) | (edges >= n_labels)).any(axis=1) | (edges[:, 0] == edges[:, 1]))
+    if len(wrong):
+        raise ValueError(
+            f"edges[{wrong[0]}] is {edges[wrong[0]].tolist()}; it must join two different of the {n_labels} labels, by "
+            "indices from 0"
+        )
+    return edges.astype(np.int64), scores

@@ -1,0 +1,1 @@
+"""Where the nodes of a picture go. They know no matplotlib axes."""

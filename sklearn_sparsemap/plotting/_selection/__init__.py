@@ -1,0 +1,1 @@
+"""Pictures of the choice among groups of features."""

@@ -1,0 +1,235 @@
+"""GroupOrderDisplay: the Hasse diagram of nested or coarse-to-fine groups, the selected ones filled (G Fig. 1)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._layouts.hasse import HasseLayout
+from .._structures.base import check_names
+from .._style import COLORS, INK, MUTED, import_pyplot, legend_below, size_in_points, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+_MOST_GROUPS = 200
+# In points, at full size.
+_FONT, _ROW, _BOX, _PAD, _HEAD = 9.0, 19.0, 14.5, 9.0, 22.0
+_PALE = "#c4c4c4"
+
+
+class GroupOrderDisplay:
+    """Hasse diagram of a partial order of groups: from the coarsest on the left to the finest on the right.
+
+    An edge says that what is on its left is coarser; what follows from other edges is left out. Who discards a group
+    discards all that can be reached from it to the right.
+
+    Parameters
+    ----------
+    order : GroupOrder or GroupTree
+        At most 200 groups.
+    selected : int array-like, default=None
+        Numbers of the selected groups, which are filled.
+    names : sequence, default=None
+        What to write in the boxes; None takes the names of the groups.
+
+    Attributes
+    ----------
+    order : GroupOrder
+    selected : int ndarray or None
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend, None without `selected`.
+    boxes_ : list of Patch
+        One for each group.
+    lines_ : list of Patch
+        One for each of ``order.covers``.
+
+    Raises
+    ------
+    ValueError
+        If `order` is none or has more groups than can be read, or a number or the names do not go with it.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import GroupOrder
+    >>> from sklearn_sparsemap.plotting import GroupOrderDisplay
+    >>> order = GroupOrder.from_templates(["pos[0]", "word[0]", "pos[-1]|pos[0]", "pos[-1]|word[0]"])
+    >>> display = GroupOrderDisplay(order, selected=[0, 1])
+    >>> display.plot().figure_.savefig("order.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, order: Any, selected: Any = None, *, names: Sequence[Any] | None = None) -> None:
+        # Not above: it imports Numba, which the other pictures do without.
+        from ...penalties import GroupOrder
+
+        if not isinstance(order, GroupOrder):
+            raise ValueError(f"order must be a GroupOrder or GroupTree; got {type(order).__name__}")
+        if order.n_groups > _MOST_GROUPS:
+            raise ValueError(
+                f"the order has {order.n_groups} groups; a picture of more than {_MOST_GROUPS} cannot be read"
+            )
+        self.order = order
+        self.names = check_names("names", order.names if names is None else names, order.n_groups)
+        self.selected = None if selected is None else self._check_selected(selected, order.n_groups)
+
+    @staticmethod
+    def _check_selected(selected, n_groups):
+        array = np.asarray(selected)
+        if array.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(f"selected must be the numbers of groups; got {selected!r}")
+        if array.min() < 0 or array.max() >= n_groups:
+            raise ValueError(f"selected must be numbers from 0 to {n_groups - 1}; got {array.tolist()}")
+        return np.unique(array).astype(np.int64)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, order: Any = None, *, names: Any = None, ax: Any = None) -> Self:
+        """Draw the order of a fitted estimator's groups, and which it has selected.
+
+        Parameters
+        ----------
+        estimator : object
+            With ``selected_groups_``, such as `GroupLassoPerceptron`.
+        order : GroupOrder, default=None
+            None takes the parameter `groups` of the estimator.
+        names : sequence, default=None
+            As for the class.
+        ax : matplotlib Axes, default=None
+            As in `plot`.
+
+        Returns
+        -------
+        display : GroupOrderDisplay
+            With `ax_` and `figure_`.
+        """
+        if not hasattr(estimator, "selected_groups_"):
+            raise ValueError(
+                f"the estimator must be fitted and have selected_groups_; {type(estimator).__name__} has it not"
+            )
+        order = getattr(estimator, "groups", None) if order is None else order
+        return cls(order, estimator.selected_groups_, names=names).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the diagram.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw, in the size that fits; None makes a figure of the size that can be read.
+
+        Returns
+        -------
+        display : GroupOrderDisplay
+        """
+        plt = import_pyplot()
+        order, levels = self.order, self.order.levels
+        layout = HasseLayout(levels, order.covers)
+        lefts, rights = self._columns(levels, layout)
+        width, height = rights[-1], layout.extent * _ROW + _HEAD
+        if ax is None:
+            # Room for the legend, but a picture of few groups must be wide enough for it.
+            across, down = max(width, 220.0) + 24, height + 42
+            figure = plt.figure(figsize=(across / 72, down / 72), facecolor="white")
+            ax = figure.add_axes((12 / across, 30 / down, 1 - 24 / across, height / down))
+        self.ax_, self.figure_ = ax, ax.figure
+        across, down = size_in_points(ax)
+        scale = min(across / width, down / height)
+        # Units are points at full size; what is left over goes to both sides.
+        spare_x, spare_y = (across / scale - width) / 2, (down / scale - height) / 2
+        ax.set(xlim=(-spare_x, width + spare_x), ylim=(height + spare_y, -spare_y), xticks=[], yticks=[])
+        ax.axis("off")
+        heights = _HEAD + layout.heights * _ROW
+        bends = [[(level, _HEAD + at * _ROW) for level, at in way] for way in layout.bends]
+        self._draw_edges(ax, levels, heights, bends, lefts, rights, scale)
+        self._draw_boxes(ax, levels, heights, lefts, rights, scale)
+        if levels.any():
+            look = {"va": "center", "fontsize": _FONT * scale, "color": MUTED, "style": "italic"}
+            ax.text(lefts[0], _HEAD / 2 - 2, "coarse", ha="left", **look)
+            ax.text(rights[-1], _HEAD / 2 - 2, "fine", ha="right", **look)
+        self.legend_ = None
+        if self.selected is not None:
+            from matplotlib.patches import Patch
+
+            n_selected, n_groups = len(self.selected), order.n_groups
+            handles = [
+                Patch(facecolor=COLORS[1], edgecolor=COLORS[1], label=f"selected: {n_selected} of {n_groups}"),
+                Patch(facecolor="white", edgecolor=_PALE, label="discarded"),
+            ]
+            self.legend_ = legend_below(ax, handles[: 1 + (n_selected < n_groups)], size=_FONT)
+        return self
+
+    def _columns(self, levels, layout):
+        """Return where each column of boxes begins and ends."""
+        n_levels = int(levels.max()) + 1
+        widths = [
+            max(text_width(self.names[i], _FONT) for i in np.flatnonzero(levels == level)) + 2 * _PAD
+            for level in range(n_levels)
+        ]
+        # Steep edges need room to tell them apart.
+        gap = float(np.clip(2.2 * layout.extent, 34.0, 110.0))
+        lefts = np.concatenate([[0.0], np.cumsum(np.array(widths[:-1]) + gap)])
+        return lefts, lefts + widths
+
+    def _draw_edges(self, ax, levels, heights, bends, lefts, rights, scale):
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        self.lines_ = []
+        is_selected = np.zeros(self.order.n_groups, dtype=bool)
+        is_selected[self.selected if self.selected is not None else []] = True
+        for (coarse, fine), way in zip(self.order.covers, bends):
+            stops = [(levels[coarse], heights[coarse]), *way, (levels[fine], heights[fine])]
+            vertices, codes = [(rights[levels[coarse]], heights[coarse])], [Path.MOVETO]
+            for (here, y), (there, next_y) in pairwise(stops):
+                start, end = rights[here], lefts[there]
+                middle = (start + end) / 2
+                vertices += [(middle, y), (middle, next_y), (end, next_y)]
+                codes += [Path.CURVE4] * 3
+                if there != levels[fine]:
+                    # Straight through the column.
+                    vertices.append((rights[there], next_y))
+                    codes.append(Path.LINETO)
+            is_kept = is_selected[coarse] and is_selected[fine]
+            look = {"edgecolor": COLORS[1], "lw": 1.5 * scale, "zorder": 2}
+            if not is_kept:
+                look = {"edgecolor": _PALE, "lw": 0.8 * scale, "zorder": 1}
+            patch = PathPatch(Path(vertices, codes), facecolor="none", capstyle="butt", **look)
+            self.lines_.append(ax.add_patch(patch))
+
+    def _draw_boxes(self, ax, levels, heights, lefts, rights, scale):
+        from matplotlib.patches import FancyBboxPatch
+
+        self.boxes_ = []
+        for i, name in enumerate(self.names):
+            is_filled = self.selected is not None and i in self.selected
+            left, right = lefts[levels[i]], rights[levels[i]]
+            box = FancyBboxPatch(
+                (left, heights[i] - _BOX / 2),
+                right - left,
+                _BOX,
+                boxstyle="round,pad=0,rounding_size=3.5",
+                facecolor=COLORS[1] if is_filled else "white",
+                edgecolor=COLORS[1] if is_filled else _PALE,
+                lw=0.9 * scale,
+                # Half of an outermost line is outside the axes.
+                clip_on=False,
+                zorder=3,
+            )
+            self.boxes_.append(ax.add_patch(box))
+            color = "white" if is_filled else INK if self.selected is None else "#6b6b6b"
+            ax.text(
+                (left + right) / 2,
+                heights[i],
+                name,
+                ha="center",
+                va="center",
+                fontsize=_FONT * scale,
+                color=color,
+                parse_math=False,
+                zorder=4,
+            )

@@ -1,0 +1,184 @@
+"""GroupPathDisplay: score against number of weights, by budget (G Fig. 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._style import COLORS, DASHES, FAINT, INK, MUTED, halo, import_pyplot, size_in_points
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MARKERS = "o", "s", "^", "D"
+# Labels of points that are closer, in points, would run into each other.
+_ROOM = 11.0
+
+
+class GroupPathDisplay:
+    """How good models are against how many weights they have, by budget; one curve for each way to penalise groups.
+
+    Parameters
+    ----------
+    paths : GroupPath, or dict of str -> GroupPath
+        Results of `group_path`, by the names that the legend is to show.
+
+    Attributes
+    ----------
+    paths : dict of str -> GroupPath
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend, None for a single path without a name.
+    lines_ : dict of str -> Line2D
+        The curves.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, or a path lacks a field.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, group_path
+    >>> from sklearn_sparsemap.plotting import GroupPathDisplay
+    >>> X = np.random.default_rng(0).normal(size=(300, 12))
+    >>> y = X[:, :3].sum(axis=1) > 0
+    >>> model = GroupLassoPerceptron(groups=np.repeat(range(4), 3), shrink_every=50, random_state=0)
+    >>> path = group_path(model, X[:200], y[:200], [1, 2, 4], X_val=X[200:], y_val=y[200:])
+    >>> display = GroupPathDisplay(path)
+    >>> display.plot().figure_.savefig("path.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, paths: Any) -> None:
+        paths = paths if isinstance(paths, dict) else {"": paths}
+        if not paths:
+            raise ValueError("there are no paths to draw")
+        for name, path in paths.items():
+            for field in ("budgets", "scores", "n_nonzero_coefs"):
+                if not hasattr(path, field):
+                    raise ValueError(f"paths[{name!r}] must be a result of group_path; got {type(path).__name__}")
+        self.paths = {str(name): path for name, path in paths.items()}
+
+    @classmethod
+    def from_path(cls, paths: Any, *, full: float | None = None, score_name: str = "score", ax: Any = None) -> Self:
+        """Draw one path, or several to compare.
+
+        Parameters
+        ----------
+        paths
+            As for the class.
+        full, score_name, ax
+            As in `plot`.
+
+        Returns
+        -------
+        display : GroupPathDisplay
+        """
+        return cls(paths).plot(ax=ax, full=full, score_name=score_name)
+
+    def plot(self, ax: Any = None, *, full: float | None = None, score_name: str = "score") -> Self:
+        """Draw the curves; points are labelled by their budgets, where there is room.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+        full : (int, float), default=None
+            Number of weights and score of a model of all groups, drawn as a cross, with a line at its score.
+        score_name : str, default="score"
+            What the scores are.
+
+        Returns
+        -------
+        display : GroupPathDisplay
+        """
+        plt = import_pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        self.ax_, self.figure_, self.lines_ = ax, ax.figure, {}
+        budgets = {}
+        for place, (name, path) in enumerate(self.paths.items()):
+            # Models without any weight have no place on a logarithmic axis.
+            shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)
+            # From the smallest budget to the largest, and to that of all.
+            shown = sorted(shown.tolist(), key=lambda i: (path.budgets[i] is None, path.budgets[i]))
+            x, y = np.asarray(path.n_nonzero_coefs)[shown], np.asarray(path.scores)[shown]
+            color = COLORS[place % len(COLORS)]
+            splits = np.asarray(getattr(path, "split_scores", np.zeros((len(path.budgets), 1))))[shown]
+            if splits.shape[1] > 1:
+                error = splits.std(axis=1, ddof=1) / np.sqrt(splits.shape[1])
+                ax.errorbar(x, y, error, fmt="none", ecolor=color, elinewidth=1.0, alpha=0.5, zorder=2)
+            (self.lines_[name],) = ax.plot(
+                x,
+                y,
+                color=color,
+                linestyle=DASHES[place % len(DASHES)],
+                marker=_MARKERS[place % len(_MARKERS)],
+                lw=1.8,
+                ms=5.5,
+                label=name,
+                zorder=3,
+            )
+            budgets[name] = [path.budgets[i] for i in shown]
+        if full is not None:
+            n_weights, score = full
+            ax.axhline(score, color=MUTED, lw=1.0, linestyle=(0, (4, 3)), zorder=1)
+            style = {"color": INK, "marker": "x", "ms": 8, "mew": 1.8, "linestyle": "none", "zorder": 4}
+            ax.plot(n_weights, score, label="all groups", **style)
+        ax.set(xscale="log", xlabel="nonzero weights", ylabel=score_name)
+        ax.margins(x=0.08, y=0.1)
+        self._tick(ax)
+        ax.grid(color=FAINT, lw=0.8)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelcolor=INK)
+        self.legend_ = None
+        if len(self.paths) > 1 or full is not None or "" not in self.paths:
+            handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
+            self.legend_ = ax.legend(
+                handles=handles,
+                loc="lower left",
+                bbox_to_anchor=(0.0, 1.0),
+                ncols=4,
+                frameon=False,
+                fontsize=9,
+                labelcolor=INK,
+            )
+        for place, (name, line) in enumerate(self.lines_.items()):
+            self._label_points(ax, line, budgets[name], above=place % 2 == 0)
+        return self
+
+    @staticmethod
+    def _tick(ax):
+        """Write plain numbers at the powers of ten, and between them where there are few."""
+        from matplotlib.ticker import LogLocator, NullFormatter
+
+        low, high = ax.get_xlim()
+        subs = (1.0,) if high / low > 500 else (1.0, 2.0, 5.0)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+
+    @staticmethod
+    def _label_points(ax, line, budgets, above):
+        """Write the budgets beside the points, where curves that rise leave room: above, or below."""
+        size_in_points(ax)
+        places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
+        labelled = []
+        for budget, data, place in zip(budgets, line.get_xydata(), places):
+            if labelled and np.linalg.norm(np.array(labelled) - place, axis=1).min() < _ROOM:
+                continue
+            labelled.append(place)
+            ax.annotate(
+                "all" if budget is None else str(budget),
+                data,
+                xytext=(-4, 4) if above else (4, -4),
+                textcoords="offset points",
+                ha="right" if above else "left",
+                va="bottom" if above else "top",
+                fontsize=8.5,
+                color=line.get_color(),
+                path_effects=halo(),
+                zorder=5,
+            )

@@ -1,0 +1,1 @@
+"""Pictures of what SparseMAP selects: one for each structure."""

@@ -1,0 +1,195 @@
+"""What the pictures of selected structures share: reading the many forms in which these come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._validation import check_positive
+from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
+
+
+class StructuresDisplay:
+    """Base of the pictures of one sample's selected structures and their probabilities.
+
+    A subclass knows one kind of structure. It writes structures as arrays (`_read`), computes the marginals of their
+    mixture (`_mix`), and draws.
+    """
+
+    def __init__(
+        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None
+    ) -> None:
+        if hasattr(structures, "structures") and hasattr(structures, "weights"):
+            if weights is not None:
+                raise ValueError("a result brings its own weights; pass the result alone")
+            marginals = structures.marginals if marginals is None else marginals
+            structures, weights = structures.structures, structures.weights
+        elif not hasattr(structures, "__len__") or weights is None:
+            structures, weights = _split_pairs(structures)
+        weights = _check_weights(weights, len(structures))
+        if marginals is not None:
+            marginals = np.asarray(marginals, dtype=np.float64)
+        order = np.argsort(-weights, kind="stable")
+        order = order[weights[order] > 0]
+        self.weights = weights[order]
+        self.structures = self._read([structures[i] for i in order], marginals)
+        self.y_true = None if y_true is None else self._read([y_true], marginals, "y_true")[0]
+        mixture = self._mix(marginals)
+        if marginals is not None and marginals.shape != mixture.shape:
+            raise ValueError(f"marginals have shape {marginals.shape}; these structures need {mixture.shape}")
+        self.marginals = mixture if marginals is None else marginals
+
+    @classmethod
+    def from_predictions(
+        cls,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        ax: Any = None,
+        max_structures: int | None = MOST_STRUCTURES,
+        **names: Any,
+    ) -> Self:
+        """Draw structures and their probabilities.
+
+        Parameters
+        ----------
+        structures, weights, marginals, y_true
+            As for the class.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure of fitting size.
+        max_structures : int, default=4
+            How many structures are told apart, the most probable ones; the others are drawn as one group.
+        **names
+            Other parameters of the class.
+
+        Returns
+        -------
+        display : the class
+            With `ax_` and `figure_`.
+        """
+        display = cls(structures, weights, marginals=marginals, y_true=y_true, **names)
+        return display.plot(ax=ax, max_structures=max_structures)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        x: Any,
+        y_true: Any = None,
+        *,
+        ax: Any = None,
+        max_structures: int | None = MOST_STRUCTURES,
+        **names: Any,
+    ) -> Self:
+        """Draw what a fitted estimator selects for one sample.
+
+        Parameters
+        ----------
+        estimator : object
+            With ``predict_structures`` and ``predict_marginals``, such as `StructuredSparseMAPClassifier`.
+        x : array-like or CSR
+            The features of one sample: what a list of samples passed to ``predict`` has as an element.
+        y_true, **names
+            As for the class.
+        ax, max_structures
+            As for `from_predictions`.
+
+        Returns
+        -------
+        display : the class
+            With `ax_` and `figure_`.
+        """
+        for method in ("predict_structures", "predict_marginals"):
+            if not hasattr(estimator, method):
+                raise ValueError(f"the estimator must have {method}; {type(estimator).__name__} has not")
+        pairs, marginals = estimator.predict_structures([x])[0], estimator.predict_marginals([x])[0]
+        names = {**cls._names_of(estimator), **names}
+        return cls.from_predictions(
+            pairs, marginals=marginals, y_true=y_true, ax=ax, max_structures=max_structures, **names
+        )
+
+    @classmethod
+    def _names_of(cls, estimator):
+        """Return parameters of the class that a fitted estimator knows."""
+        return {}
+
+    def _read(self, structures, marginals, name="structures"):
+        """Check structures, and return them in the form in which they are drawn."""
+        raise NotImplementedError
+
+    def _mix(self, marginals):
+        """Return the marginals of the mixture of structures, in the shape of `marginals` if these are given."""
+        raise NotImplementedError
+
+    def _strands(self, max_structures):
+        """Cut the structures into those that are told apart, and the rest as a group.
+
+        Returns
+        -------
+        strands : list of (list of places in `structures`, probability, style)
+            The style is a dict of color, linestyle and label.
+        """
+        check_positive("max_structures", max_structures, integer=True)
+        n = min(max_structures, len(self.weights))
+        strands = []
+        for k in range(n):
+            style = {"color": COLORS[k % len(COLORS)], "linestyle": DASHES[k % len(DASHES)]}
+            strands.append(([k], self.weights[k], {**style, "label": f"p = {as_text(self.weights[k])}"}))
+        rest = list(range(n, len(self.weights)))
+        if rest:
+            total = self.weights[rest].sum()
+            label = f"p = {as_text(total)}" + (f"  ({len(rest)} others)" if len(rest) > 1 else "")
+            strands.append((rest, total, {"color": MUTED, "linestyle": "-", "label": label}))
+        return strands
+
+
+def _split_pairs(structures):
+    """Split a list of (structure, probability), as `predict_structures` returns it for a sample."""
+
+    def is_pair(item):
+        # A list of two may as well be a structure.
+        return isinstance(item, tuple) and len(item) == 2 and np.ndim(item[1]) == 0
+
+    if not hasattr(structures, "__len__") or not all(map(is_pair, structures)):
+        raise ValueError(
+            "structures must be a result of sparsemap, a list of tuples (structure, probability), or a list of "
+            f"structures with their weights; got {structures!r} without weights"
+        )
+    return [structure for structure, _ in structures], [weight for _, weight in structures]
+
+
+def _check_weights(weights, n_structures):
+    weights = np.asarray(weights, dtype=np.float64)
+    if n_structures == 0:
+        raise ValueError("there are no structures to draw")
+    if weights.shape != (n_structures,):
+        raise ValueError(f"there are {n_structures} structures, but weights of shape {weights.shape}")
+    if not (weights >= 0).all() or not 0 < weights.sum() <= 1 + 1e-6:
+        raise ValueError(f"weights are probabilities, not negative and at most 1 in sum; got {weights.tolist()}")
+    return weights
+
+
+def check_names(what, names, n):
+    """Return `n` names as strings: those given, or None if there are none."""
+    if names is None:
+        return None
+    if len(names) != n:
+        raise ValueError(f"{what} must be {n} names; got {len(names)}: {names!r}")
+    return list(map(str, names))
+
+
+def as_ints(structure, shape, low, high, what):
+    """Return a structure as an int array, or raise ValueError saying `what` it should be."""
+    array = np.asarray(structure)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or (shape is not None and array.shape != shape):
+        raise ValueError(f"{what}; got {structure!r}")
+    if array.size == 0 or array.min() < low or (high is not None and array.max() > high):
+        raise ValueError(f"{what}; got {structure!r}")
+    return array.astype(np.int64)

@@ -1,0 +1,192 @@
+"""ChainDisplay: sequences of states as paths over a grid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._style import (
+    INK,
+    as_text,
+    grid_cells,
+    halo,
+    import_pyplot,
+    legend_below,
+    name_axis,
+    shade_cells,
+    size_in_points,
+    text_width,
+)
+from .base import StructuresDisplay, as_ints, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
+
+
+class ChainDisplay(StructuresDisplay):
+    """The selected paths of a chain, over the grid of its steps and states.
+
+    A cell is shaded by the marginal probability of the state at the step; a cell that is exactly zero is empty. The
+    width of a path grows with its probability.
+
+    Parameters
+    ----------
+    structures : SparseMAPResult, list of (structure, probability), or list of structures
+        Paths: sequences of states (ints from 0), or of `labels`.
+    weights : array-like of shape (n_structures,), default=None
+        Probabilities, if `structures` come without them.
+    marginals : array-like of shape (n_steps, n_states), default=None
+        Probability of each state at each step. None: those of the mixture of the paths.
+    y_true : sequence of length n_steps, default=None
+        The right path, marked by circles. With `labels` it is made of these.
+    labels : sequence, default=None
+        Names of the states. Paths are then made of them, except in a SparseMAPResult, whose paths are of ints.
+    words : sequence of str, default=None
+        Names of the steps; None numbers them from 1.
+
+    Attributes
+    ----------
+    structures, weights, marginals, y_true, labels, words
+        As above; paths are of ints, the most probable first.
+    paths_ : list of Line2D
+        After `plot`: one for each path that is told apart, then those of the others.
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.plotting import ChainDisplay
+    >>> display = ChainDisplay([(["rain", "sun"], 0.6), (["sun", "sun"], 0.4)], labels=["rain", "sun"])
+    >>> display.marginals.tolist()
+    [[0.6, 0.4], [0.0, 1.0]]
+    >>> display.plot().figure_.savefig("paths.png")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        labels: Sequence[Any] | None = None,
+        words: Sequence[Any] | None = None,
+    ) -> None:
+        self.labels = None if labels is None else list(labels)
+        self._coded = hasattr(structures, "structures")
+        super().__init__(structures, weights, marginals=marginals, y_true=y_true)
+        n_steps, n_states = self.marginals.shape
+        self.words = check_names("words", words, n_steps) or [str(step) for step in range(1, n_steps + 1)]
+        self.labels = list(range(n_states)) if labels is None else self.labels
+
+    @classmethod
+    def _names_of(cls, estimator):
+        if not hasattr(estimator, "classes_"):
+            raise ValueError("ChainDisplay is for structures made of labels, but the estimator has no classes_")
+        return {"labels": estimator.classes_.tolist()}
+
+    def _read(self, structures, marginals, name="structures"):
+        n_steps = len(self.structures[0]) if name == "y_true" else len(structures[0])
+        n_states = None if marginals is None else marginals.shape[-1]
+        if self.labels is not None:
+            if n_states is not None and len(self.labels) != n_states:
+                raise ValueError(f"there are {len(self.labels)} labels, but the marginals have {n_states} columns")
+            n_states = len(self.labels)
+            if name == "y_true" or not self._coded:
+                structures = [self._encode(path, name) for path in structures]
+        below = "" if n_states is None else f" below {n_states}"
+        what = f"{name}: a path is {n_steps} ints from 0{below}, or with `labels` that many of these"
+        return [as_ints(path, (n_steps,), 0, n_states and n_states - 1, what) for path in structures]
+
+    def _encode(self, path, name):
+        place = {label: i for i, label in enumerate(self.labels)}
+        path = path.tolist() if isinstance(path, np.ndarray) else list(path)
+        unknown = [label for label in path if label not in place]
+        if unknown:
+            raise ValueError(f"{name}: {unknown[0]!r} is not among the labels {self.labels!r}")
+        return np.array([place[label] for label in path], dtype=np.int64)
+
+    def _mix(self, marginals):
+        n_steps = len(self.structures[0])
+        if self.labels is not None:
+            n_states = len(self.labels)
+        elif marginals is not None:
+            n_states = marginals.shape[-1]
+        else:
+            n_states = 1 + max(int(path.max()) for path in [*self.structures, *self._truth()])
+        mixture = np.zeros((n_steps, n_states))
+        for path, weight in zip(self.structures, self.weights):
+            mixture[np.arange(n_steps), path] += weight
+        return mixture
+
+    def _truth(self):
+        return [] if self.y_true is None else [self.y_true]
+
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4, all_states: bool = True) -> Self:
+        """Draw the paths.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
+            room for the legend.
+        max_structures : int, default=4
+            How many paths are told apart, the most probable ones; the others are drawn as one group.
+        all_states : bool, default=True
+            Whether states of probability zero at all steps have a row.
+
+        Returns
+        -------
+        display : ChainDisplay
+        """
+        plt = import_pyplot()
+        from matplotlib.lines import Line2D
+
+        strands = self._strands(max_structures)
+        used = self.marginals.any(axis=0) | all_states
+        for path in [*self.structures, *self._truth()]:
+            used[path] = True
+        states = np.flatnonzero(used)
+        row_of = np.cumsum(used) - 1
+        n_steps, n_rows = len(self.marginals), len(states)
+        if ax is None:
+            size = np.clip(0.85 * n_steps + 1.2, 4.5, 18), np.clip(0.5 * n_rows + 1.5, 2.6, 12)
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        self.ax_, self.figure_, self.paths_ = ax, ax.figure, []
+
+        shade_cells(ax, self.marginals[:, states].T)
+        grid_cells(ax, n_rows, n_steps)
+        width, height = size_in_points(ax)
+        across, down = width / n_steps, height / n_rows
+        size = float(np.clip(0.7 * down, 6.0, 10.0))
+        name_axis(ax.xaxis, self.words, across=across, size=size)
+        name_axis(ax.yaxis, [self.labels[state] for state in states], size=size)
+
+        size = min(9.0, 0.32 * down)
+        if size >= 5.0 and text_width("0.00", size) < 0.6 * across:
+            for step, row in zip(*np.nonzero(self.marginals[:, states])):
+                text = as_text(self.marginals[step, states[row]])
+                text = ax.text(step - 0.47, row - 0.44, text, ha="left", va="top", fontsize=size, color=INK, zorder=20)
+                text.set_path_effects(halo())
+        # Set apart a little, so that paths with common stretches can all be seen; the most probable is on top.
+        thick = min(1.0, down / 24)
+        handles, steps = [], np.arange(n_steps)
+        apart = min(0.13, 0.5 / max(1, len(strands) - 1))
+        for place, (members, _, style) in enumerate(strands):
+            shift = apart * (place - (len(strands) - 1) / 2) + 0.05
+            for k in members:
+                lw = (1.3 + 4.5 * self.weights[k]) * thick
+                style = {**style, "lw": lw, "marker": "o", "markersize": max(5.0 * thick, 1.4 * lw)}
+                rows = row_of[self.structures[k]] + shift
+                self.paths_ += ax.plot(steps, rows, solid_joinstyle="round", zorder=15 - place, **style)
+            handles.append(Line2D([], [], **style))
+        if self.y_true is not None:
+            mark = {"marker": "o", "linestyle": "", "markersize": min(17.0, 0.62 * down), "mfc": "none", "mec": INK}
+            ax.plot(steps, row_of[self.y_true], zorder=18, **mark)
+            handles.append(Line2D([], [], label="truth", **{**mark, "markersize": 9}))
+        self.legend_ = legend_below(ax, handles)
+        return self

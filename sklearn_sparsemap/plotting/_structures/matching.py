@@ -1,0 +1,181 @@
+"""MatchingDisplay: one-to-one alignments over a heat map of their marginals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._style import (
+    INK,
+    as_text,
+    grid_cells,
+    import_pyplot,
+    legend_below,
+    name_axis,
+    shade_cells,
+    size_in_points,
+    text_width,
+)
+from .base import StructuresDisplay, as_ints, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
+
+
+class MatchingDisplay(StructuresDisplay):
+    """The selected alignments of rows and columns, outlined on a heat map of the marginals.
+
+    A cell is shaded by its marginal probability; one that is exactly zero is empty. It has a frame for each alignment
+    that has it, in the colour of the alignment, and a single black one if all have it.
+
+    Parameters
+    ----------
+    structures : SparseMAPResult, list of (structure, probability), or list of structures
+        Alignments as int arrays: the column of each row, -1 for none.
+    weights : array-like of shape (n_structures,), default=None
+        Probabilities, if `structures` come without them.
+    marginals : array-like of shape (n_rows, n_cols), default=None
+        Probability of each pair. None: those of the mixture of the alignments.
+    y_true : array-like of shape (n_rows,), default=None
+        The right alignment, marked by black corners.
+    row_names, col_names : sequence of str, default=None
+        None numbers rows and columns from 1.
+
+    Attributes
+    ----------
+    structures, weights, marginals, y_true, row_names, col_names
+        As above, the most probable alignment first.
+    outlines_ : list of lists of Rectangle
+        After `plot`: for each alignment that is told apart the outlines of its pairs, but for those that all have; then
+        the outlines of the other alignments, if there are any; last those of the pairs that all have.
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.plotting import MatchingDisplay
+    >>> display = MatchingDisplay([[0, 1], [1, 0]], [0.75, 0.25], row_names=["a", "b"], col_names=["x", "y"])
+    >>> display.marginals.tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    >>> display.plot().figure_.savefig("alignments.png")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        row_names: Sequence[Any] | None = None,
+        col_names: Sequence[Any] | None = None,
+    ) -> None:
+        self._n_cols = None if col_names is None else len(col_names)
+        super().__init__(structures, weights, marginals=marginals, y_true=y_true)
+        n_rows, n_cols = self.marginals.shape
+        self.row_names = check_names("row_names", row_names, n_rows) or [str(i + 1) for i in range(n_rows)]
+        self.col_names = check_names("col_names", col_names, n_cols) or [str(j + 1) for j in range(n_cols)]
+
+    def _read(self, structures, marginals, name="structures"):
+        n_rows = len(self.structures[0]) if name == "y_true" else np.size(structures[0])
+        n_cols = self._n_cols if marginals is None else marginals.shape[-1]
+        below = "" if n_cols is None else f" below {n_cols}"
+        what = f"{name}: an alignment is {n_rows} ints from -1{below}, the column of each row, or -1"
+        return [as_ints(columns, (n_rows,), -1, n_cols and n_cols - 1, what) for columns in structures]
+
+    def _mix(self, marginals):
+        n_cols = self._n_cols if marginals is None else marginals.shape[-1]
+        if n_cols is None:
+            truth = [] if self.y_true is None else [self.y_true]
+            n_cols = 1 + max(int(columns.max()) for columns in [*self.structures, *truth])
+        mixture = np.zeros((len(self.structures[0]), n_cols))
+        for columns, weight in zip(self.structures, self.weights):
+            rows = np.flatnonzero(columns >= 0)
+            mixture[rows, columns[rows]] += weight
+        return mixture
+
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
+        """Draw the alignments.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
+            room for the legend.
+        max_structures : int, default=4
+            How many alignments are told apart, the most probable ones; the others are drawn as one group.
+
+        Returns
+        -------
+        display : MatchingDisplay
+        """
+        plt = import_pyplot()
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Polygon, Rectangle
+
+        strands = self._strands(max_structures)
+        n_rows, n_cols = self.marginals.shape
+        if ax is None:
+            names = max(text_width(name, 10.0) for name in self.row_names) / 72
+            size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        self.ax_, self.figure_, self.outlines_ = ax, ax.figure, []
+
+        shade_cells(ax, self.marginals)
+        grid_cells(ax, n_rows, n_cols)
+        ax.xaxis.tick_top()
+        width, height = size_in_points(ax)
+        across, down = width / n_cols, height / n_rows
+        size = float(np.clip(0.7 * down, 6.0, 10.0))
+        name_axis(ax.xaxis, self.col_names, across=across, size=size)
+        name_axis(ax.yaxis, self.row_names, size=size)
+
+        # One frame inside the other, so that all can be seen in a cell that several alignments have.
+        lw = float(np.clip(0.05 * min(across, down), 1.0, 2.2))
+        step = (lw + 1.0) / np.array([across, down])
+        n_frames = np.zeros((n_rows, n_cols), dtype=int)
+        handles = []
+        cells_of = [{(i, j) for i, j in enumerate(columns.tolist()) if j >= 0} for columns in self.structures]
+        shared = set.intersection(*cells_of) if len(cells_of) > 1 else set()
+        groups = [(set.union(*(cells_of[k] for k in members)) - shared, style) for members, _, style in strands]
+        groups.append((shared, {"color": INK, "linestyle": "-", "label": "in all"}))
+        for cells, style in groups:
+            outline = {"edgecolor": style["color"], "linestyle": style["linestyle"], "lw": lw}
+            frames = []
+            for i, j in sorted(cells):
+                shrink = 0.02 + (n_frames[i, j] + 0.5) * step
+                n_frames[i, j] += 1
+                corner = j - 0.5 + shrink[0], i - 0.5 + shrink[1]
+                frame = Rectangle(corner, *(1 - 2 * shrink), fill=False, joinstyle="miter", zorder=5, **outline)
+                frames.append(ax.add_patch(frame))
+            self.outlines_.append(frames)
+            if cells:
+                handles.append(Line2D([], [], lw=lw, **style))
+        for i, j in zip(*np.nonzero(self.marginals)):
+            free = np.array([across, down]) * (1 - 2 * (0.02 + n_frames[i, j] * step))
+            text = as_text(self.marginals[i, j])
+            size = min(9.0, 0.85 * free[1], 9.0 * free[0] / text_width(text, 9.0))
+            if size >= 5.0:
+                ax.text(j, i, text, ha="center", va="center_baseline", fontsize=size, color=INK, zorder=6)
+        if self.y_true is not None:
+            rows = np.flatnonzero(self.y_true >= 0)
+            fold = min(9.0, 0.3 * min(across, down)) / np.array([across, down])
+            for i, j in zip(rows.tolist(), self.y_true[rows].tolist()):
+                corner = np.array([j + 0.5, i + 0.5])
+                points = [corner, corner - (fold[0], 0), corner - (0, fold[1])]
+                ax.add_patch(Polygon(points, facecolor=INK, edgecolor="none", zorder=7))
+            mark = {"marker": _corner(), "linestyle": "", "color": INK, "markersize": 8}
+            handles.append(Line2D([], [], label="truth", **mark))
+        self.legend_ = legend_below(ax, handles)
+        return self
+
+
+def _corner():
+    """Return the mark of a right pair, for the legend."""
+    from matplotlib.path import Path
+
+    return Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)

@@ -1,0 +1,149 @@
+"""PartsDisplay: choices of parts as stacked bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._style import FAINT, HATCHES, INK, import_pyplot, legend_below, name_axis, size_in_points
+from .base import StructuresDisplay, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
+
+
+class PartsDisplay(StructuresDisplay):
+    """The selected choices of parts (subsets, classes, custom structures): a bar for the marginal of each part.
+
+    A bar is stacked of the probabilities of the structures that have the part, in their colours.
+
+    Parameters
+    ----------
+    structures : SparseMAPResult, list of (structure, probability), or list of structures
+        A bool array that says which parts there are, a sequence of the parts' indices, or a single index.
+    weights : array-like of shape (n_structures,), default=None
+        Probabilities, if `structures` come without them.
+    marginals : array-like of shape (n_parts,), default=None
+        Probability of each part. None: those of the mixture of the structures.
+    y_true : a structure, default=None
+        The right one; its parts are marked.
+    names : sequence of str, default=None
+        Names of the parts; None numbers them from 0.
+
+    Attributes
+    ----------
+    structures, weights, marginals, y_true, names
+        As above; structures are bool arrays, the most probable first.
+    bars_ : list of BarContainer
+        After `plot`: one for each structure that is told apart, then one for the others.
+    ax_, figure_, legend_
+        What `plot` drew on, and the legend.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.plotting import PartsDisplay
+    >>> display = PartsDisplay([[0, 1], [2]], [0.75, 0.25], names=["tea", "milk", "juice"])
+    >>> display.marginals.tolist()
+    [0.75, 0.75, 0.25]
+    >>> display.plot().figure_.savefig("parts.png")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        structures: Any,
+        weights: ArrayLike | None = None,
+        *,
+        marginals: Any = None,
+        y_true: Any = None,
+        names: Sequence[Any] | None = None,
+    ) -> None:
+        self._n_parts = None if names is None else len(names)
+        super().__init__(structures, weights, marginals=marginals, y_true=y_true)
+        n_parts = len(self.structures[0])
+        self.names = check_names("names", names, n_parts) or [str(i) for i in range(n_parts)]
+
+    def _read(self, structures, marginals, name="structures"):
+        parts = [self._parts(structure, name) for structure in structures]
+        if name == "y_true":
+            n_parts = len(self.structures[0])
+        elif marginals is not None:
+            n_parts = marginals.shape[-1]
+        elif self._n_parts is not None:
+            n_parts = self._n_parts
+        else:
+            n_parts = max(p.max(initial=-1) + 1 if p.dtype != bool else len(p) for p in parts)
+        chosen = []
+        for structure, p in zip(structures, parts):
+            wrong = len(p) != n_parts if p.dtype == bool else ((p < 0) | (p >= n_parts)).any()
+            if wrong:
+                raise ValueError(f"{name}: there are {n_parts} parts, which does not go with {structure!r}")
+            chosen.append(p if p.dtype == bool else np.isin(np.arange(n_parts), p))
+        return chosen
+
+    @staticmethod
+    def _parts(structure, name):
+        """Return a structure as a bool array, or an array of indices."""
+        array = np.atleast_1d(np.asarray(structure))
+        if array.size == 0:
+            array = array.astype(np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "iub":
+            raise ValueError(f"{name}: a structure is a bool array, or indices of parts; got {structure!r}")
+        return array
+
+    def _mix(self, marginals):
+        return self.weights @ np.array(self.structures, dtype=np.float64)
+
+    def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
+            room for the legend.
+        max_structures : int, default=4
+            How many structures are told apart, the most probable ones; the others are drawn as one group.
+
+        Returns
+        -------
+        display : PartsDisplay
+        """
+        plt = import_pyplot()
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        strands = self._strands(max_structures)
+        n_parts = len(self.marginals)
+        if ax is None:
+            size = np.clip(0.55 * n_parts + 1.2, 4.0, 16), 3.4
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        self.ax_, self.figure_, self.bars_ = ax, ax.figure, []
+
+        places, mixture = np.arange(n_parts), self._mix(None)
+        # Marginals may be those of another distribution than the mixture.
+        stretch = np.divide(self.marginals, mixture, out=np.zeros(n_parts), where=mixture > 0)
+        bottom, handles = np.zeros(n_parts), []
+        for k, (members, _, style) in enumerate(strands):
+            height = stretch * (self.weights[members] @ np.array([self.structures[i] for i in members], dtype=float))
+            hatch = HATCHES[k % len(HATCHES)] if k < max_structures else ""
+            look = {"facecolor": style["color"], "edgecolor": "white", "hatch": hatch, "lw": 0.8}
+            self.bars_.append(ax.bar(places, height, bottom=bottom, width=0.72, zorder=2, **look))
+            handles.append(Patch(label=style["label"], **look))
+            bottom += height
+        if self.y_true is not None:
+            mark = {"marker": "v", "linestyle": "", "color": INK, "markersize": 6}
+            ax.plot(np.flatnonzero(self.y_true), bottom[self.y_true] + 0.05, zorder=3, **mark)
+            handles.append(Line2D([], [], label="truth", **mark))
+        ax.set(xlim=(-0.6, n_parts - 0.4), ylim=(0, 1.1), ylabel="probability")
+        ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+        ax.grid(axis="y", color=FAINT, lw=0.8)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(axis="x", length=0)
+        name_axis(ax.xaxis, self.names, across=size_in_points(ax)[0] / n_parts)
+        self.legend_ = legend_below(ax, handles)
+        return self

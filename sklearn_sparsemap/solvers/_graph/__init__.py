@@ -1,0 +1,1 @@
+"""Solvers over factor graphs: logic, pairs and structures that share variables."""

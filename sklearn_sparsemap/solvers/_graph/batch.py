@@ -1,0 +1,149 @@
+"""The loop over many samples of one factor graph, inside one compiled call each."""
+
+from functools import partial
+
+import numpy as np
+from numba import types
+
+from ..._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, ORACLE, copy_into, entry, kernel
+from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
+from .._polytope.protocol import SOLVER
+from .admm import solve_admm
+from .block import solve_block
+from .certificate import certify
+from .newton import solve_rows
+from .rows import INFEASIBLE
+
+# Columns of the statistics of a batch.
+OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
+
+
+@kernel
+def _link_multipliers(graph, dual, lam):
+    """Write the dual variables of all links: what rows and pairs take from the scores, and what is left of them.
+
+    What a clipped variable has left is shared by its factors, so that each sees it beyond the bound.
+    """
+    lam[:] = 0.0
+    for r in range(dual.mu.shape[0]):
+        for place in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
+            lam[graph.row_links[place]] += graph.row_coefs[place] * dual.mu[r]
+    for e in range(dual.t.shape[0]):
+        link = graph.link_ptr[graph.pairs[e]]
+        if dual.pair[e] > 0.0:
+            lam[link] -= graph.pair_signs[e, 0] * dual.t[e]
+            lam[link + 1] -= graph.pair_signs[e, 1] * (dual.pair[e] - dual.t[e])
+        else:
+            lam[link] += graph.pair_signs[e, 0] * dual.t[e]
+            lam[link + 1] += graph.pair_signs[e, 1] * dual.t[e]
+    for f in range(graph.kinds.shape[0]):
+        is_structure = graph.kinds[f] == STRUCTURE
+        for link in range(graph.link_ptr[f], graph.link_ptr[f + 1]):
+            i = graph.links[link]
+            left = dual.a[i] - dual.u[i]
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                lam[link] = 0.0
+            elif is_structure:
+                lam[link] = left
+            elif graph.owners[i] < 0:
+                lam[link] += left / graph.degrees[i]
+
+
+# Arguments of each loop: the graph, its oracles and the solver of its structures; then
+#   scores, additional    one row a sample (`additional` may have a single row for all)
+#   warm                  multipliers or link variables to start from, one row a sample or no row
+#   tol, limits, start, stop (see `solve_rows`)
+# and what is written, one row a sample: marginals, marginals of the additional scores, multipliers of rows and pairs,
+# dual variables of the links, statistics.
+_LOOP = types.void(
+    GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER,
+    FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64,
+    FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT,
+)  # fmt: skip
+
+
+@kernel
+def _finish(
+    graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, n_iter, status, joint,
+    statistics,
+):  # fmt: skip
+    """Certify the solution of one sample."""
+    statistics[3], statistics[4] = n_iter, status
+    if status != INFEASIBLE:
+        statistics[0], statistics[1], statistics[2] = certify(
+            graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, joint
+        )
+
+
+@entry(types.void(types.boolean, *_LOOP.args))
+def rows_range(
+    use_newton, graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint,
+    multipliers, links, statistics
+):  # fmt: skip
+    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
+    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    n_rows = graph.row_bounds.shape[0]
+    for i in range(start, stop):
+        own = additional[min(i, additional.shape[0] - 1)]
+        dual, supports, extra, weights, n_iter, status = solve_rows(
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits, use_newton
+        )
+        copy_into(marginals[i], dual.u)
+        copy_into(multipliers[i], dual.mu)
+        copy_into(multipliers[i, n_rows:], dual.t)
+        _link_multipliers(graph, dual, links[i])
+        _finish(
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
+            status, joint[i], statistics[i]
+        )  # fmt: skip
+
+
+@entry(_LOOP)
+def block_range(
+    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
+    links, statistics
+):  # fmt: skip
+    """Solve samples start..stop by block coordinate ascent."""
+    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    for i in range(start, stop):
+        own = additional[min(i, additional.shape[0] - 1)]
+        u, lam, supports, extra, weights, n_iter, status = solve_block(
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
+        )
+        copy_into(marginals[i], u)
+        copy_into(links[i], lam)
+        _finish(
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
+            status, joint[i], statistics[i]
+        )  # fmt: skip
+
+
+@entry(_LOOP)
+def admm_range(
+    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
+    links, statistics
+):  # fmt: skip
+    """Solve samples start..stop by alternating directions."""
+    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    for i in range(start, stop):
+        own = additional[min(i, additional.shape[0] - 1)]
+        u, lam, supports, extra, weights, n_iter, status = solve_admm(
+            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
+        )
+        copy_into(marginals[i], u)
+        copy_into(links[i], lam)
+        _finish(
+            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
+            status, joint[i], statistics[i]
+        )  # fmt: skip
+
+
+# By the names of the public `solver` parameter. Each is compiled at its first use only.
+GRAPH_SOLVERS = {
+    "newton": partial(rows_range, True),
+    "pairwise": partial(rows_range, False),
+    "block": block_range,
+    "admm": admm_range,
+}
+# Those that start from the multipliers of rows and pairs; the others start from the dual variables of the links.
+BY_MULTIPLIERS = ("newton", "pairwise")

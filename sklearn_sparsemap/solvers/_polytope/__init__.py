@@ -1,0 +1,1 @@
+"""Solvers over one polytope that is known by its MAP oracle alone."""

@@ -1,0 +1,85 @@
+"""Jacobian products of all problems of a batch, inside one compiled call a thread."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
+from .batch import PROBLEMS
+from .face import FACE_TOLERANCE, respond, span_face, spread
+from .support import gather, independent_support
+
+# Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with
+# sizes[i, 0] slots from slot_ptr[i] on, and sizes[i, 1] additional ones. `unary`, like the scores, and `extra`, problem
+# i from extra_ptr[i] on, are directions; the products are written in the same places of `out` and `extra_out`.
+Supports = namedtuple("Supports", ["slots", "slot_ptr", "additional", "additional_ptr", "first"])
+SUPPORTS = types.NamedTuple([PARTS, INTS, PARTS, INTS, INTS], Supports)
+
+
+@kernel
+def _rows(flat, start, n_rows, n_columns):
+    """Return a copy of rows that stand one after the other from `start` on."""
+    rows = np.empty((n_rows, n_columns), np.int32)
+    for r in range(n_rows):
+        for c in range(n_columns):
+            rows[r, c] = flat[start + r * n_columns + c]
+    return rows
+
+
+@kernel
+def _support_of(supports, sizes, i):
+    """Return the slots and additional slots of the structures of problem `i`."""
+    k = supports.first[i + 1] - supports.first[i]
+    return (
+        _rows(supports.slots, supports.slot_ptr[i], k, sizes[i, 0]),
+        _rows(supports.additional, supports.additional_ptr[i], k, sizes[i, 1]),
+    )
+
+
+@entry(
+    types.void(
+        ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, FLOATS, FLOATS, INTS, FLOATS_OUT, FLOATS_OUT
+    )
+)
+def marginal_products_range(
+    oracle, problems, start, stop, supports, marginals, unary, extra, extra_ptr, out, extra_out
+):
+    """Multiply directions with the Jacobians of problems start..stop: of marginals and additional marginals."""
+    for i in range(start, stop):
+        first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+        slots, additional_slots = _support_of(supports, problems.sizes, i)
+        scores, direction = problems.scores[first:last], unary[first:last]
+        additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
+        support, k = span_face(
+            oracle, scores, additional, problems.dims[i], problems.sizes[i], marginals[first:last], slots,
+            additional_slots, direction, FACE_TOLERANCE,
+        )  # fmt: skip
+        own = extra[extra_ptr[i] : extra_ptr[i + 1]]
+        products = np.empty(k)
+        for s in range(k):
+            products[s] = gather(direction, support.slots[s]) + gather(own, support.additional[s])
+        respond(support, k, products)
+        spread(support, k, products, out[first:last], extra_out[extra_ptr[i] : extra_ptr[i + 1]])
+
+
+@entry(
+    types.void(
+        PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, INTS, FLOATS_OUT, FLOATS_OUT, INTS_OUT
+    )
+)
+def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, out, extra_out, dependent):
+    """Multiply `upstream`, one entry a structure, with the Jacobians of the weights of problems start..stop.
+
+    `dependent[i]` is set to 1 where the structures are affinely dependent, and there is none.
+    """
+    for i in range(start, stop):
+        slots, additional_slots = _support_of(supports, problems.sizes, i)
+        support, k = independent_support(slots, additional_slots)
+        dependent[i] = k < slots.shape[0]
+        products = np.empty(k)
+        for s in range(k):
+            products[s] = upstream[supports.first[i] + s]
+        respond(support, k, products)
+        first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+        spread(support, k, products, out[first:last], extra_out[extra_ptr[i] : extra_ptr[i + 1]])

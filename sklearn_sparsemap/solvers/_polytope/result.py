@@ -1,0 +1,242 @@
+"""What inference returns: a solution with its certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..._jit import readonly
+from ..._validation import check_numbers
+from .face import FACE_TOLERANCE, Face, complete_face, face_of, gather_rows, scatter_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+# Structures with less weight than this are rounding, and are not reported.
+NEGLIGIBLE = 1e-12
+
+
+def _rounding(problem, slots, additional_slots):
+    """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
+    size = gather_rows(slots, np.abs(problem.scores)) + gather_rows(additional_slots, np.abs(problem.additional))
+    return 32 * np.finfo(np.float64).eps * (1.0 + slots.shape[1] + size.max())
+
+
+class MAPResult(NamedTuple):
+    """The structure of highest score.
+
+    Attributes
+    ----------
+    structure : object
+        As the structure's class documents it.
+    value : float
+        Its total score.
+    """
+
+    structure: object
+    value: float
+
+
+class MarginalResult(NamedTuple):
+    """The marginals of a Gibbs distribution.
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of scores
+        Probability of each part.
+    additional_marginals : dict of str -> ndarray
+        For each additional score that was given, in its shape: the expected count of the part.
+    log_partition : float
+        Logarithm of the sum of exp(score) over all structures.
+    """
+
+    marginals: np.ndarray
+    additional_marginals: dict
+    log_partition: float
+
+
+class SparseMAPResult:
+    """The solution of one SparseMAP problem (S 3).
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of scores
+        Probability of each part, exactly 0 for the parts that no selected structure has.
+    additional_marginals : dict of str -> ndarray
+        For each additional score that was given, in its shape: the expected count of the part. One of possibly
+        several optimal ones, because these are not penalised.
+    structures : list
+        The selected structures, most probable first.
+    weights : ndarray of shape (n_structures,)
+        Their probabilities.
+    objective : float
+        ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
+    gap : float
+        Duality gap: no solution has an objective that is better by more. Hence also
+        ``|marginals - optimum|^2 <= 2 gap``.
+    n_iter : int
+        Calls of the MAP oracle; 1 for a closed form.
+    converged : bool
+        Whether the gap is within the tolerance asked for, or within rounding.
+    """
+
+    def __init__(self, structure, problem, marginals, support, statistics, tol):
+        slots, additional_slots, weights = support
+        self._structure = structure
+        self._problem = problem
+        self._all = slots, additional_slots
+        order = np.argsort(-weights, kind="stable")
+        order = order[weights[order] > NEGLIGIBLE]
+        self._selected = slots[order], additional_slots[order]
+        self._all_weights = weights
+        self._face = self._weights_face = None
+        self._structures = None
+        self.marginals = marginals.reshape(problem.shape)
+        self.weights = weights[order]
+        self.objective = float(statistics[0])
+        self.gap = float(statistics[1])
+        self.n_iter = int(statistics[2])
+        self.converged = self.gap <= tol or self.gap <= _rounding(problem, slots, additional_slots)
+
+    @property
+    def structures(self) -> list[Any]:
+        if self._structures is None:
+            self._structures = [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
+        return self._structures
+
+    @property
+    def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
+        expected = scatter_rows(self._all[1], self._all_weights, len(self._problem.additional))
+        return self._problem.split_additional(expected)
+
+    def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
+        """Multiply a vector with the Jacobian of the marginals (reverse mode).
+
+        The first derivative completes the face of the solution, which asks the oracle a few more times; later ones
+        reuse it. Time and memory grow with the square of the number of affinely independent structures that tie for
+        the optimum: few in general, very many where all scores are equal.
+
+        Parameters
+        ----------
+        v : array-like, shape of scores
+            Gradient of some loss with respect to the marginals.
+
+        Returns
+        -------
+        gradients : dict of str -> ndarray
+            The gradient with respect to ``"scores"`` and to each additional score that was given, in its shape.
+        """
+        v = self._problem.as_scores("v", v)
+        face = self._completed(v)
+        unary, additional = face.spread(face.products(v))
+        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
+        """Directional derivative of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like, shape of scores, default=None
+            Direction in which the scores change; None is zero.
+        **additional : array-like
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : ndarray, shape of scores
+        """
+        problem = self._problem
+        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
+        face = self._completed(direction)
+        products = face.products(direction, problem.join_additional(additional))
+        return face.spread(products)[0].reshape(problem.shape)
+
+    def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
+        """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
+
+        The selected structures are taken as they are: which ones they are does not change for small changes of the
+        scores, unless the solution is at a kink.
+
+        Parameters
+        ----------
+        v : array-like of shape (n_structures,)
+            Gradient of some loss with respect to `weights`.
+
+        Returns
+        -------
+        gradients : dict of str -> ndarray
+            As `vjp` returns.
+
+        Raises
+        ------
+        ValueError
+            If the weights are not unique: the selected structures are affinely dependent. Those of the active set never
+            are.
+        """
+        v = check_numbers(v, "v")
+        if v.shape != self.weights.shape:
+            raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
+        face = self._face_of_weights()
+        unary, additional = face.spread(face.respond(v))
+        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
+        """Directional derivative of the weights over the selected structures (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like, shape of scores, default=None
+            Direction in which the scores change; None is zero.
+        **additional : array-like
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : ndarray of shape (n_structures,)
+            It sums to zero.
+
+        Raises
+        ------
+        ValueError
+            As `weights_vjp`.
+        """
+        problem = self._problem
+        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
+        return self._face_of_weights().products(direction, problem.join_additional(additional))
+
+    def _face_of_weights(self):
+        if self._weights_face is None:
+            self._weights_face = face_of(*self._selected, self._problem.n_parts, len(self._problem.additional))
+        if self._weights_face is None:
+            raise ValueError(
+                "the weights have no derivative: the selected structures are affinely dependent, so other weights give "
+                "the same marginals; use solver='active_set'"
+            )
+        return self._weights_face
+
+    def _completed(self, direction):
+        """Return the completed face, searched first along `direction`."""
+        if self._face is None:
+            p = self._problem
+            # A custom structure that went through pickle is known to kernels by another number now.
+            dims = readonly(self._structure.dims(p.shape, p.shapes), np.int64)
+            spanning = complete_face(
+                self._structure.oracle,
+                p.scores,
+                p.additional,
+                dims,
+                p.sizes,
+                readonly(self.marginals.ravel()),
+                *self._all,
+                readonly(direction),
+                FACE_TOLERANCE,
+            )
+            self._face = Face(*spanning, p.n_parts, len(p.additional))
+        return self._face
+
+    def __repr__(self):
+        return (
+            f"SparseMAPResult(n_structures={len(self.weights)}, objective={self.objective:.6g}, "
+            f"gap={self.gap:.2g}, n_iter={self.n_iter}, converged={self.converged})"
+        )

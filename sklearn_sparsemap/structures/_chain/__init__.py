@@ -1,0 +1,1 @@
+"""Sequences: best by Viterbi, marginals by forward and backward sums."""

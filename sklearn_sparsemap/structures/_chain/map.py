@@ -1,0 +1,80 @@
+"""The best path: Viterbi."""
+
+import numpy as np
+
+from ..._jit import as_oracle
+
+# How the transitions of a problem are laid out: dims[2].
+NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2
+
+
+@as_oracle
+def viterbi(scores, additional, dims, work, slots, additional_slots):
+    """Find the best path; `work` holds the best score of a path that ends in each state of each step.
+
+    Only scores are kept on the way forward, so that the inner loop is a plain maximum over a row; the predecessors
+    are found again on the way back, for the one state a step that needs them.
+    """
+    n_steps, n_states, layout = dims[0], dims[1], dims[2]
+    has_start, has_end = dims[3], dims[4]
+    block = n_states * n_states
+    stride = block if layout == PER_STEP else 0
+    n_transitions = 0
+    if layout == STATIONARY:
+        n_transitions = block
+    elif layout == PER_STEP:
+        n_transitions = block * (n_steps - 1)
+    at_start = n_transitions
+    at_end = n_transitions + n_states * has_start
+
+    for j in range(n_states):
+        work[j] = scores[j] + additional[at_start + j] if has_start else scores[j]
+    for t in range(1, n_steps):
+        before = work[(t - 1) * n_states : t * n_states]
+        now = work[t * n_states : (t + 1) * n_states]
+        here = scores[t * n_states : (t + 1) * n_states]
+        if layout == NO_TRANSITIONS:
+            best = before[0]
+            for i in range(1, n_states):
+                best = before[i] if before[i] > best else best
+            for j in range(n_states):
+                now[j] = best
+        else:
+            first = (t - 1) * stride
+            into = additional[first : first + n_states]
+            for j in range(n_states):
+                now[j] = before[0] + into[j]
+            for i in range(1, n_states):
+                into = additional[first + i * n_states : first + (i + 1) * n_states]
+                arrived = before[i]
+                for j in range(n_states):
+                    candidate = arrived + into[j]
+                    now[j] = candidate if candidate > now[j] else now[j]
+        for j in range(n_states):
+            now[j] += here[j]
+
+    last = work[(n_steps - 1) * n_states : n_steps * n_states]
+    state, value = 0, -np.inf
+    for j in range(n_states):
+        total = last[j] + additional[at_end + j] if has_end else last[j]
+        if total > value:
+            state, value = j, total
+    if has_end:
+        additional_slots[additional_slots.shape[0] - 1] = at_end + state
+    for t in range(n_steps - 1, -1, -1):
+        slots[t] = t * n_states + state
+        if t > 0:
+            before = work[(t - 1) * n_states : t * n_states]
+            first = (t - 1) * stride + state
+            source, best = 0, -np.inf
+            for i in range(n_states):
+                total = before[i] if layout == NO_TRANSITIONS else before[i] + additional[first + i * n_states]
+                # Selects rather than a branch that no processor can predict.
+                source = i if total > best else source
+                best = total if total > best else best
+            if layout != NO_TRANSITIONS:
+                additional_slots[t - 1] = first + source * n_states
+            state = source
+    if has_start:
+        additional_slots[additional_slots.shape[0] - 1 - has_end] = at_start + state
+    return value

@@ -1,0 +1,97 @@
+"""LinearChain: one state a step, with scores for the transitions between neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._base import Structure, as_parts
+from .gibbs import chain_marginal_work, chain_marginals
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+class LinearChain(Structure):
+    """A sequence of steps with one of n_states at each (S 3; the structure of taggers and linear-chain CRFs).
+
+    Scores have shape (n_steps, n_states). Additional scores, each optional:
+
+    - `transitions`, shape (n_states, n_states), ``[from, to]``, the same at every step; or
+      (n_steps - 1, n_states, n_states), one matrix for each pair of neighbours;
+    - `start`, shape (n_states,), for the state of the first step;
+    - `end`, shape (n_states,), for the state of the last step.
+
+    A structure is an int array of shape (n_steps,). -inf forbids a state or a transition. See `Structure` for the
+    conventions.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> path, value = map_inference(LinearChain(), [[1.0, 0.0], [0.4, 0.5]], transitions=[[1.0, 0.0], [0.0, 1.0]])
+    >>> path.tolist(), value
+    ([0, 0], 2.4)
+    """
+
+    score_ndim = 2
+    additional_names = ("transitions", "start", "end")
+    oracle = viterbi
+    marginal_oracle = chain_marginals
+    labelled = True
+    strict_encode = True
+
+    def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
+        n_steps, m = shape
+        return {"transitions": ((m, m), (n_steps - 1, m, m)), "start": ((m,),), "end": ((m,),)}
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        layout = NO_TRANSITIONS
+        if "transitions" in given:
+            layout = STATIONARY if len(given["transitions"]) == 2 else PER_STEP
+        return (*shape, layout, int("start" in given), int("end" in given))
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        n_steps, n_states, layout, has_start, has_end = dims
+        n_transitions = n_steps - 1 if layout != NO_TRANSITIONS else 0
+        return n_steps, n_transitions + has_start + has_end, n_steps * n_states
+
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
+        return chain_marginal_work(dims)
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
+        path = np.asarray(structure)
+        if path.shape != (n_steps,) or path.dtype.kind not in "iu" or path.min() < 0 or path.max() >= m:
+            raise ValueError(f"a path is {n_steps} ints from 0 to {m - 1}, one for each step; got {structure!r}")
+        path = path.astype(np.int64)
+        additional = []
+        n_transitions = 0
+        if layout != NO_TRANSITIONS:
+            parts = path[:-1] * m + path[1:]
+            n_transitions = m * m
+            if layout == PER_STEP:
+                parts = parts + np.arange(n_steps - 1) * m * m
+                n_transitions *= n_steps - 1
+            additional.append(parts)
+        if has_start:
+            additional.append([n_transitions + path[0]])
+        if has_end:
+            additional.append([n_transitions + has_start * m + path[-1]])
+        slots = np.arange(n_steps) * m + path
+        return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        return slots.astype(np.int64) - np.arange(len(slots)) * int(dims[1])
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        if len(rows) != 1:
+            raise ValueError(f"a sample of a chain has one row for each step; got shape {rows}")
+        return (*rows, n_outputs)
+
+    def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
+        return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}

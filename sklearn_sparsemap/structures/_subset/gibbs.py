@@ -1,0 +1,174 @@
+"""Marginals of Subset: a Poisson-binomial distribution, tilted.
+
+Without bounds, items are chosen independently, with probability sigmoid(score). Bounds condition on the number of
+chosen items, whose distribution takes one multiplication and addition for each item and count. If the bounds are far
+out in its tail, all would underflow; but taking a constant off all scores changes the odds only between sizes, by a
+known factor. So a constant is taken off (a tilt) that moves the expected size to the nearest bound. Nothing is ever
+subtracted from a probability, so that what is small is still exact.
+"""
+
+import numpy as np
+
+from ..._jit import as_oracle, kernel
+from ..._select import select_highest
+
+
+@kernel
+def _expected_size(scores, tilt):
+    """Return the sum of the sigmoids of the scores, less the tilt."""
+    total = 0.0
+    for i in range(scores.shape[0]):
+        total += 1.0 / (1.0 + np.exp(-max(scores[i] - tilt, -700.0)))
+    return total
+
+
+@kernel
+def _tilt_to(scores, size):
+    """Find a tilt with which the expected size is within 1/2 of `size`, from 1 to all but one; uses up the scores.
+
+    It is returned in two parts, one of the scores and the rest, so that its precision does not depend on their height.
+    """
+    n = scores.shape[0]
+    select_highest(scores, size)
+    inside, outside = np.inf, -np.inf
+    for i in range(n):
+        if i < size:
+            inside = min(inside, scores[i])
+        else:
+            outside = max(outside, scores[i])
+    for i in range(n):
+        scores[i] -= inside
+    # With the lower tilt, `size` + 1 items have a probability of n / (n + 1) at least; with the higher one, all but
+    # `size` - 1 have 1 / (n + 1) at most. In a wide gap the middle is right at once.
+    low, high = outside - inside - np.log(n), np.log(n)
+    tilt = 0.5 * (low + high)
+    while low < tilt < high:
+        expected = _expected_size(scores, tilt)
+        if abs(expected - size) <= 0.5:
+            break
+        if expected > size:
+            low = tilt
+        else:
+            high = tilt
+        tilt = 0.5 * (low + high)
+    return inside, tilt
+
+
+@kernel
+def _probabilities(scores, height, tilt, chosen, left):
+    """Fill in the probability of each item and that of its absence, with a tilt of `height` + `tilt`.
+
+    Returns how many scores are above the tilt, their sum, and the sum of log(1 + exp(-|score - tilt|)) over all: what
+    sum(log(1 + exp(score - tilt))) is made of, so that huge scores and tilts can be summed up without an error.
+    """
+    n_chosen, total, logs = 0, 0.0, 0.0
+    for i in range(scores.shape[0]):
+        score = scores[i] - height - tilt
+        small = np.exp(-abs(score))
+        chosen[i] = (1.0 if score > 0.0 else small) / (1.0 + small)
+        left[i] = (small if score > 0.0 else 1.0) / (1.0 + small)
+        logs += np.log1p(small)
+        if score > 0.0:
+            n_chosen += 1
+            total += scores[i]
+    return n_chosen, total, logs
+
+
+@kernel(fast_sums=True)
+def _condition(yes, no, most, weights, forward, marginals, of_no):
+    """Make the probabilities of independent items, `yes`, conditional on their number, from 0 to `most`.
+
+    `weights` holds one for each number, and is used up. `marginals` are those of the opposite if `of_no`. Returns the
+    expected weight.
+    """
+    n = yes.shape[0]
+    width = most + 1
+    for c in range(width):
+        forward[c] = 1.0 if c == 0 else 0.0
+    for i in range(n):
+        before, now = forward[i * width : (i + 1) * width], forward[(i + 1) * width : (i + 2) * width]
+        now[0] = no[i] * before[0]
+        for c in range(1, width):
+            now[c] = no[i] * before[c] + yes[i] * before[c - 1]
+    norm = 0.0
+    for c in range(width):
+        norm += forward[n * width + c] * weights[c]
+    for i in range(n - 1, -1, -1):
+        before = forward[i * width : (i + 1) * width]
+        rest = 0.0
+        if of_no:
+            for c in range(width):
+                rest += before[c] * weights[c]
+        else:
+            for c in range(most):
+                rest += before[c] * weights[c + 1]
+        marginals[i] = min((no[i] if of_no else yes[i]) * rest / norm, 1.0)
+        for c in range(most):
+            weights[c] = no[i] * weights[c] + yes[i] * weights[c + 1]
+        weights[most] *= no[i]
+    return norm
+
+
+@as_oracle
+def subset_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute each item's probability; return the log-partition."""
+    n, low, high = dims[0], dims[1], dims[2]
+    allowed = work[n : 2 * n]
+    n_allowed, everything = 0, 0.0
+    for i in range(n):
+        work[i] = 0.0
+        if scores[i] > -np.inf:
+            allowed[n_allowed] = scores[i]
+            everything += scores[i]
+            n_allowed += 1
+    high = min(high, n_allowed)
+    if low > n_allowed:
+        return -np.inf
+    if high == 0:
+        return 0.0
+    if low == n_allowed:
+        for i in range(n):
+            work[i] = 1.0 if scores[i] > -np.inf else 0.0
+        return everything
+
+    allowed = allowed[:n_allowed]
+    yes, no = work[2 * n : 2 * n + n_allowed], work[3 * n : 3 * n + n_allowed]
+    marginals = yes
+    bounded = low > 0 or high < n_allowed
+    target, height, tilt = 0, 0.0, 0.0
+    if bounded:
+        expected = _expected_size(allowed, tilt)
+        if expected > high + 0.5 or expected < low - 0.5:
+            target = high if expected > high else low
+            copy = work[4 * n : 4 * n + n_allowed]
+            for i in range(n_allowed):
+                copy[i] = allowed[i]
+            height, tilt = _tilt_to(copy, target)
+    n_above, above, logs = _probabilities(allowed, height, tilt, yes, no)
+    tilt += height
+    log_partition = above + tilt * (target - n_above) + logs
+    if bounded:
+        # Whichever are fewer are counted: the chosen items, or those that are left.
+        count_left = n_allowed - low < high
+        most = n_allowed - low if count_left else high
+        marginals = work[4 * n : 4 * n + n_allowed]
+        weights, forward = work[5 * n : 5 * n + most + 1], work[5 * n + most + 1 :]
+        for c in range(most + 1):
+            size = n_allowed - c if count_left else c
+            weights[c] = np.exp(tilt * (size - target)) if low <= size <= high else 0.0
+        if count_left:
+            yes, no = no, yes
+        log_partition += np.log(_condition(yes, no, most, weights, forward, marginals, count_left))
+    k = 0
+    for i in range(n):
+        if scores[i] > -np.inf:
+            work[i] = marginals[k]
+            k += 1
+    return log_partition
+
+
+def subset_marginal_work(dims):
+    """Return the length of `work` that `subset_marginals` needs."""
+    n, low, high = (int(d) for d in dims)
+    width = min(high, n - low) + 1
+    return 5 * n + (n + 2) * width

@@ -1,0 +1,37 @@
+"""The best subset: the items of highest score."""
+
+import numpy as np
+
+from ..._jit import as_oracle, copy_into
+from ..._select import select_highest
+
+
+@as_oracle
+def best_subset(scores, additional, dims, work, slots, additional_slots):
+    """Take the items of positive score; then as many more or fewer as the bounds ask for, the best ones first."""
+    n, min_size, max_size = dims[0], dims[1], dims[2]
+    n_positive, n_allowed = 0, 0
+    for i in range(n):
+        n_positive += scores[i] > 0.0
+        n_allowed += scores[i] > -np.inf
+    if n_allowed < min_size:
+        return -np.inf
+    size = min(max(n_positive, min_size), max_size)
+    threshold, n_ties = 0.0, np.int64(0)
+    if size != n_positive and size > 0:
+        copy_into(work, scores)
+        select_highest(work[:n], size)
+        threshold = work[size - 1]
+        n_ties = size
+        for i in range(n):
+            n_ties -= scores[i] > threshold
+    value = 0.0
+    for i in range(n):
+        taken = size > 0 and scores[i] > threshold
+        if not taken and n_ties > 0 and scores[i] == threshold:
+            taken = True
+            n_ties -= 1
+        slots[i] = i if taken else -1
+        if taken:
+            value += scores[i]
+    return value

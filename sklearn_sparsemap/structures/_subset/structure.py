@@ -1,0 +1,92 @@
+"""Subset: a choice of items, with bounds on how many."""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._base import Structure, as_parts
+from .gibbs import subset_marginal_work, subset_marginals
+from .map import best_subset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Subset(Structure):
+    """A subset of n items, with at least `min_size` and at most `max_size` of them (S 3).
+
+    Scores have shape (n,), a structure is a bool array of shape (n,). -inf forbids an item. See `Structure` for the
+    conventions.
+
+    Parameters
+    ----------
+    min_size : int, default=0
+        Fewest items.
+    max_size : int, default=None
+        Most items; None is all.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Subset
+    >>> sparsemap(Subset(max_size=1), [0.75, 0.5, -1.0]).marginals.round(3).tolist()
+    [0.625, 0.375, 0.0]
+    """
+
+    score_ndim = 1
+    oracle = best_subset
+    marginal_oracle = subset_marginals
+    strict_encode = True
+
+    def __init__(self, min_size: int = 0, max_size: int | None = None) -> None:
+        for name, size in (("min_size", min_size), ("max_size", max_size)):
+            is_int = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+            if not (is_int and size >= 0) and not (name == "max_size" and size is None):
+                raise ValueError(f"{name} must be a non-negative int; got {size!r}")
+        if max_size is not None and max_size < min_size:
+            raise ValueError(f"max_size={max_size} is less than min_size={min_size}")
+        self.min_size = min_size
+        self.max_size = max_size
+
+    @property
+    def fixed_size(self) -> bool:
+        return self.min_size == self.max_size
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        n = shape[0]
+        if self.min_size > n:
+            raise ValueError(f"there are {n} items, fewer than min_size={self.min_size}")
+        return n, self.min_size, n if self.max_size is None else min(n, self.max_size)
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        return dims[0], 0, dims[0]
+
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
+        return subset_marginal_work(dims)
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        n, min_size, max_size = (int(d) for d in dims)
+        chosen = np.asarray(structure)
+        if chosen.shape != (n,) or not (chosen.dtype.kind == "b" or np.isin(chosen, (0, 1)).all()):
+            raise ValueError(f"a subset is {n} bools, one for each item; got {structure!r}")
+        chosen = chosen.astype(bool)
+        if not min_size <= chosen.sum() <= max_size:
+            raise ValueError(f"a subset has {min_size} to {max_size} items here; got {int(chosen.sum())}")
+        return as_parts(np.where(chosen, np.arange(n), -1)), as_parts([])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        return slots >= 0
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        if len(rows) != 1:
+            raise ValueError(f"a sample of a subset has one row for each item; got shape {rows}")
+        return rows
+
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
+        low = max(1, self.min_size)
+        return tuple((n,) for n in (low, low + 1, low + 2, low + 3))

@@ -1,0 +1,179 @@
+"""The best tree of any shape: contraction of cycles (Chu and Liu 1965, Edmonds 1967)."""
+
+import numpy as np
+
+from ..._jit import kernel
+
+# What a slot of the contraction algorithm is: not yet looked at, on the present path, known to hang on the root, or
+# merged into another one.
+_NEW, _ON_PATH, _DONE, _MERGED = 0, 1, 2, 3
+
+
+@kernel
+def _best_heads(scores, n, single_root, best, heads):
+    """Find each word's best head by itself; with `single_root` the root only where no word can be the head."""
+    for m in range(n):
+        best[m] = -np.inf if single_root else scores[m]
+        heads[m] = 0
+    for h in range(1, n + 1):
+        row = scores[h * n : (h + 1) * n]
+        # The word itself is no head, and is put right afterwards, so that the loop is vectorised.
+        before, head_before = best[h - 1], heads[h - 1]
+        for m in range(n):
+            if row[m] > best[m]:
+                heads[m] = h
+                best[m] = row[m]
+        best[h - 1], heads[h - 1] = before, head_before
+    if single_root:
+        for m in range(n):
+            if best[m] == -np.inf:
+                best[m], heads[m] = scores[m], 0
+
+
+@kernel
+def _is_tree(heads, n, single_root, mark):
+    """Tell whether no cycle (and with `single_root` a single word at the root) is among the heads."""
+    n_roots = 0
+    for m in range(n):
+        mark[m] = 0
+        n_roots += heads[m] == 0
+    if single_root and n_roots > 1:
+        return False
+    for start in range(1, n + 1):
+        v = start
+        while v != 0 and mark[v - 1] == 0:
+            mark[v - 1] = start
+            v = heads[v - 1]
+        if v != 0 and mark[v - 1] == start:
+            return False
+    return True
+
+
+@kernel
+def _enter_fresh(scores, n, c, offset, entering, modifiers):
+    """Raise what it is worth to enter a cycle from each head by the arcs into word `c`."""
+    for h in range(n + 1):
+        weight = scores[h * n + c - 1] - offset
+        if weight > entering[h]:
+            modifiers[h] = c
+            entering[h] = weight
+
+
+@kernel
+def _enter_merged(inner, inner_modifiers, offset, entering, modifiers):
+    """Raise what it is worth to enter a cycle from each head by the arcs into an inner cycle."""
+    for h in range(inner.shape[0]):
+        weight = inner[h] - offset
+        if weight > entering[h]:
+            modifiers[h] = inner_modifiers[h]
+            entering[h] = weight
+
+
+@kernel
+def _best_entry(entering, owner, u, single_root):
+    """Return the best head of what slot `u` stands for; with `single_root` the root only if there is no other."""
+    head, best = np.int64(0), -np.inf if single_root else entering[0]
+    for h in range(1, entering.shape[0]):
+        if entering[h] > best and owner[h] != u:
+            head, best = h, entering[h]
+    return (head, best) if best > -np.inf else (np.int64(0), entering[0])
+
+
+@kernel
+def chu_liu_edmonds(scores, n, single_root, work, slots):
+    """Find the best non-projective tree by contraction of cycles, in O(n^2) for dense scores (Tarjan 1977).
+
+    Entering a cycle at word m replaces the arc that m has within it. So what a cycle stands for in later rounds is, for
+    each head outside, the weight of its best arc into the cycle less that of the arc replaced. Heads stay words
+    throughout; `owner` says into which slot a word was merged.
+
+    A single root is exact: an arc from the root is taken only where no other head is left, so that the number of such
+    arcs is the smallest possible. (They are at a level of their own, below all others; weights of the two levels are
+    never mixed, because an arc from the root is part of no cycle.)
+    """
+    best, heads = work[:n], work[n : 2 * n].view(np.int64)
+    state = work[2 * n : 3 * n + 1].view(np.int64)
+    _best_heads(scores, n, single_root, best, heads)
+    for m in range(n):
+        if best[m] == -np.inf:
+            return -np.inf
+        slots[m] = heads[m] * n + m
+    if not _is_tree(heads, n, single_root, state):
+        size = n + 1
+        rest = work[3 * n + 1 :]
+        entering = rest[: n * size].reshape((n, size))
+        modifiers = rest[n * size : 2 * n * size].view(np.int64).reshape((n, size))
+        ints = rest[2 * n * size :].view(np.int64)
+        # Nodes 1..n are words, later ones are cycles; `node_of` says which one a slot stands for.
+        owner, node_of, path = ints[:size], ints[size : 2 * size], ints[2 * size : 3 * size]
+        parent, entry_arc = ints[3 * size : 5 * size], ints[5 * size : 7 * size]
+        for v in range(size):
+            state[v], node_of[v], owner[v] = _NEW, v, v
+        state[0] = _DONE
+        for v in range(2 * size):
+            parent[v] = -1
+        for m in range(n):
+            entry_arc[m + 1] = slots[m]
+        n_nodes = size
+        for start in range(1, size):
+            if state[start] != _NEW:
+                continue
+            length, v = 1, start
+            path[0] = start
+            state[start] = _ON_PATH
+            while True:
+                u = owner[heads[v - 1]]
+                if state[u] == _DONE:
+                    break
+                if state[u] == _NEW:
+                    state[u] = _ON_PATH
+                    path[length] = u
+                    length += 1
+                    v = u
+                    continue
+                # A cycle, from `u` to the end of the path. It is merged into slot `u`.
+                first = length
+                into, into_modifiers = entering[u - 1], modifiers[u - 1]
+                if node_of[u] == u:
+                    for h in range(size):
+                        into[h] = -np.inf
+                    _enter_fresh(scores, n, u, best[u - 1], into, into_modifiers)
+                else:
+                    for h in range(size):
+                        into[h] -= best[u - 1]
+                c = -1
+                while c != u:
+                    first -= 1
+                    c = path[first]
+                    parent[node_of[c]] = n_nodes
+                    if c != u:
+                        state[c] = _MERGED
+                        if node_of[c] == c:
+                            _enter_fresh(scores, n, c, best[c - 1], into, into_modifiers)
+                        else:
+                            _enter_merged(entering[c - 1], modifiers[c - 1], best[c - 1], into, into_modifiers)
+                node_of[u] = n_nodes
+                for h in range(size):
+                    owner[h] = u if state[owner[h]] == _MERGED else owner[h]
+                heads[u - 1], best[u - 1] = _best_entry(into, owner, u, single_root)
+                if best[u - 1] == -np.inf:
+                    return -np.inf
+                entry_arc[n_nodes] = heads[u - 1] * n + into_modifiers[heads[u - 1]] - 1
+                n_nodes += 1
+                length = first + 1
+                v = u
+            for p in range(length):
+                state[path[p]] = _DONE
+        # From the outermost cycles inwards: where a cycle is entered, that arc replaces the one within it.
+        for node in range(n_nodes - 1, n, -1):
+            inside = entry_arc[node] % n + 1
+            while parent[inside] != node:
+                inside = parent[inside]
+            entry_arc[inside] = entry_arc[node]
+        for m in range(n):
+            slots[m] = entry_arc[m + 1]
+    value, n_roots = 0.0, 0
+    for m in range(n):
+        value += scores[slots[m]]
+        n_roots += slots[m] < n
+    return -np.inf if single_root and n_roots > 1 else value

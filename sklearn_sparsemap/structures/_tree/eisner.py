@@ -1,0 +1,97 @@
+"""The best projective tree: dynamic programming over spans (Eisner 1996)."""
+
+import numpy as np
+
+from ..._jit import kernel
+
+
+@kernel(no_nans=True)
+def _highest_sum(a, b):
+    """Return the largest ``a[k] + b[k]``."""
+    best = -np.inf
+    for k in range(a.shape[0]):
+        total = a[k] + b[k]
+        best = total if total > best else best
+    return best
+
+
+@kernel
+def _where_highest(a, b):
+    """Return the first place of the largest ``a[k] + b[k]``."""
+    place, best = 0, -np.inf
+    for k in range(a.shape[0]):
+        total = a[k] + b[k]
+        if total > best:
+            place, best = k, total
+    return place
+
+
+@kernel
+def eisner(scores, n, single_root, work, slots):
+    """Find the best projective tree by dynamic programming over spans, in O(n^3) (Eisner 1996).
+
+    A span i..j of the nodes (0 is the root, left of all words) is headed by its left or right end, and is complete
+    or still waits for the arc's other side. Tables are held in the order in which the inner loops run; the best
+    split is found again on the way back, for the spans of the best tree alone.
+    """
+    size = n + 1
+    area = size * size
+    # [i, j], headed by i; and the same as [j, i]
+    right, right_t = work[:area].reshape((size, size)), work[area : 2 * area].reshape((size, size))
+    # [i, j], headed by j; and the same as [j, i]
+    left, left_t = work[2 * area : 3 * area].reshape((size, size)), work[3 * area : 4 * area].reshape((size, size))
+    # [i, j] with an arc from i to j; [j, i] with an arc from j to i
+    to_right = work[4 * area : 5 * area].reshape((size, size))
+    to_left_t = work[5 * area : 6 * area].reshape((size, size))
+    first = 1 if single_root else 0
+    for i in range(size):
+        right[i, i] = right_t[i, i] = left[i, i] = left_t[i, i] = 0.0
+    for width in range(1, size - first):
+        for i in range(first, size - width):
+            j = i + width
+            inner = _highest_sum(right[i, i:j], left_t[j, i + 1 : j + 1])
+            to_right[i, j] = inner + scores[i * n + j - 1]
+            to_left_t[j, i] = inner + scores[j * n + i - 1] if i > 0 else -np.inf
+            right[i, j] = right_t[j, i] = _highest_sum(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
+            left[i, j] = left_t[j, i] = _highest_sum(left[i, i:j], to_left_t[j, i:j])
+
+    # Spans to take apart: (i, j), and whether headed by i.
+    stack = work[6 * area : 6 * area + 3 * (2 * n + 2)].view(np.int64)
+    if single_root:
+        value, top = -np.inf, 0
+        for r in range(1, size):
+            total = scores[r - 1] + left[1, r] + right[r, n]
+            if total > value:
+                value, top = total, r
+        if value == -np.inf:
+            return value
+        slots[top - 1] = top - 1
+        stack[0], stack[1], stack[2], stack[3], stack[4], stack[5] = 1, top, 0, top, n, 1
+        depth = 2
+    else:
+        value = right[0, n]
+        if value == -np.inf:
+            return value
+        stack[0], stack[1], stack[2] = 0, n, 1
+        depth = 1
+    while depth > 0:
+        depth -= 1
+        i, j, headed_left = stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2]
+        if i == j:
+            continue
+        # The arc that completed the span goes from its head to k; then what lies between the two.
+        if headed_left:
+            k = i + 1 + _where_highest(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
+            slots[k - 1] = i * n + k - 1
+            stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2] = k, j, 1
+            a, b = i, k
+        else:
+            k = i + _where_highest(left[i, i:j], to_left_t[j, i:j])
+            slots[k - 1] = j * n + k - 1
+            stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2] = i, k, 0
+            a, b = k, j
+        split = a + _where_highest(right[a, a:b], left_t[b, a + 1 : b + 1])
+        stack[3 * depth + 3], stack[3 * depth + 4], stack[3 * depth + 5] = a, split, 1
+        stack[3 * depth + 6], stack[3 * depth + 7], stack[3 * depth + 8] = split + 1, b, 0
+        depth += 3
+    return value

@@ -1,0 +1,278 @@
+"""Marginals of DependencyTree: the Matrix-Tree theorem, and the choice between the two kinds of trees.
+
+Sums over all trees (Koo et al. 2007, "Structured Prediction Models via the Matrix-Tree Theorem") are determinants,
+whose usual elimination subtracts, and so loses everything when scores differ much. Here words are eliminated without a
+subtraction (Grassmann, Taksar and Heyman 1985): if w[h, m] is the weight of an arc and D[k] the sum of w[h, k] over the
+remaining heads h != k, then eliminating k adds w[h, k] w[k, m] / D[k] to w[h, m] (a word never heads itself), and the
+sum over all trees is the product of the D. Marginals are its derivatives, taken backward through the elimination.
+
+With a single root the weights of the root are infinitesimal: the root is left out of D[k] while k has another head, and
+counts for the last word only.
+
+In code, k, h and m are positions: 0 is the root, and position 1, eliminated last, is not always word 1. Arc (h, m) is
+at ``h * n + m - 1``; those with h == m hold anything.
+"""
+
+import numpy as np
+
+from ..._jit import as_oracle, copy_into, kernel
+from .inside_outside import inside_outside, projective_work
+
+# The product of two weights in here, divided by a third, is a normal number.
+_SMALLEST, _LARGEST = 1e-140, 1e140
+# What _eliminate returns besides: the weights' range is too large, or it needs another word to be the last.
+_TOO_WIDE, _NEEDS_LAST = 1, 2
+
+
+@kernel
+def _log_weights(scores, n, single_root, weights):
+    """Normalise the scores of each word's heads to log-probabilities; return what that adds to every tree.
+
+    With a single root it takes no part in this; its scores are shifted to a maximum of 0.
+    """
+    total = 0.0
+    for m in range(1, n + 1):
+        top = -np.inf
+        for h in range(single_root, n + 1):
+            top = scores[h * n + m - 1] if h != m and scores[h * n + m - 1] > top else top
+        if top == -np.inf:
+            # With a single root, only the root can be the head; else there is no tree, as the elimination will find.
+            top = scores[m - 1]
+            if top == -np.inf:
+                return top
+        norm = 0.0
+        for h in range(n + 1):
+            at = h * n + m - 1
+            weights[at] = scores[at] - top if h != m else -np.inf
+            if h >= single_root:
+                norm += np.exp(weights[at])
+        norm = np.log(norm) if norm > 0.0 else 0.0
+        for h in range(n + 1):
+            weights[h * n + m - 1] -= norm
+        total += top + norm
+    if single_root:
+        top = -np.inf
+        for m in range(n):
+            top = max(top, weights[m])
+        if top == -np.inf:
+            return top
+        for m in range(n):
+            weights[m] -= top
+        total += top
+    return total
+
+
+@kernel
+def _exchange(arcs, n, last):
+    """Let word `last` and word 1 change places, in both roles."""
+    for m in range(n):
+        arcs[n + m], arcs[last * n + m] = arcs[last * n + m], arcs[n + m]
+    for h in range(n + 1):
+        arcs[h * n], arcs[h * n + last - 1] = arcs[h * n + last - 1], arcs[h * n]
+
+
+@kernel
+def _eliminate(weights, n, single_root):
+    """Eliminate the words from position n to 1; row and column k stay as they were when k was eliminated.
+
+    Returns the sum of log D, a code of what went wrong (0 if nothing did), and where.
+    """
+    total = 0.0
+    for k in range(n, 0, -1):
+        norm = 0.0
+        wide = False
+        for h in range(k):
+            w = weights[h * n + k - 1]
+            norm += w if h > 0 or k == 1 or single_root == 0 else 0.0
+            wide |= w > _LARGEST or 0.0 < w < _SMALLEST
+        row = weights[k * n : k * n + k - 1]
+        for m in range(k - 1):
+            wide |= 0.0 < row[m] < _SMALLEST
+        if wide:
+            return np.nan, _TOO_WIDE, k
+        if norm == 0.0:
+            return -np.inf, _NEEDS_LAST, k
+        total += np.log(norm)
+        for h in range(k):
+            share = weights[h * n + k - 1] / norm
+            if share > 0.0:
+                into = weights[h * n : h * n + k - 1]
+                for m in range(k - 1):
+                    into[m] += share * row[m]
+    return total, 0, 0
+
+
+@kernel(fast_sums=True)
+def _back_through_row(gradient, share, row, row_gradient):
+    """Return gradient . row, and add gradient * share to the row's gradient."""
+    total = 0.0
+    for m in range(row.shape[0]):
+        total += gradient[m] * row[m]
+        row_gradient[m] += gradient[m] * share
+    return total
+
+
+@kernel
+def _differentiate(weights, n, single_root, gradient, parts):
+    """Fill `gradient` with the derivatives of what `_eliminate` returned by the weights it was given.
+
+    Where a weight is still 0 at the end, the derivative is of no use, and might be infinite: it is 0, too.
+    """
+    for i in range(gradient.shape[0]):
+        gradient[i] = 0.0
+    for k in range(1, n + 1):
+        norm = 0.0
+        for h in range(k):
+            norm += weights[h * n + k - 1] if h > 0 or k == 1 or single_root == 0 else 0.0
+        row = weights[k * n : k * n + k - 1]
+        row_gradient = gradient[k * n : k * n + k - 1]
+        used = 0.0
+        for h in range(k):
+            share = weights[h * n + k - 1] / norm
+            parts[h] = 0.0
+            if share > 0.0:
+                parts[h] = _back_through_row(gradient[h * n : h * n + k - 1], share, row, row_gradient)
+                used += share * parts[h]
+        for h in range(k):
+            free = 1.0 - used if h > 0 or k == 1 or single_root == 0 else 0.0
+            gradient[h * n + k - 1] = (parts[h] + free) / norm if weights[h * n + k - 1] > 0.0 else 0.0
+        for m in range(k - 1):
+            row_gradient[m] = row_gradient[m] if row[m] > 0.0 else 0.0
+
+
+@kernel
+def _eliminate_logs(weights, n, single_root):
+    """Do the work of `_eliminate` on logarithms, whatever their range."""
+    total = 0.0
+    for k in range(n, 0, -1):
+        norm = _log_norm(weights, n, k, single_root)
+        if norm == -np.inf:
+            return norm, _NEEDS_LAST, k
+        total += norm
+        for h in range(k):
+            share = weights[h * n + k - 1] - norm
+            if share == -np.inf:
+                continue
+            for m in range(k - 1):
+                new, old = share + weights[k * n + m], weights[h * n + m]
+                high, low = max(new, old), min(new, old)
+                # Below that it makes no difference.
+                if low > high - 40.0:
+                    high += np.log1p(np.exp(low - high))
+                weights[h * n + m] = high
+    return total, 0, 0
+
+
+@kernel
+def _log_norm(weights, n, k, single_root):
+    """Return log D[k]."""
+    first = 1 if single_root and k > 1 else 0
+    top = -np.inf
+    for h in range(first, k):
+        top = max(top, weights[h * n + k - 1])
+    if top == -np.inf:
+        return top
+    norm = 0.0
+    for h in range(first, k):
+        norm += np.exp(weights[h * n + k - 1] - top)
+    return top + np.log(norm)
+
+
+@kernel
+def _differentiate_logs(weights, n, single_root, gradient, parts):
+    """Fill `gradient` with the derivatives by log-weights, as they were at the elimination of an arc's first word.
+
+    These are marginals: none is above 1, and what an elimination added to a weight gets its share of them.
+    """
+    for i in range(gradient.shape[0]):
+        gradient[i] = 0.0
+    for k in range(1, n + 1):
+        norm = _log_norm(weights, n, k, single_root)
+        used = 0.0
+        for h in range(k):
+            parts[h] = 0.0
+            share = weights[h * n + k - 1] - norm
+            if share == -np.inf:
+                continue
+            for m in range(k - 1):
+                added = share + weights[k * n + m] - weights[h * n + m]
+                if gradient[h * n + m] != 0.0 and added > -745.0:
+                    part = gradient[h * n + m] * np.exp(min(added, 0.0))
+                    parts[h] += part
+                    gradient[k * n + m] += part
+            used += parts[h]
+        for h in range(k):
+            gradient[h * n + k - 1] = parts[h]
+            if h > 0 or k == 1 or single_root == 0:
+                gradient[h * n + k - 1] += np.exp(weights[h * n + k - 1] - norm) * (1.0 - used)
+
+
+@kernel
+def _matrix_tree(scores, n, single_root, work):
+    """Leave the marginals of non-projective trees in `work`; return the log-partition."""
+    size = (n + 1) * n
+    arcs, weights, gradient = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
+    parts = work[3 * size : 3 * size + n + 1]
+    shift = _log_weights(scores, n, single_root, arcs)
+    if shift == -np.inf:
+        return shift
+    in_logs = False
+    for i in range(size):
+        in_logs |= -np.inf < arcs[i] < np.log(_SMALLEST)
+    if not in_logs:
+        for i in range(size):
+            arcs[i] = np.exp(arcs[i])
+    last = 1
+    while True:
+        copy_into(weights, arcs)
+        if in_logs:
+            total, trouble, k = _eliminate_logs(weights, n, single_root)
+        else:
+            total, trouble, k = _eliminate(weights, n, single_root)
+        if trouble == 0:
+            break
+        if trouble == _TOO_WIDE:
+            in_logs = True
+            _log_weights(scores, n, single_root, arcs)
+            _exchange(arcs, n, last)
+        elif single_root and k > 1 and last == 1:
+            # What leads to this word is gone already, so it leads to all others, if any word does.
+            last = k
+            _exchange(arcs, n, last)
+        else:
+            return -np.inf
+
+    if in_logs:
+        _differentiate_logs(weights, n, single_root, gradient, parts)
+        for i in range(size):
+            # What is left of the marginal for the arc itself, without what the elimination added to its weight.
+            arcs[i] = gradient[i] * np.exp(min(arcs[i] - weights[i], 0.0)) if arcs[i] > -np.inf else 0.0
+    else:
+        _differentiate(weights, n, single_root, gradient, parts)
+        for i in range(size):
+            arcs[i] *= gradient[i]
+    _exchange(arcs, n, last)
+    for m in range(n):
+        # Rounding leaves them a little below 0 or above 1; with huge scores their sum differs from 1, too.
+        norm = 0.0
+        for h in range(n + 1):
+            arcs[h * n + m] = max(arcs[h * n + m], 0.0)
+            norm += arcs[h * n + m]
+        for h in range(n + 1):
+            arcs[h * n + m] /= norm
+    return shift + total
+
+
+@as_oracle
+def tree_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute the marginals of the arcs; return the log-partition."""
+    n, projective, single_root = dims[0], dims[1], dims[2]
+    if projective:
+        return inside_outside(scores, n, single_root, work)
+    return _matrix_tree(scores, n, single_root, work)
+
+
+def tree_marginal_work(dims):
+    """Return the length of `work` that `tree_marginals` needs."""
+    n, projective, _ = (int(d) for d in dims)
+    return projective_work(n) if projective else (3 * n + 1) * (n + 1)

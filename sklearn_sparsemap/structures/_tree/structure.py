@@ -1,0 +1,139 @@
+"""DependencyTree: a head for each word of a sentence; projective (Eisner) or not (Chu-Liu/Edmonds)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._jit import as_oracle
+from .._base import Structure, as_parts
+from .edmonds import chu_liu_edmonds
+from .eisner import eisner
+from .matrix_tree import tree_marginal_work, tree_marginals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+@as_oracle
+def best_tree(scores, additional, dims, work, slots, additional_slots):
+    """Find the tree of highest score; dims is (n words, projective, single_root)."""
+    n, projective, single_root = dims[0], dims[1], dims[2] != 0
+    if projective:
+        return eisner(scores, n, single_root, work, slots)
+    return chu_liu_edmonds(scores, n, single_root, work, slots)
+
+
+class DependencyTree(Structure):
+    """A dependency tree over the n words of a sentence: every word has one head, another word or the root (S 3).
+
+    Scores have shape (n + 1, n): ``scores[h, m - 1]`` is that of the arc from head h to modifier m, where 0 is the
+    root and words count from 1. What stands at h = m is ignored. A structure is an int array of shape (n,), the head
+    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions.
+
+    Parameters
+    ----------
+    projective : bool, default=False
+        Whether arcs must not cross when drawn above the sentence. MAP is then Eisner's algorithm, O(n^3), else
+        Chu-Liu/Edmonds, O(n^2).
+    single_root : bool, default=False
+        Whether exactly one word has the root as its head, as in most treebanks. A true constraint, not a penalty.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import DependencyTree
+    >>> scores = [[1.0, 1.5], [0.0, 2.0], [1.2, 0.0]]
+    >>> heads, value = map_inference(DependencyTree(), scores)
+    >>> heads.tolist(), value
+    ([0, 1], 3.0)
+    """
+
+    score_ndim = 2
+    oracle = best_tree
+    marginal_oracle = tree_marginals
+    fixed_size = True
+    strict_encode = True
+
+    def __init__(self, projective: bool = False, single_root: bool = False) -> None:
+        self.projective = bool(projective)
+        self.single_root = bool(single_root)
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        n = shape[1]
+        if shape[0] != n + 1:
+            raise ValueError(f"scores of a tree over n words have shape (n + 1, n), row 0 for the root; got {shape}")
+        return n, int(self.projective), int(self.single_root)
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        n, projective, _ = dims
+        if projective:
+            return n, 0, 6 * (n + 1) ** 2 + 6 * (n + 1)
+        return n, 0, 2 * n * (n + 1) + 10 * n + 8
+
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
+        return tree_marginal_work(dims)
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        n, projective, single_root = (int(d) for d in dims)
+        heads = np.asarray(structure)
+        if heads.shape != (n,) or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
+            raise ValueError(f"a tree is {n} ints from 0 (root) to {n}, the head of each word; got {structure!r}")
+        heads = heads.astype(np.int64)
+        # After k doublings `above` is the ancestor 2^k steps up, which for all words is the root in the end.
+        above = np.concatenate([[0], heads])
+        for _ in range(n.bit_length()):
+            above = above[above]
+        if above.any():
+            raise ValueError(f"these heads form a cycle at word {int(np.flatnonzero(above)[0])}: {heads.tolist()}")
+        if single_root and np.count_nonzero(heads == 0) > 1:
+            raise ValueError(f"more than one word has the root as its head, but single_root=True: {heads.tolist()}")
+        if projective and not is_projective(heads):
+            raise ValueError(f"arcs cross, but projective=True: {heads.tolist()}")
+        return as_parts(heads * n + np.arange(n)), as_parts([])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        return slots.astype(np.int64) // int(dims[0])
+
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
+        # Any heads may be compared, also those that a projective tree cannot have.
+        heads = np.asarray(structure)
+        n = int(dims[0])
+        if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
+            raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
+        return heads == predicted
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        if len(rows) == 1:
+            n = int(np.sqrt(rows[0]))
+            rows = (n + 1, n) if n * (n + 1) == rows[0] else rows
+        if len(rows) != 2 or rows[0] != rows[1] + 1:
+            raise ValueError(
+                f"a sample of a tree over n words has one row for each arc, (n + 1) * n rows or shape (n + 1, n, "
+                f"n_features); got {_times(rows)} rows"
+            )
+        return rows
+
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
+        return (2, 1), (3, 2), (4, 3)
+
+
+def is_projective(heads):
+    """Tell whether no two arcs of a tree cross, the root being left of all words.
+
+    Parameters
+    ----------
+    heads : int array of shape (n,)
+        Head of each word, 0 for the root.
+    """
+    ends = np.stack([np.arange(1, len(heads) + 1), heads])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    inside = (low[:, None] < low) & (low < high[:, None])
+    return not (inside & (high > high[:, None])).any()
+
+
+def _times(rows):
+    return " x ".join(map(str, rows))

@@ -1,0 +1,1 @@
+"""Online training that holds only the pairs of feature and output that exist."""
