@@ -57,7 +57,7 @@ def _solve(
         for r in range(n):
             for c in range(m):
                 marginals[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.u[r, c]
-        objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals)
+        objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
     if not gap <= max(tol, 4.0 * floor):
         return solve_by_structures(
             oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
@@ -93,7 +93,9 @@ def matching_auto(
 
 
 @as_products
-def matching_products(dims, marginals, sets, weights, direction, out):
+def matching_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
     """Multiply `direction` with the Jacobian; see `protocol`."""
     n_rows, n_cols = dims[0], dims[1]
     n, m = min(n_rows, n_cols), max(n_rows, n_cols)

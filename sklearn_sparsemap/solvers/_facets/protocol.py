@@ -1,15 +1,22 @@
 """What solvers by facets return, and the certificate that they share.
 
-They have the signature of `_polytope.protocol`, and give facets where others give structures: `slots` has the set of
-each cut, as int32 nodes with -1 in unused places (none where the cuts are columns), and `weights` the multipliers of
-the cuts, with a last entry that is 1 where the solution has ties, so that facets do not tell its face. The number of
-structures is FACETS. `n_iter` counts Newton steps.
+They have the signature of `_polytope.protocol`, and give facets where others give structures; the number of structures
+is then FACETS, and `n_iter` counts Newton steps. `slots` and `additional_slots` have a row for each facet, of a width of
+their own, with -1 in unused places:
+
+- trees: a row of `slots` is the set of words of a cut, and `weights` has the cut's multiplier;
+- matchings and subsets: no rows; `weights` has the multipliers of the columns, and that of the size;
+- chains: a row is an arc that carries flow, with the node that it leaves in `slots` and its transition in
+  `additional_slots`, step by step; `weights` has the flow. Rows without a node follow for start and end, with their
+  marginals.
+
+`weights` has one more entry, which is 1 where the solution has ties, so that its facets do not tell its face.
 
 A Jacobian product by facets has one signature for all structures::
 
-    products(dims, marginals, sets, weights, direction, out)
+    products(dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out)
 
-with what the solver returned. The Jacobian is symmetric: the same serves `vjp` and `jvp`.
+with what the solver returned. The Jacobian is symmetric: the same serves `vjp` and `jvp`. `additional_out` is added to.
 """
 
 import numpy as np
@@ -28,7 +35,9 @@ TIE = 1e-9
 # A cut with no more than this multiplier does not hold the solution.
 BINDING = 1e-10
 
-PRODUCTS_SIGNATURE = types.void(INTS, FLOATS, PARTS_2D_OUT, FLOATS_OUT, FLOATS, FLOATS_OUT)
+PRODUCTS_SIGNATURE = types.void(
+    INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_OUT, FLOATS, FLOATS, FLOATS_OUT, FLOATS_OUT
+)
 PRODUCTS = types.FunctionType(PRODUCTS_SIGNATURE)
 
 
@@ -38,10 +47,13 @@ def as_products(function):
 
 
 @kernel
-def certify(oracle, scores, additional, dims, sizes, marginals):
-    """Return the objective of `marginals`, their gap by one call of the oracle, and what of it rounding can leave."""
+def certify(oracle, scores, additional, dims, sizes, marginals, linear):
+    """Return the objective of `marginals`, their gap by one call of the oracle, and what of it rounding can leave.
+
+    `linear` is the score of the additional marginals.
+    """
     reduced = np.empty(scores.shape[0])
-    linear, norm_squared = 0.0, 0.0
+    norm_squared = 0.0
     for i in range(scores.shape[0]):
         u = marginals[i]
         reduced[i] = scores[i] - u

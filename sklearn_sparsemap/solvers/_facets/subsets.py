@@ -41,12 +41,14 @@ def subset_facets(
         marginals[i] = min(max(p, 0.0), 1.0)
         if -TIE <= p <= TIE or 1.0 - TIE <= p <= 1.0 + TIE:
             weights[1] = 1.0
-    objective, gap, _ = certify(oracle, scores, additional, dims, sizes, marginals)
+    objective, gap, _ = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
     return none, none, weights, FACETS, objective, gap, 1
 
 
 @as_products
-def subset_products(dims, marginals, sets, weights, direction, out):
+def subset_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
     """Multiply `direction` with the Jacobian; see `protocol`."""
     total, count = 0.0, 0.0
     for i in range(marginals.shape[0]):

@@ -172,7 +172,7 @@ def _solve(
         for h in range(n + 1):
             for m in range(n):
                 marginals[h * n + m] = rows.u[m, h]
-        objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals)
+        objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
     if not gap <= max(tol, 4.0 * floor):
         return solve_by_structures(
             oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
@@ -219,9 +219,11 @@ def tree_auto(
 
 
 @as_products
-def tree_products(dims, marginals, sets, weights, direction, out):
+def tree_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
     """Multiply `direction` with the Jacobian; see `protocol`."""
-    n, n_sets = dims[0], sets.shape[0]
+    n, n_sets = dims[0], slots.shape[0]
     rows, cuts = new_rows(n, n + 1), new_cuts(n_sets + 1, n + 1, True)
     for m in range(n):
         rows.count[m] = 0.0
@@ -231,7 +233,7 @@ def tree_products(dims, marginals, sets, weights, direction, out):
     for c in range(n_sets):
         for v in range(n + 1):
             nodes[v] = False
-        for v in sets[c]:
+        for v in slots[c]:
             if v >= 0:
                 nodes[v] = True
         k = add_set(cuts, k, nodes)
