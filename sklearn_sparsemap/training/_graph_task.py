@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..losses._graphs import graph_losses, sample_of
+from ..inference._graph.problems import GraphProblems
+from ..losses._graphs import graph_losses
 from ._data import LinearModel
 from ._lbfgs import BatchObjective
 
@@ -45,19 +46,13 @@ class GraphTask:
         residuals, joined = np.empty(len(scores)), np.zeros(len(model.additional))
         total, inexact = 0.0, 0
         for group in self.groups(chosen):
-            layout = self.layouts[group[0]]
-            samples = [
-                sample_of(self.graphs[i], layout, scores[cuts[place[i]] : cuts[place[i] + 1]], model.additional)
-                for i in group
-            ]
-            losses, du, dv, off = graph_losses(
-                name, temperature, layout, samples, [self.gold[i] for i in group], n_jobs
-            )
-            weights = self.weights[group]
+            layout, weights = self.layouts[group[0]], self.weights[group]
+            own = cuts[[place[i] for i in group]][:, None] + np.arange(layout.n_variables)
+            problems = GraphProblems(layout, scores[own], layout.expanded(model.additional)[None])
+            losses, du, dv, off = graph_losses(name, temperature, problems, [self.gold[i] for i in group], n_jobs)
             total += weights @ losses
             inexact += int(off.sum())
-            for i, own, weight in zip(group, du, weights):
-                residuals[cuts[place[i]] : cuts[place[i] + 1]] = weight * own
+            residuals[own] = weights[:, None] * du
             dv = weights @ dv
             joined += dv if layout.expand is None else np.bincount(layout.expand, dv, minlength=len(joined))
         gradient = LinearModel(

@@ -3,12 +3,12 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._jit import readonly
 from ..._validation import check_scores
-from ...inference._graph.map import map_samples
-from ...inference._graph.solve import check_feasible, choose_solver, solve_graph
+from ...inference._graph.map import best_assignments
+from ...inference._graph.problems import GraphProblems
+from ...inference._graph.solve import check_feasible, solve_graph
 from ...losses import LOSSES
-from ...losses._graphs import check_graph, gold_parts, learned_shapes, sample_of
+from ...losses._graphs import check_graph, gold_parts, learned_shapes
 from ...solvers._graph.batch import GAP, OBJECTIVE
 from ...training._data import LinearModel
 from ...training._graph_task import GraphObjective, GraphOptimizer, GraphTask
@@ -136,47 +136,42 @@ class GraphsOf:
                 raise ValueError(f"y[{i}]: {error}") from error
         return GraphTask(X, graphs, layouts, gold, weights), shapes
 
-    def samples(self, X, model, shapes, tilt, temperature=1.0):
-        """Lay out samples to predict, in groups that share a graph: list of (places, graph, layout, samples).
+    def problems(self, X, model, shapes, tilt, temperature=1.0):
+        """Lay out samples to predict, in groups that share a layout: list of (places, GraphProblems).
 
         Where the number of variables that are on varies, `tilt` is added to all scores over `temperature`.
         """
-        graphs, layouts, _ = self.graphs(X, shapes)
+        _, layouts, _ = self.graphs(X, shapes)
         scores = ((X.values @ model.coef)[:, 0] + model.intercept[0]) / temperature
         check_scores(scores, 1, "the scores of all rows of X")
-        joined = readonly(model.additional / temperature)
-        groups, own = {}, []
+        joined = model.additional / temperature
+        groups, found = {}, []
         for i, layout in enumerate(layouts):
-            own.append(_tilted(layout, scores[X.indptr[i] : X.indptr[i + 1]], tilt))
             groups.setdefault(id(layout), []).append(i)
-        return [
-            (
-                places,
-                graphs[places[0]],
-                layouts[places[0]],
-                [sample_of(graphs[i], layouts[i], own[i], joined) for i in places],
-            )
-            for places in groups.values()
-        ]
+        for places in groups.values():
+            layout = layouts[places[0]]
+            own = scores[X.indptr[places][:, None] + np.arange(layout.n_variables)]
+            found.append((places, GraphProblems(layout, _tilted(layout, own, tilt), layout.expanded(joined)[None])))
+        return found
 
     def predict(self, X, model, shapes, tilt, n_jobs):
         """Return the best assignment of each sample, in the shape of its variables."""
         found = np.empty(len(X), dtype=object)
-        for places, graph, layout, samples in self.samples(X, model, shapes, tilt):
-            for i, result in zip(places, map_samples(graph, layout, samples, n_jobs)):
-                found[i] = result.structure
+        for places, problems in self.problems(X, model, shapes, tilt):
+            for i, structure in zip(places, best_assignments(problems, n_jobs).structures):
+                found[i] = problems.layout.shape_variables(structure)
         return found
 
     def marginals(self, X, model, shapes, temperature, tilt, n_jobs):
         """Return the marginals of each sample in the shape of its variables, and arrays of gaps and objectives."""
         found = np.empty(len(X), dtype=object)
         gaps, objectives = np.empty(len(X)), np.empty(len(X))
-        for places, graph, layout, samples in self.samples(X, model, shapes, tilt, temperature):
-            arrays, statistics = solve_graph(layout, choose_solver(layout, "auto"), samples, 1e-8, 5000, n_jobs)
-            check_feasible(graph, layout, arrays, statistics, True)
-            gaps[places], objectives[places] = np.abs(statistics[:, GAP]), statistics[:, OBJECTIVE]
-            for i, sample, u in zip(places, samples, arrays[0]):
-                found[i] = sample.shape_variables(u)
+        for places, problems in self.problems(X, model, shapes, tilt, temperature):
+            solutions = solve_graph(problems, 1e-8, 5000, n_jobs=n_jobs)
+            check_feasible(problems.layout, solutions)
+            gaps[places], objectives[places] = np.abs(solutions.statistics[:, GAP]), solutions.statistics[:, OBJECTIVE]
+            for i, u in zip(places, solutions.marginals):
+                found[i] = problems.layout.shape_variables(u)
         return found, gaps, objectives
 
     def encode(self, X, shapes, gold, predicted):
@@ -201,11 +196,11 @@ class GraphsOf:
 
     def decision(self, X, shapes, scores, tilt):
         """Return the scores of the variables of each sample, in their shape."""
-        graphs, layouts, _ = self.graphs(X, shapes)
+        _, layouts, _ = self.graphs(X, shapes)
         found = np.empty(len(X), dtype=object)
-        for i, (graph, layout) in enumerate(zip(graphs, layouts)):
+        for i, layout in enumerate(layouts):
             own = _tilted(layout, scores[X.indptr[i] : X.indptr[i + 1]], tilt)
-            found[i] = sample_of(graph, layout, own, np.zeros(layout.n_joined)).shape_variables(own)
+            found[i] = layout.shape_variables(own)
         return found
 
     @staticmethod
