@@ -124,28 +124,32 @@ def rows_range(use_newton, graph, o0, o1, o2, o3, solver, samples, tol, limits, 
 
 
 @kernel
-def _solve_links(solve, graph, oracles, solver, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop by a solver that works on the dual variables of the links."""
-    for i in range(start, stop):
-        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        u, lam, slots, extra, weights, n_iter, status = solve(
-            graph, oracles, solver, samples.scores[i], own, warm, tol, limits
-        )
-        copy_into(out.marginals[i], u)
-        copy_into(out.links[i], lam)
-        _finish(graph, oracles, solver, samples, i, (slots, extra, weights), limits, n_iter, status, out)
+def _finish_links(graph, oracles, solver, samples, i, found, limits, out):
+    """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
+    u, lam, slots, extra, weights, n_iter, status = found
+    copy_into(out.marginals[i], u)
+    copy_into(out.links[i], lam)
+    _finish(graph, oracles, solver, samples, i, (slots, extra, weights), limits, n_iter, status, out)
 
 
 @entry(_LOOP)
 def block_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
-    _solve_links(solve_block, graph, (o0, o1, o2, o3), solver, samples, tol, limits, start, stop, out)
+    oracles = o0, o1, o2, o3
+    for i in range(start, stop):
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        found = solve_block(graph, oracles, solver, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, oracles, solver, samples, i, found, limits, out)
 
 
 @entry(_LOOP)
 def admm_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
-    _solve_links(solve_admm, graph, (o0, o1, o2, o3), solver, samples, tol, limits, start, stop, out)
+    oracles = o0, o1, o2, o3
+    for i in range(start, stop):
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        found = solve_admm(graph, oracles, solver, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, oracles, solver, samples, i, found, limits, out)
 
 
 # By the names of the public `solver` parameter. Each is compiled at its first use only.
