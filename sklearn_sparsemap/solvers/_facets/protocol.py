@@ -1,8 +1,8 @@
 """What solvers by facets return, and the certificate that they share.
 
 They have the signature of `_polytope.protocol`, and give facets where others give structures; the number of structures
-is then FACETS, and `n_iter` counts Newton steps. `slots` and `additional_slots` have a row for each facet, of a width of
-their own, with -1 in unused places:
+is then FACETS, and `n_iter` counts Newton steps. `slots` and `additional_slots` have a row for each facet, of a width
+of their own, with -1 in unused places:
 
 - trees: a row of `slots` is the set of words of a cut, and `weights` has the cut's multiplier;
 - matchings and subsets: no rows; `weights` has the multipliers of the columns, and that of the size;

@@ -1,8 +1,8 @@
 """From a nearly optimal flow to the exact one: guess which arcs carry flow, solve the equations, mend the guess.
 
-On given arcs and nodes the problem has equations only, linear ones but for flows, which are not penalised. They are
-found by proximal steps: each solves with ``weight = rho`` on the arcs and adds rho times the reduced gain to their flow.
-The same solves for Jacobian products.
+On given arcs and nodes the problem has linear equations only. As flows are not penalised, they are found by proximal
+steps: each solves with ``weight = rho`` on the arcs and adds rho times the reduced gain to their flow. The same serves
+Jacobian products.
 """
 
 import numpy as np
