@@ -8,14 +8,15 @@ import pytest
 from numba import njit
 from registry import RANDOM, Instance
 
+from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.inference._problems import as_samples
-from sklearn_sparsemap.solvers._facets.matchings import matching_auto, matching_facets, matching_products
+from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
 from sklearn_sparsemap.solvers._facets.protocol import FACETS
 from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimum_cuts
 from sklearn_sparsemap.solvers._facets.sparsemax import sparsemax
 from sklearn_sparsemap.solvers._facets.subsets import subset_facets, subset_products
-from sklearn_sparsemap.solvers._facets.trees import tree_auto, tree_facets, tree_products
+from sklearn_sparsemap.solvers._facets.trees import tree_facets, tree_products
 from sklearn_sparsemap.solvers._flow.blocks import factorize, solve
 from sklearn_sparsemap.solvers._flow.chains import chain_interior_point, chain_products
 from sklearn_sparsemap.solvers._polytope.active_set import active_set
@@ -149,7 +150,8 @@ def compare(instance, counts, name, rng):
         return
     direction, zero = readonly(rng.normal(size=len(u))), readonly(np.zeros(len(problem[1])))
     out, additional_out = np.zeros(len(u)), np.zeros(len(problem[1]))
-    products(problem[2], readonly(u), found[0], found[1], found[2], direction, zero, out, additional_out)
+    rows = found[0].ravel(), found[1].ravel(), found[2]
+    products(problem[2], readonly(u), *rows, direction, zero, out, additional_out)
     unary, _ = products_of_face(instance, problem, expected, w, direction)
     np.testing.assert_allclose(out, unary, atol=1e-7, err_msg=message)
     counts["derivatives"] += 1
@@ -238,12 +240,31 @@ def test_long_chains_with_small_scores_are_exact():
 
 
 def test_the_choice_between_facets_and_structures():
-    rng = np.random.default_rng(6)
-    for structure, solver, shape in ((DependencyTree(), tree_auto, (15, 14)), (Matching(), matching_auto, (14, 14))):
-        kinds = []
-        for scale in (0.1, 100.0):
-            instance = Instance(structure, scale * rng.normal(size=shape), {})
-            found, u, _ = run(solver, instance)
-            kinds.append(found[3] == FACETS)
-            np.testing.assert_allclose(u, run(active_set, instance)[1], atol=1e-9)
-        assert kinds == [True, False]
+    rng, counts = np.random.default_rng(6), Counter()
+    cases = (
+        (DependencyTree(), (15, 14), {}),
+        (Matching(), (14, 14), {}),
+        (LinearChain(), (20, 8), {"transitions": rng.normal(size=(8, 8))}),
+        (Subset(2, 5), (30,), {}),
+    )
+    for structure, shape, additional in cases:
+        base = [rng.normal(size=shape) for _ in range(6)]
+        for scales in ((0.01, 100.0) * 3, (0.01,) * 6, (100.0,) * 6):
+            scores = [scale * one for scale, one in zip(scales, base)]
+            given = {name: [scale * table for scale in scales] for name, table in additional.items()}
+            auto = sparsemap(structure, scores, **given)
+            exact = sparsemap(structure, scores, solver="active_set", **given)
+            np.testing.assert_allclose(auto.marginals.values, exact.marginals.values, atol=1e-9)
+            assert auto.converged.all()
+            if exact.converged.all():
+                for a, b in zip(auto, exact):
+                    # Asked for, the structures are those of the active set.
+                    np.testing.assert_allclose(a.weights, b.weights, atol=1e-8)
+                    counts[type(structure)] += 1
+            vs = [rng.normal(size=shape) for _ in scores]
+            found, expected = auto.vjp(vs), exact.vjp(vs)
+            for name in found:
+                for a, b, v, one in zip(found[name], expected[name], vs, auto):
+                    np.testing.assert_allclose(a, b, atol=1e-7)
+                    np.testing.assert_allclose(np.ravel(one.vjp(v)[name]), np.ravel(a), atol=1e-9)
+    assert min(counts.values()) >= 12 and len(counts) == 4, counts

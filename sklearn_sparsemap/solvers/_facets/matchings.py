@@ -6,15 +6,11 @@ The shorter side has the rows, all of which are matched; columns are matched at 
 import numpy as np
 
 from ..._jit import kernel
-from .._polytope.active_set import solve_by_structures
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .jacobian import add_entry, project
-from .newton import has_flat_dual, maximise_dual, mean_support, new_cuts, new_rows
-from .protocol import BINDING, FACETS, MOST_STEPS, as_products, certify, has_ties, is_feasible
+from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
+from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, certify, has_ties, is_feasible
 from .sparsemax import highest
-
-# Facets are likely to be quicker than structures where a row has so many columns on its own, or there are so few.
-_ENOUGH, _ALWAYS = 1.5, 10
 
 
 @kernel
@@ -37,12 +33,11 @@ def fill_pairs(rows, scores, n_rows, n_cols):
     return size, forbidden
 
 
-@kernel
-def _solve(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals,
-    choose,
+@as_solver
+def matching_facets(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol`. With `choose`, by structures where they are likely to be quicker."""
+    """Solve one problem exactly; see `protocol`."""
     n_rows, n_cols = dims[0], dims[1]
     n, m = min(n_rows, n_cols), max(n_rows, n_cols)
     rows = new_rows(n, m)
@@ -51,45 +46,18 @@ def _solve(
     if forbidden and not is_feasible(oracle, scores, additional, dims, sizes):
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     cuts = new_cuts(m, m, False)
-    steps, objective, gap, floor = 0, 0.0, np.inf, 0.0
-    if not choose or m <= _ALWAYS or mean_support(rows) >= _ENOUGH:
-        steps = maximise_dual(rows, cuts, m, m if n == m else np.int64(0), size, min(MOST_STEPS, limit[0]))
-        for r in range(n):
-            for c in range(m):
-                marginals[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.u[r, c]
-        objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
+    steps = maximise_dual(rows, cuts, m, m if n == m else np.int64(0), size, min(MOST_STEPS, limit[0]))
+    for r in range(n):
+        for c in range(m):
+            marginals[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.u[r, c]
+    objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
     if not gap <= max(tol, 4.0 * floor):
-        return solve_by_structures(
-            oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
-            marginals,
-        )  # fmt: skip
+        return none, none, np.empty(0), GAVE_UP, objective, gap, steps
     weights = np.empty(m + 1)
     for c in range(m):
         weights[c] = cuts.multiplier[c]
     weights[m] = has_ties(rows) or has_flat_dual(rows, cuts, m, m if n == m else np.int64(0))
     return none, none, weights, FACETS, objective, gap, steps
-
-
-@as_solver
-def matching_facets(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-):
-    """Solve one problem exactly, by facets; see `protocol`."""
-    return _solve(
-        oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals,
-        False,
-    )  # fmt: skip
-
-
-@as_solver
-def matching_auto(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-):
-    """Solve one problem exactly, by facets or by structures; see `protocol`."""
-    return _solve(
-        oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals,
-        True,
-    )  # fmt: skip
 
 
 @as_products

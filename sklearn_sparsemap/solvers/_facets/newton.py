@@ -87,16 +87,6 @@ def evaluate(rows, cuts, k, multiplier, slope):
 
 
 @kernel
-def mean_support(rows):
-    """Return how many entries a row has in its support, on average, without any cut."""
-    total = 0.0
-    for r in range(rows.u.shape[0]):
-        rows.threshold[r], rows.count[r] = sparsemax(rows.scores[r], rows.threshold[r], rows.u[r])
-        total += rows.count[r]
-    return total / rows.u.shape[0]
-
-
-@kernel
 def _support_bits(u, bits):
     """Write the support of a row as bits."""
     for w in range(bits.shape[0]):

@@ -16,16 +16,19 @@ A Jacobian product by facets has one signature for all structures::
 
     products(dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out)
 
-with what the solver returned. The Jacobian is symmetric: the same serves `vjp` and `jvp`. `additional_out` is added to.
+with what the solver returned, rows one after the other. The Jacobian is symmetric: the same serves `vjp` and `jvp`. To
+`additional_out` is added.
+
+A solver that does not get to the end soon gives up, with GAVE_UP in place of FACETS: another one had better be tried.
 """
 
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS_2D_OUT, Entry, kernel
+from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, kernel
 from .._polytope.support import certified_gap, rounding_of_gap
 
-FACETS = -2
+FACETS, GAVE_UP = -2, -3
 
 # The most Newton steps; those that end need a third of them, and others had better go by structures.
 MOST_STEPS = 60
@@ -36,7 +39,7 @@ TIE = 1e-9
 BINDING = 1e-10
 
 PRODUCTS_SIGNATURE = types.void(
-    INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_OUT, FLOATS, FLOATS, FLOATS_OUT, FLOATS_OUT
+    INTS, FLOATS, PARTS, PARTS, FLOATS, FLOATS, FLOATS, FLOATS_OUT, FLOATS_OUT
 )
 PRODUCTS = types.FunctionType(PRODUCTS_SIGNATURE)
 

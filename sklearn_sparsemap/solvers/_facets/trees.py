@@ -8,17 +8,14 @@ the same as an equation for the set of all words. Few cuts bind; they are found 
 import numpy as np
 
 from ..._jit import kernel
-from .._polytope.active_set import solve_by_structures
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .jacobian import add_entry, project
-from .newton import evaluate, has_flat_dual, maximise_dual, mean_support, new_cuts, new_rows
-from .protocol import BINDING, FACETS, MOST_STEPS, as_products, certify, has_ties, is_feasible
+from .newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
+from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, certify, has_ties, is_feasible
 from .separation import contract_cycles, minimum_cuts
 from .sparsemax import highest
 
 _MOST_ROUNDS = 200
-# Facets are likely to be quicker than structures where a word has so many heads on its own, or there are so few words.
-_ENOUGH, _ALWAYS = 3.0, 10
 
 
 @kernel
@@ -150,12 +147,11 @@ def _have_crossing(cuts, k):
     return False
 
 
-@kernel
-def _solve(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals,
-    choose,
+@as_solver
+def tree_facets(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol`. With `choose`, by structures where they are likely to be quicker."""
+    """Solve one problem exactly; see `protocol`."""
     n, single_root = dims[0], dims[2] != 0
     rows = new_rows(n, n + 1)
     size, forbidden = fill_rows(rows, scores, n)
@@ -163,21 +159,15 @@ def _solve(
     if forbidden and not is_feasible(oracle, scores, additional, dims, sizes):
         return no_parts, no_parts, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     cuts, k = start_cuts(n)
-    steps, objective, gap, floor = 0, 0.0, np.inf, 0.0
-    if choose and n > _ALWAYS and mean_support(rows) < _ENOUGH:
-        k = np.int64(-1)
-    else:
-        k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
+    objective, gap, floor = 0.0, np.inf, 0.0
+    k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
     if k >= 0:
         for h in range(n + 1):
             for m in range(n):
                 marginals[h * n + m] = rows.u[m, h]
         objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
     if not gap <= max(tol, 4.0 * floor):
-        return solve_by_structures(
-            oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
-            marginals,
-        )  # fmt: skip
+        return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, steps
     kept = 0
     for c in range(k):
         kept += (single_root and c == 0) or cuts.multiplier[c] > BINDING
@@ -196,34 +186,12 @@ def _solve(
     return sets, no_parts, weights, FACETS, objective, gap, steps
 
 
-@as_solver
-def tree_facets(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-):
-    """Solve one problem exactly, by facets; see `protocol`."""
-    return _solve(
-        oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals,
-        False,
-    )  # fmt: skip
-
-
-@as_solver
-def tree_auto(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-):
-    """Solve one problem exactly, by facets or by structures; see `protocol`."""
-    return _solve(
-        oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals,
-        True,
-    )  # fmt: skip
-
-
 @as_products
 def tree_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
     """Multiply `direction` with the Jacobian; see `protocol`."""
-    n, n_sets = dims[0], slots.shape[0]
+    n, n_sets = dims[0], slots.shape[0] // dims[0]
     rows, cuts = new_rows(n, n + 1), new_cuts(n_sets + 1, n + 1, True)
     for m in range(n):
         rows.count[m] = 0.0
@@ -233,7 +201,7 @@ def tree_products(
     for c in range(n_sets):
         for v in range(n + 1):
             nodes[v] = False
-        for v in slots[c]:
+        for v in slots[c * n : (c + 1) * n]:
             if v >= 0:
                 nodes[v] = True
         k = add_set(cuts, k, nodes)

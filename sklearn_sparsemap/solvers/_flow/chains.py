@@ -3,9 +3,8 @@
 import numpy as np
 
 from ..._jit import kernel
-from .._facets.protocol import FACETS, TIE, as_products, certify
+from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
 from .._facets.sparsemax import sparsemax
-from .._polytope.active_set import solve_by_structures
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .crossover import cross_over, settle
 from .interior_point import Network, interior_point, new_flow
@@ -177,7 +176,10 @@ def _has_ties(network, state, open_arcs):
 
 @kernel
 def _solve_flow(nodes, additional, dims, marginals):
-    """Solve a chain with transitions; return the flow, its arcs, and the tie flag, or -1 if no path is allowed."""
+    """Solve a chain with transitions.
+
+    Return the flow, its arcs, the tie flag, or -1 if no path is allowed, and the number of iterations.
+    """
     n_steps, n_states = dims[0], dims[1]
     shape = (n_steps - 1, n_states, n_states)
     gains, allowed, on = np.empty(shape), np.empty(shape), np.empty((n_steps, n_states))
@@ -188,15 +190,15 @@ def _solve_flow(nodes, additional, dims, marginals):
                 gains[t, i, j] = additional[_part_of(dims, t, i, j)]
     state = new_flow(n_steps, n_states)
     if not _close_dead_ends(nodes, gains, allowed, on):
-        return state.flow, open_arcs, -1.0
+        return state.flow, open_arcs, -1.0, 0
     scale = max(_spread_of(nodes.reshape(-1), on.reshape(-1)), _spread_of(gains.reshape(-1), allowed.reshape(-1)))
     network = Network(nodes, gains, allowed, on, max(scale, 1e-12))
-    interior_point(network, state)
+    n_iter = interior_point(network, state)
     cross_over(network, state, open_arcs, open_nodes)
     for t in range(n_steps):
         for i in range(n_states):
             marginals[t * n_states + i] = max(state.u[t, i], 0.0)
-    return state.flow, open_arcs, 1.0 if _has_ties(network, state, open_arcs) else 0.0
+    return state.flow, open_arcs, 1.0 if _has_ties(network, state, open_arcs) else 0.0, n_iter
 
 
 @as_solver
@@ -206,10 +208,10 @@ def chain_interior_point(
     """Solve one problem exactly, by its flow; see `_facets.protocol`."""
     nodes = _node_scores(scores, additional, dims)
     if dims[2] == _NO_TRANSITIONS or dims[0] == 1:
-        flow, open_arcs = np.empty((0, 0, 0)), np.empty((0, 0, 0))
+        flow, open_arcs, n_iter = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1
         tied = _independent_steps(nodes, dims, marginals)
     else:
-        flow, open_arcs, tied = _solve_flow(nodes, additional, dims, marginals)
+        flow, open_arcs, tied, n_iter = _solve_flow(nodes, additional, dims, marginals)
     if tied < 0.0:
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
@@ -220,11 +222,9 @@ def chain_interior_point(
             linear += weights[r] * additional[parts[r, 0]]
     objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
     if not gap <= max(tol, 4.0 * floor):
-        return solve_by_structures(
-            oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights,
-            marginals,
-        )  # fmt: skip
-    return slots, parts, weights, FACETS, objective, gap, 1
+        none = np.empty((0, 1), np.int32)
+        return none, none, np.empty(0), GAVE_UP, objective, gap, n_iter
+    return slots, parts, weights, FACETS, objective, gap, n_iter
 
 
 @as_products
@@ -241,8 +241,8 @@ def chain_products(
             on[t, i] = 1.0 if marginals[t * n_states + i] > 0.0 else 0.0
     open_arcs, gains = np.zeros(shape), np.zeros(shape)
     n_rows = 0
-    while n_rows < slots.shape[0] and slots[n_rows, 0] >= 0:
-        t, i, part = slots[n_rows, 0] // n_states, slots[n_rows, 0] % n_states, additional_slots[n_rows, 0]
+    while n_rows < slots.shape[0] and slots[n_rows] >= 0:
+        t, i, part = slots[n_rows] // n_states, slots[n_rows] % n_states, additional_slots[n_rows]
         j = part % n_states
         open_arcs[t, i, j] = on[t, i] = on[t + 1, j] = 1.0
         gains[t, i, j] = additional_direction[part]
@@ -268,7 +268,7 @@ def chain_products(
         if dims[4]:
             additional_out[end + i] += state.u[n_steps - 1, i]
     for r in range(n_rows):
-        t, i, part = slots[r, 0] // n_states, slots[r, 0] % n_states, additional_slots[r, 0]
+        t, i, part = slots[r] // n_states, slots[r] % n_states, additional_slots[r]
         additional_out[part] += state.flow[t, i, part % n_states]
     for t in range(n_steps):
         for i in range(n_states):

@@ -109,8 +109,8 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
     return k, best
 
 
-@kernel
-def solve_by_structures(
+@as_solver
+def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly; see `_protocol`.
@@ -175,13 +175,3 @@ def solve_by_structures(
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
     objective = linear - 0.5 * norm_squared
     return support.slots, support.additional, support.weights, k, objective, max(gap, 0.0), n_iter
-
-
-@as_solver
-def active_set(
-    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-):
-    """Solve one problem exactly, by its structures; see `_protocol`."""
-    return solve_by_structures(
-        oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-    )

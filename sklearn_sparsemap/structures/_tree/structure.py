@@ -62,6 +62,10 @@ class DependencyTree(Structure):
         self.projective = bool(projective)
         self.single_root = bool(single_root)
 
+    @property
+    def facets(self) -> str | None:
+        return None if self.projective else "tree"
+
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]
         if shape[0] != n + 1:
