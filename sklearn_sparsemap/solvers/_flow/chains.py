@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._jit import kernel
 from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
-from .._facets.sparsemax import sparsemax
+from .._facets.sparsemax import highest, sparsemax
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .crossover import cross_over, settle
 from .interior_point import Network, interior_point, new_flow
@@ -97,9 +97,12 @@ def _independent_steps(nodes, dims, marginals):
     tied = 0.0
     for t in range(n_steps):
         u = marginals[t * n_states : (t + 1) * n_states]
-        threshold, _ = sparsemax(nodes[t], np.inf, u)
-        if not threshold > -np.inf:
+        top = highest(nodes[t])
+        if top == -np.inf:
             return -1.0
+        for i in range(n_states):
+            nodes[t, i] -= top
+        threshold, _ = sparsemax(nodes[t], np.inf, u)
         for i in range(n_states):
             if u[i] <= TIE and nodes[t, i] >= threshold - TIE:
                 tied = 1.0
