@@ -15,8 +15,8 @@ from ..losses._fenchel_young import inference_of
 from ..losses._kernel import new_memory
 from ..training._data import make_rows
 from ..training._lbfgs import BatchObjective, minimize_lbfgs
-from ..training._mira import MiraOptimizer
-from ..training._online import UNCONVERGED, OnlineOptimizer
+from ..training._online.dense import UNCONVERGED
+from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 
 if TYPE_CHECKING:
     from typing import TypeVar

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -30,7 +31,8 @@ from ...inference._batch import decode_problems, map_problems, marginal_problems
 from ...losses import LOSSES
 from ...solvers._polytope.batch import GAP, OBJECTIVE, Problems
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-from ...training._data import LinearModel, linear_problems
+from ...training._data import LinearModel, linear_problems, make_rows
+from ...training._online.scores import sparse_scores
 from .._fitting import warn_of_convergence
 from .graphs_of import GraphsOf
 from .labels import check_target, encode_labels, flatten_labels, sorted_labels
@@ -278,12 +280,22 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        return self._current.coef.T
+        coef = self._current.coef.T
+        return sparse.csr_array(coef) if sparse.issparse(coef) else coef
 
     @coef_.setter
-    def coef_(self, values: ArrayLike) -> None:
-        coef = _check_weights("coef_", values, self._current.coef.shape[::-1], finite=True)
-        self._edit(coef=np.ascontiguousarray(coef.T))
+    def coef_(self, values: Any) -> None:
+        known = self._current.coef
+        if not sparse.issparse(known):
+            self._edit(coef=np.ascontiguousarray(_check_weights("coef_", values, known.shape[::-1], finite=True).T))
+            return
+        coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
+        if coef.shape != known.shape[::-1]:
+            raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
+        _check_weights("coef_", coef.data, coef.data.shape, finite=True)
+        coef = coef.T.tocsr()
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
@@ -360,9 +372,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             start = stop
         return split
 
-    def _new_model(self, structure, n_features, n_outputs):
-        n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
-        return LinearModel.zeros(n_features, n_outputs, n_additional)
+    @staticmethod
+    def _n_additional(structure, n_outputs):
+        return sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
@@ -449,6 +461,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
+        if sparse.issparse(model.coef):
+            return sparse_scores(make_rows(X.values), make_rows(model.coef), model.intercept, self.n_jobs)
         # Overflow, after someone edited the model, is for those to report who use the scores.
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X.values @ model.coef

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -12,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...losses._fenchel_young import LOSSES, inference_of, loss_form
 from ...losses._kernel import new_memory
-from ...training._data import make_rows, make_targets
+from ...training._data import LinearModel, make_rows, make_targets
 from .._fitting import (
     Monitor,
     adjust_optimizer,
@@ -43,6 +44,8 @@ _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
 # Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
 _MOST_BATCH_WEIGHTS = 50_000
+# Beyond this many weights, only those exist that are updated, if they are few.
+_MOST_DENSE_WEIGHTS = 2**22
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
@@ -117,8 +120,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, where structures are made of labels.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        One output for each label; a single one for trees, matchings and others that are not made of labels.
+    coef_ : ndarray or CSR of shape (n_outputs, n_features)
+        One output for each label; a single one for trees, matchings and others that are not made of labels. A CSR array
+        where the model is large and few of its weights exist: learned online from sparse features, with more than four
+        million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in either
+        form, and keeps its own.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
@@ -278,7 +284,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             return self._fit_graphs(structure, data, X, codes, weights)
         n_features, n_outputs = X.values.shape[1], 1 if classes is None else len(classes)
         form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
-        model = self._initial_model(structure, n_features, classes)
+        model = self._initial_model(structure, X.values, classes)
         validate = None
         if self.early_stopping:
             # Also what is held out must be right; and what is said of y[i] is of the i-th of all samples.
@@ -390,7 +396,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
         targets = make_targets(structure, X, n_outputs, codes, weights)
         if first:
-            self._model = self._new_model(structure, X.values.shape[1], n_outputs)
+            self._model = self._new_model(structure, X.values, n_outputs)
             self._optimizer = None
             self.n_iter_ = 0
             self.loss_curve_ = []
@@ -469,12 +475,26 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
         return structure
 
-    def _initial_model(self, structure, n_features, classes):
+    def _new_model(self, structure, X, n_outputs):
+        """Return a model of zeros, with sparse `coef` where dense weights would be many and most of them stay zero.
+
+        A sample then moves only the weights of its own features and of few outputs.
+        """
+        n_features = X.shape[1]
+        is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
+        few_move = sparse.issparse(X) and LOSSES[self.loss].argmax != "gibbs" and self.solver != "lbfgs"
+        n_additional = self._n_additional(structure, n_outputs)
+        return LinearModel.zeros(n_features, n_outputs, n_additional, sparse_coef=is_large and few_move)
+
+    def _initial_model(self, structure, X, classes):
         """Return a model of zeros, or with `warm_start` the present one if it still fits."""
+        n_features = X.shape[1]
         labels = None if classes is None else classes.tolist()
         if self.warm_start and hasattr(self, "_structure"):
             self._check_same_structure(structure)
             model = self._check_finite(self._current).copy()
+            if self.solver == "lbfgs":
+                model = model.dense()
             known = self.classes_.tolist() if structure.labelled else None
             if model.coef.shape[0] == n_features and known == labels:
                 return model
@@ -482,7 +502,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 "warm_start=True needs the features and labels of the last fit: it had "
                 f"{model.coef.shape[0]} features and labels {known}; now there are {n_features} and {labels}"
             )
-        return self._new_model(structure, n_features, 1 if classes is None else len(classes))
+        return self._new_model(structure, X, 1 if classes is None else len(classes))
 
     def _check_same_structure(self, structure):
         if structure != self._structure:

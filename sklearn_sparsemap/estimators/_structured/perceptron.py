@@ -11,14 +11,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._threads import over_ranges
 from ..._validation import (
     N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
     POSITIVE_INT,
     POSITIVE_OR_INF,
-    check_numbers,
     check_parameters,
 )
 from ...losses import LOSSES
@@ -26,10 +24,9 @@ from ...losses._fenchel_young import inference_of, loss_form
 from ...losses._kernel import new_memory
 from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ...training._curve import Course, mean_of
-from ...training._data import make_rows, make_targets
-from ...training._pairs.epoch import add_sparse_scores
-from ...training._pairs.optimizer import PairOptimizer, SparseLinearModel
-from ...training._pairs.store import SINCE_SHRINK, UNCONVERGED
+from ...training._data import LinearModel, make_rows, make_targets
+from ...training._online.dense import SINCE, UNCONVERGED
+from ...training._online.groups import GroupOptimizer
 from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, resolve_structure
@@ -334,7 +331,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
         mira = self.debias == _MIRA
-        optimizer = PairOptimizer(
+        optimizer = GroupOptimizer(
             Groups.partition(np.zeros(len(kept), np.int64), names=["selected"]),
             np.zeros(1),
             n_outputs,
@@ -476,7 +473,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if selects and (self._optimizer is not None or exceeds):
             self._configure(first, self.shrink_every, None)
             if exceeds:
-                first.counters[SINCE_SHRINK] = max(1, first.counters[SINCE_SHRINK])
+                first.counters[SINCE] = max(1, first.counters[SINCE])
             # A shrinkage stays, whatever comes after it.
             keep_if(self, lambda: True)
             self._model, self._optimizer = None, first
@@ -535,12 +532,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if self.budget is not None and self.budget > groups.n_groups:
             raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
 
-    @staticmethod
-    def _n_additional(structure, n_outputs):
-        return sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
-
     def _new_optimizer(self, structure, groups, group_weights, n_outputs):
-        return PairOptimizer(
+        return GroupOptimizer(
             groups, group_weights, n_outputs, self._n_additional(structure, n_outputs), average=self.average, mira=False
         )
 
@@ -579,23 +572,6 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, monitor.loss)
             self._optimizer = None
 
-    @property
-    def coef_(self) -> Any:
-        return sparse.csr_array(self._current.coef.T)
-
-    @coef_.setter
-    def coef_(self, values: Any) -> None:
-        shape = self._current.coef.shape[::-1]
-        if not sparse.issparse(values):
-            values = check_numbers(values, "coef_")
-        coef = sparse.csr_array(values, dtype=np.float64).T.tocsr()
-        if coef.shape != shape[::-1]:
-            raise ValueError(f"coef_ must have shape {shape}; got {coef.shape[::-1]}")
-        if not np.isfinite(coef.data).all():
-            raise ValueError("coef_ contains NaN or infinity; weights must be finite")
-        coef.eliminate_zeros()
-        self._edit(coef=coef)
-
     def _edit(self, **arrays):
         if self._optimizer is not None:
             self._final = final_state(self._optimizer, self._optimizer, self._loss)
@@ -607,7 +583,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
-        selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
+        selected = np.flatnonzero(self._state("selected", GroupOptimizer.selected_groups))
         shrinks = self.budget is not None or self.alpha > 0.0
         if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
             warn_user(
@@ -624,7 +600,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def group_norms_(self) -> NDArray[np.float64]:
-        return self._state("norms", PairOptimizer.group_norms)
+        return self._state("norms", GroupOptimizer.group_norms)
 
     @property
     def sigma_(self) -> float:
@@ -632,11 +608,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def memory_curve_(self) -> NDArray[np.int64]:
-        return self._state("curve", PairOptimizer.joined_curve)[:, 1]
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 1]
 
     @property
     def memory_steps_(self) -> NDArray[np.int64]:
-        return self._state("curve", PairOptimizer.joined_curve)[:, 0]
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 0]
 
     def _state(self, name, of_optimizer):
         """Return what the training has left, or what its state is in a stream."""
@@ -648,14 +624,6 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _latest_loss(self):
         # Debiasing has a loss of its own.
         return self._loss if self._final is None else self._final["loss"]
-
-    def _linear_scores(self, X, model):
-        rows, coef = make_rows(X.values), make_rows(model.coef)
-        scores = np.empty((X.values.shape[0], len(model.intercept)))
-        scores[:] = model.intercept
-        costs = np.diff(rows.indptr) + 1
-        over_ranges(lambda start, stop: add_sparse_scores(rows, coef, start, stop, scores), costs, self.n_jobs)
-        return scores
 
     def _check_params(self):
         """Check the parameters; return the structure."""
@@ -737,7 +705,7 @@ def wide_model(optimizer, n_features):
     coef = sparse.csr_array(
         (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
     )
-    return SparseLinearModel(coef, model.intercept, model.additional)
+    return LinearModel(coef, model.intercept, model.additional)
 
 
 def _check_memory(n_columns, of_each):
