@@ -31,7 +31,7 @@ from ...inference._batch import decode_problems, map_problems, marginal_problems
 from ...losses import LOSSES
 from ...solvers._polytope.batch import GAP, OBJECTIVE, Problems
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-from ...training._data import LinearModel, linear_problems, make_rows
+from ...training._data import linear_problems, make_rows
 from ...training._online.scores import sparse_scores
 from .._fitting import warn_of_convergence
 from .graphs_of import GraphsOf
