@@ -49,6 +49,17 @@ def new_dense(coef, dense, *, first_state, average):
 
 
 @kernel
+def add_at(values, sums, place, delta, step):
+    """Add `delta` to a weight, from this step on.
+
+    Like all that is done for each weight it takes arrays, not the store: Numba passes all fields of that at each call.
+    """
+    values[place] += delta
+    if sums.shape[0]:
+        sums[place] += (step - 1.0) * delta
+
+
+@kernel
 def no_space(store):
     """Return how many more places a feature can take: it has all of them."""
     return 0

@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 
 from ..._jit import FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
-from .dense import HELD, STEP, TOP
+from .dense import HELD, STEP, TOP, add_at
 
 # Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a
 # dense block; the next feature of the same atom that has a block (-1 at the end); the atom.
@@ -183,13 +183,13 @@ def block_of(store, feature):
 
 
 @kernel
-def _find_pair(store, feature, output):
-    """Return the place of a pair's weight, -1 if it has none."""
-    start, stop = block_of(store, feature)
-    if store.features[feature, COUNT] < 0:
-        return start + output
-    for place in range(start, stop):
-        if store.outputs[place] == output:
+def _find_pair(outputs, start, count, output):
+    """Return the place of an output's weight in a block of `count` weights, negative if it is dense; -1 without one."""
+    if count < 0:
+        place = start + output
+        return place if outputs[np.uint64(place)] != 0 else -1
+    for place in range(start, start + count):
+        if outputs[np.uint64(place)] == output:
             return place
     return -1
 
@@ -222,7 +222,6 @@ def _move_block(store, counters, feature):
 def make_pair(store, counters, feature, output):
     """Return the place of a pair's weight, which is made if there is none. The arena must have space."""
     of_feature = store.features[feature]
-    place = np.int64(-1)
     if of_feature[COUNT] == 0:
         start = _take_block(store, counters, 0)
         atom = of_feature[ATOM]
@@ -230,21 +229,19 @@ def make_pair(store, counters, feature, output):
         of_feature[NEXT] = store.first_active[atom]
         store.first_active[atom] = feature
     else:
-        place = _find_pair(store, feature, output)
-        if place >= 0 and of_feature[COUNT] > 0:
+        place = _find_pair(store.outputs, np.int64(of_feature[HEAD]), np.int64(of_feature[COUNT]), output)
+        if place >= 0:
             return place
-        if place < 0 and of_feature[COUNT] & (of_feature[COUNT] - 1) == 0:
+        if of_feature[COUNT] > 0 and of_feature[COUNT] & (of_feature[COUNT] - 1) == 0:
             _move_block(store, counters, feature)
+    counters[HELD] += 1
     if of_feature[COUNT] < 0:
         place = np.int64(of_feature[HEAD]) + output
-        if store.outputs[place] == 0:
-            store.outputs[place] = 1
-            of_feature[COUNT] -= 1
-            counters[HELD] += 1
+        store.outputs[place] = 1
+        of_feature[COUNT] -= 1
         return place
     place = np.int64(of_feature[HEAD]) + of_feature[COUNT]
     of_feature[COUNT] += 1
-    counters[HELD] += 1
     store.outputs[place] = output
     _clear_place(store, place)
     return place
@@ -254,15 +251,24 @@ def make_pair(store, counters, feature, output):
 def locate_pairs(store, counters, features, outputs, stride, places):
     """Write the places of the weights of all pairs of these features and outputs; make those that do not exist.
 
-    That of output p and feature k goes to ``places[p * stride + k]``. The arena must have space.
+    That of output p and feature k goes to ``places[p * stride + k]``. The arena must have space. A call with the whole
+    store takes longer than to find a pair that exists, and is left to those that do not.
     """
+    n_outputs = outputs.shape[0]
     for k in range(features.shape[0]):
-        feature, head = features[k], np.int32(-2)
-        # A feature's block may move while weights are made.
-        while head != store.features[feature, HEAD]:
-            head = store.features[feature, HEAD]
-            for p in range(outputs.shape[0]):
-                places[p * stride + k] = make_pair(store, counters, feature, outputs[p])
+        feature, is_complete = features[k], False
+        while not is_complete:
+            start, count = np.int64(store.features[feature, HEAD]), np.int64(store.features[feature, COUNT])
+            is_complete = True
+            for p in range(n_outputs):
+                place = _find_pair(store.outputs, start, count, outputs[p])
+                if place < 0:
+                    for q in range(p, n_outputs):
+                        make_pair(store, counters, feature, outputs[q])
+                    # The block may have moved.
+                    is_complete = False
+                    break
+                places[p * stride + k] = place
 
 
 @kernel
@@ -272,18 +278,30 @@ def scale_until(store, atom, step):
 
 
 @kernel
-def move_scaled(store, place, atom, delta, step):
-    """Add `delta` to a weight of an atom, from this step on."""
-    scale = store.scale[atom]
-    weight = scale * store.values[place]
-    change = delta / scale
-    store.values[place] += change
-    if store.sums.shape[0]:
-        store.sums[place] += change * scale_until(store, atom, step - 1)
-    rho = store.rho[atom] + delta * (2.0 * weight + delta)
-    store.rho[atom] = rho
-    if rho > store.peak[atom]:
-        store.peak[atom] = rho
+def move_pairs(store, features, values, residuals, places, factor, step):
+    """Add ``factor * residuals[p] * values[k]`` to the weights of these places, from this step on.
+
+    Places are as in `locate_pairs`. Feature -1 is none: its weights are in no atom.
+    """
+    n = features.shape[0]
+    for p in range(residuals.shape[0]):
+        for k in range(n):
+            delta, place = factor * residuals[p] * values[k], places[p * n + k]
+            if features[k] < 0:
+                add_at(store.values, store.sums, place, delta, step)
+                continue
+            atom = store.features[features[k], ATOM]
+            scale = store.scale[atom]
+            weight = scale * store.values[place]
+            change = delta / scale
+            store.values[place] += change
+            if store.sums.shape[0]:
+                before = step - 1 - store.last_step[atom]
+                store.sums[place] += change * (store.cumulative[atom] + scale * before)
+            rho = store.rho[atom] + delta * (2.0 * weight + delta)
+            store.rho[atom] = rho
+            if rho > store.peak[atom]:
+                store.peak[atom] = rho
 
 
 @kernel

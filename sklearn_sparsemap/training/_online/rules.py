@@ -16,8 +16,8 @@ import numpy as np
 from numba import types
 
 from ..._jit import INTS_2D_OUT, by_type, kernel
-from .dense import SINCE, STEP, TOP, Dense, locate_dense, no_space, score_dense
-from .pairs import ATOM, Pairs, locate_pairs, most_space, move_scaled
+from .dense import SINCE, STEP, TOP, Dense, add_at, locate_dense, no_space, score_dense
+from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
 
@@ -97,16 +97,8 @@ def _gather(rule, store, counters, rows, sample, r, moves):
 
 
 @kernel
-def _move(store, place, delta, step):
-    """Add `delta` to a weight, from this step on."""
-    store.values[place] += delta
-    if store.sums.shape[0]:
-        store.sums[place] += (step - 1.0) * delta
-
-
-@kernel
 def _step_adagrad(rule, store, counters, rows, sample, moves):
-    step = counters[STEP]
+    values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
         # The gradient of the additional scores is weighted already.
@@ -115,32 +107,25 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
             for k in range(n):
                 place = moves.places[p * n + k]
                 gradient = weight * moves.values[k] * moves.residuals[p]
-                store.state[place] += gradient * gradient
-                _move(store, place, -rule.eta0 * gradient / np.sqrt(store.state[place]), step)
+                squares[place] += gradient * gradient
+                add_at(values, sums, place, -rule.eta0 * gradient / np.sqrt(squares[place]), step)
 
 
 @kernel
 def _step_gradient(rule, store, counters, rows, sample, moves):
-    step = counters[STEP]
-    eta = step_size(rule, step)
+    eta = step_size(rule, counters[STEP])
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
-        weight = sample.weight if r < sample.n_rows else 1.0
-        for p in range(n_wrong):
-            for k in range(n):
-                delta = -eta * weight * moves.residuals[p] * moves.values[k]
-                if moves.features[k] >= 0:
-                    atom = store.features[moves.features[k], ATOM]
-                    move_scaled(store, moves.places[p * n + k], atom, delta, step)
-                else:
-                    _move(store, moves.places[p * n + k], delta, step)
+        factor = -eta * (sample.weight if r < sample.n_rows else 1.0)
+        residuals = moves.residuals[:n_wrong]
+        move_pairs(store, moves.features[:n], moves.values, residuals, moves.places, factor, counters[STEP])
 
 
 @kernel
 def _step_mira(rule, store, counters, rows, sample, moves):
     if not sample.loss > 0.0:
         return
-    norm_squared = 0.0
+    values, sums, direction, norm_squared = store.values, store.sums, store.state, 0.0
     for j in range(sample.additional_residual.shape[0]):
         sample.additional_residual[j] /= sample.weight
     for r in range(sample.n_rows + 1):
@@ -148,8 +133,8 @@ def _step_mira(rule, store, counters, rows, sample, moves):
         for p in range(n_wrong):
             for k in range(n):
                 place = moves.places[p * n + k]
-                before, change = store.state[place], moves.residuals[p] * moves.values[k]
-                store.state[place] = before + change
+                before, change = direction[place], moves.residuals[p] * moves.values[k]
+                direction[place] = before + change
                 norm_squared += change * (2.0 * before + change)
     # Features that cannot tell the structures apart leave nothing to move.
     length = min(rule.C * sample.weight, sample.loss / norm_squared) if norm_squared > 1e-12 else 0.0
@@ -157,8 +142,8 @@ def _step_mira(rule, store, counters, rows, sample, moves):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
         for e in range(n * n_wrong):
             place = moves.places[e]
-            _move(store, place, -length * store.state[place], counters[STEP])
-            store.state[place] = 0.0
+            add_at(values, sums, place, -length * direction[place], counters[STEP])
+            direction[place] = 0.0
 
 
 @kernel

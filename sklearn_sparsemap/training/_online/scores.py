@@ -7,14 +7,15 @@ from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, copy_into
 from ..._threads import over_ranges
 from .._data import ROWS
 from .dense import STEP
-from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, make_pair, move_scaled, scale_until
+from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
 
 
 @kernel(fast_sums=True)
 def _add_row(here, values, start, factor):
     """Add a multiple of a dense block to scores."""
     for j in range(here.shape[0]):
-        here[j] += factor * values[start + j]
+        # Of what may be negative Numba would look from the end.
+        here[j] += factor * values[np.uint64(start + j)]
 
 
 @kernel
@@ -34,19 +35,21 @@ def score_pairs(store, rows, first_row, n_rows, scores):
         copy_into(here, store.values[:n_outputs])
         first, n = rows.indptr[first_row + r], 0
         for at in range(first, rows.indptr[first_row + r + 1]):
-            of_feature = store.features[rows.indices[at]]
-            starts[n], counts[n] = of_feature[HEAD], of_feature[COUNT]
-            factors[n] = rows.data[at] * store.scale[of_feature[ATOM]]
-            n += of_feature[COUNT] != 0
+            f = np.uint64(rows.indices[at])
+            starts[n], counts[n] = store.features[f, HEAD], store.features[f, COUNT]
+            factors[n] = rows.data[at] * store.scale[np.uint64(store.features[f, ATOM])]
+            n += counts[n] != 0
         for k in range(n):
-            outputs[k], values[k] = store.outputs[starts[k]], store.values[starts[k]]
+            start = np.uint64(starts[k])
+            outputs[k], values[k] = store.outputs[start], store.values[start]
         for k in range(n):
             if counts[k] < 0:
                 _add_row(here, store.values, starts[k], factors[k])
             else:
-                here[outputs[k]] += factors[k] * values[k]
-                for place in range(starts[k] + 1, starts[k] + counts[k]):
-                    here[store.outputs[place]] += factors[k] * store.values[place]
+                here[np.uint64(outputs[k])] += factors[k] * values[k]
+                for i in range(starts[k] + 1, starts[k] + counts[k]):
+                    place = np.uint64(i)
+                    here[np.uint64(store.outputs[place])] += factors[k] * store.values[place]
 
 
 @entry(types.void(PAIRS, INTS_OUT, types.boolean, INTS_OUT, INTS_OUT, FLOATS_OUT))
@@ -85,10 +88,12 @@ def _add_sparse_scores(rows, coef, start, stop, scores):
 @entry(types.void(PAIRS, INTS_OUT, INTS, INTS, FLOATS))
 def load_pairs(store, counters, indptr, outputs, weights):
     """Put the weights of CSR rows, one for each feature, into an empty store that has the space."""
+    feature, one, places = np.zeros(1, np.int64), np.ones(1), np.empty(store.n_outputs, np.int64)
     for f in range(store.features.shape[0]):
-        for at in range(indptr[f], indptr[f + 1]):
-            place = make_pair(store, counters, f, outputs[at])
-            move_scaled(store, place, store.features[f, ATOM], weights[at], 1)
+        feature[0] = f
+        here = outputs[indptr[f] : indptr[f + 1]]
+        locate_pairs(store, counters, feature, here, 1, places)
+        move_pairs(store, feature, one, weights[indptr[f] : indptr[f + 1]], places, 1.0, 1)
 
 
 def sparse_scores(rows, coef, intercept, n_jobs):
