@@ -6,7 +6,7 @@ from scipy import sparse
 from ..._jit import readonly
 from ..._threads import interruptible
 from .._data import LinearModel
-from .dense import HELD, N_COUNTERS, PLACE, STEP, STOP, TOP, Dense, new_dense
+from .dense import HELD, N_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, new_dense
 from .epoch import EPOCHS
 from .pairs import grow, most_space, new_pairs
 from .rules import AdaGrad, Mira
@@ -113,6 +113,11 @@ class OnlineOptimizer:
     def n_steps(self):
         """How many samples were visited."""
         return int(self.counters[STEP])
+
+    @property
+    def unconverged(self):
+        """For how many of them inference did not converge."""
+        return int(self.counters[UNCONVERGED])
 
     @property
     def n_held(self):
