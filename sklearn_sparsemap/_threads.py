@@ -5,7 +5,7 @@ import signal
 import socket
 import threading
 from concurrent import futures
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -32,27 +32,32 @@ def cut_evenly(costs, n_ranges):
     return np.unique(np.concatenate([[0], np.searchsorted(done, targets), [len(costs)]]))
 
 
-@lru_cache(maxsize=1)
-def _worker():
-    """Return the thread in which kernels run while the main thread waits for Ctrl-C."""
-    return futures.ThreadPoolExecutor(1, thread_name_prefix="sklearn_sparsemap")
-
-
 def interruptible(function, stop):
     """Call a function that releases the GIL, so that Ctrl-C can end it, but not cut it in two.
 
-    Python sees Ctrl-C in its main thread only, and not before a kernel there returns. So the kernel runs in a thread of
-    its own, and is told to stop.
+    Python handles Ctrl-C in its main thread only, and not before a kernel there returns. So another thread sees it, and
+    tells the kernel to stop: one that watches, which costs some 5 us a call; or, where other code watches or handles
+    signals, the main thread itself, while the kernel runs in a thread of its own, which costs up to 100 us.
 
     Parameters
     ----------
     function : callable
         Called with no arguments.
     stop : callable
-        Makes the function return soon. Called in another thread, when an exception reached the one that waits.
+        Makes the function return soon. Called in another thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return function()
+    return _watch().call(function, stop)
+
+
+@lru_cache(maxsize=1)
+def _worker():
+    """Return the thread in which kernels run while the main thread waits for Ctrl-C."""
+    return futures.ThreadPoolExecutor(1, thread_name_prefix="sklearn_sparsemap")
+
+
+def _call_in_worker(function, stop):
     running = _worker().submit(function)
     try:
         while True:
@@ -69,10 +74,10 @@ def interruptible(function, stop):
 
 
 class _Watch:
-    """A thread that sees Ctrl-C while the main thread is in a kernel, and tells the kernel to stop.
+    """A thread that sees Ctrl-C while the main thread is in a kernel.
 
-    Python writes the number of a signal to a socket at once, whatever its main thread does. That costs a call 2 us,
-    where `interruptible` costs 20 to 100.
+    Python writes the number of a signal to a socket at once, whatever its main thread does. The exception waits until
+    the kernel has returned: Numba makes Python objects of what it returns, and breaks if that is interrupted.
     """
 
     def __init__(self):
@@ -80,7 +85,12 @@ class _Watch:
         self._outbox.setblocking(False)
         self._lock, self._drained = threading.Lock(), threading.Event()
         self._stop, self._pressed = None, False
+        # One object, to be told from other handlers.
+        self._handler = self._press
         threading.Thread(target=self._look, name="sklearn_sparsemap_watch", daemon=True).start()
+
+    def _press(self, *_):
+        self._pressed = True
 
     def _look(self):
         while True:
@@ -90,50 +100,39 @@ class _Watch:
             elif byte == signal.SIGINT:
                 with self._lock:
                     if self._stop is not None:
-                        self._pressed = True
                         self._stop()
 
     def call(self, function, stop):
-        """Do what `interruptible` does, in the main thread; a function in Python may be cut in two."""
-        before = signal.set_wakeup_fd(self._outbox.fileno(), warn_on_full_buffer=False)
-        outer = self._stop
-        if before not in (-1, self._outbox.fileno()):
-            # Another one waits for signals, an event loop perhaps.
-            signal.set_wakeup_fd(before)
-            return interruptible(function, stop)
-        found = error = None
-        try:
-            # What is pressed within a call that a kernel makes ends that kernel, too.
-            self._stop = stop if outer is None else lambda: (stop(), outer())
-            found = function()
-        except BaseException as caught:
-            error = caught
-        while True:
+        """Call a function in the main thread; see `interruptible`."""
+        handler, outer = signal.signal(signal.SIGINT, self._handler), self._stop
+        if handler is self._handler:
+            # A call within a call, by a kernel that goes back to Python. Ctrl-C ends both.
+            self._stop = lambda: (stop(), outer())
             try:
-                # Python may have dropped the exception: one that arrives in a destructor is.
-                if self._leave(outer):
-                    error = error or KeyboardInterrupt()
-                break
-            except KeyboardInterrupt as caught:
-                # Pressed just now. The way out must be complete.
-                error = error or caught
-        if error is None:
-            return found
+                return function()
+            finally:
+                self._stop = outer
+                if self._pressed:
+                    raise KeyboardInterrupt
+        before = signal.set_wakeup_fd(self._outbox.fileno(), warn_on_full_buffer=False)
+        if handler is not signal.default_int_handler or before != -1:
+            # Another handler need not raise an exception; and an event loop may wait for signals.
+            signal.set_wakeup_fd(before)
+            signal.signal(signal.SIGINT, handler)
+            return _call_in_worker(function, stop)
         try:
-            self._drain()
-            raise error
+            self._stop = stop
+            return function()
         finally:
-            # Its traceback holds this frame.
-            del error
-
-    def _leave(self, outer):
-        """Go back to the outer call, if any; tell whether Ctrl-C was pressed in this one."""
-        with self._lock:
-            self._stop, pressed = outer, self._pressed
-            self._pressed = pressed and outer is not None
-        if outer is None:
+            with self._lock:
+                self._stop = None
             signal.set_wakeup_fd(-1)
-        return pressed
+            # Handles what is pending before.
+            signal.signal(signal.SIGINT, handler)
+            if self._pressed:
+                self._pressed = False
+                self._drain()
+                raise KeyboardInterrupt
 
     def _drain(self):
         """Wait until the thread has seen all signals so far, which must not stop the next call."""
@@ -141,11 +140,11 @@ class _Watch:
         self._outbox.send(b"\0")
         self._drained.wait(1.0)
 
-    def close(self):
-        """Forget the thread, which does not survive a fork, and what it shares with that of the parent."""
-        before = signal.set_wakeup_fd(-1)
-        if before not in (-1, self._outbox.fileno()):
-            signal.set_wakeup_fd(before)
+    def forget(self):
+        """Undo in a forked process, which has no such thread, what a call of the parent's main thread set."""
+        if signal.getsignal(signal.SIGINT) is self._handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.set_wakeup_fd(-1)
         self._inbox.close()
         self._outbox.close()
 
@@ -159,21 +158,12 @@ def _after_fork():
     # Threads do not survive a fork.
     _worker.cache_clear()
     if _watch.cache_info().currsize:
-        _watch().close()
+        _watch().forget()
         _watch.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _call_kernels(function, stop):
-    """Call a function that calls kernels and writes to new arrays only, so that Ctrl-C can end it."""
-    if threading.current_thread() is not threading.main_thread():
-        return function()
-    # Another handler need not raise an exception.
-    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    return (_watch().call if is_default else interruptible)(function, stop)
 
 
 def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=None):
@@ -200,7 +190,8 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
         What the calls returned, in the order of the ranges.
     """
     if len(costs) == 1:
-        return _call_kernels(lambda: [function(0, 1)], lambda: limit.fill(0)) if limit is not None else [function(0, 1)]
+        one = partial(function, 0, 1)
+        return [one() if limit is None else interruptible(one, partial(limit.fill, 0))]
     n_threads = effective_n_jobs(n_jobs)
     n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1 + int(np.sum(costs)) // cost_per_call
     cuts = [0, len(costs)] if n_ranges == 1 or len(costs) < 2 else cut_evenly(costs, n_ranges).tolist()
@@ -212,7 +203,7 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
         stopped.set()
         limit[:] = 0
 
-    return _call_kernels(
+    return interruptible(
         lambda: _over_cuts(lambda *range_: None if stopped.is_set() else function(*range_), cuts, n_threads), stop
     )
 

@@ -83,8 +83,6 @@ def oracle(values):
     if len(seen) == 3:
         press(0.1)
         seen.append(interrupted(long))
-        # The outer call is over, too, as soon as it can be.
-        raise KeyboardInterrupt
     seen.append(sparsemap(LinearChain(), small).n_iter)
     return [int(np.argmax(values))]
 
