@@ -15,6 +15,8 @@ from joblib import effective_n_jobs
 _RANGES_PER_THREAD = 8
 # Even a single thread comes back from the kernels after about so many parts, to notice Ctrl-C.
 _COST_PER_CALL = 50_000
+# Without the enumerations of the module `signal`, which take most of the time.
+_get_handler, _set_handler = (getattr(f, "__wrapped__", f) for f in (signal.getsignal, signal.signal))
 # Seconds between two looks for Ctrl-C.
 _LOOK_EVERY = 0.05
 
@@ -104,21 +106,25 @@ class _Watch:
 
     def call(self, function, stop):
         """Call a function in the main thread; see `interruptible`."""
-        handler, outer = signal.signal(signal.SIGINT, self._handler), self._stop
+        handler = _get_handler(signal.SIGINT)
         if handler is self._handler:
             # A call within a call, by a kernel that goes back to Python. Ctrl-C ends both.
-            self._stop = lambda: (stop(), outer())
+            outer, self._stop = self._stop, lambda: (stop(), outer())
             try:
                 return function()
             finally:
                 self._stop = outer
                 if self._pressed:
                     raise KeyboardInterrupt
+        if handler is not signal.default_int_handler:
+            # Another one need not raise an exception.
+            return _call_in_worker(function, stop)
+        _set_handler(signal.SIGINT, self._handler)
         before = signal.set_wakeup_fd(self._outbox.fileno(), warn_on_full_buffer=False)
-        if handler is not signal.default_int_handler or before != -1:
-            # Another handler need not raise an exception; and an event loop may wait for signals.
+        if before != -1:
+            # An event loop waits for signals.
             signal.set_wakeup_fd(before)
-            signal.signal(signal.SIGINT, handler)
+            _set_handler(signal.SIGINT, handler)
             return _call_in_worker(function, stop)
         try:
             self._stop = stop
@@ -128,7 +134,7 @@ class _Watch:
                 self._stop = None
             signal.set_wakeup_fd(-1)
             # Handles what is pending before.
-            signal.signal(signal.SIGINT, handler)
+            _set_handler(signal.SIGINT, handler)
             if self._pressed:
                 self._pressed = False
                 self._drain()
@@ -142,8 +148,8 @@ class _Watch:
 
     def forget(self):
         """Undo in a forked process, which has no such thread, what a call of the parent's main thread set."""
-        if signal.getsignal(signal.SIGINT) is self._handler:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if _get_handler(signal.SIGINT) is self._handler:
+            _set_handler(signal.SIGINT, signal.default_int_handler)
             signal.set_wakeup_fd(-1)
         self._inbox.close()
         self._outbox.close()
