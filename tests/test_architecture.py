@@ -74,9 +74,15 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_importing_the_package_imports_no_numba():
-    code = "import sys, sklearn_sparsemap; print('numba' in sys.modules, 'sklearn' in sys.modules)"
-    assert run_python(code) == ["False", "False"]
+def test_importing_imports_no_more_than_it_must():
+    code = """
+import sys, sklearn_sparsemap
+print(*(name in sys.modules for name in ("numba", "sklearn")))
+from sklearn_sparsemap.plotting import TreeDisplay
+TreeDisplay([[0, 1]], [1.0])
+print(*(name in sys.modules for name in ("matplotlib", "numba")))
+"""
+    assert run_python(code) == ["False"] * 4
 
 
 USE_EVERYTHING = """
