@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_threads", "_validation", "_version"}
+FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_template_grammar", "_threads", "_validation", "_version"}
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
+    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},

@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
+from .._select import select_highest
 from .._validation import check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import Groups
@@ -21,32 +22,6 @@ _MAX_HALVINGS = 2200
 
 
 @kernel
-def _select(values, n, k):
-    """Put the k-th largest of the first n values (k counted from 0) at place k, and none that is smaller before it."""
-    left, right = 0, n - 1
-    while left < right:
-        # The median of three: sorted input, which is common, must not take quadratic time.
-        a, b, c = values[left], values[(left + right) // 2], values[right]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = left, right
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            right = j
-        elif k >= i:
-            left = i
-        else:
-            return
-
-
-@kernel
 def _between(above, below):
     """Return a strength from `below` on and under `above`: their mean, where there is a number between them."""
     mean = below + 0.5 * (above - below)
@@ -56,7 +31,7 @@ def _between(above, below):
 @kernel
 def _partition_strength(ratios, n_alive, budget):
     """Return the mean of the `budget`-th and the next largest of the ratios of the groups that are alive."""
-    _select(ratios, n_alive, budget)
+    select_highest(ratios[:n_alive], budget + 1)
     below = ratios[budget]
     if below == np.inf:
         # More groups of weight 0 than the budget: they stay, all others go.
