@@ -49,7 +49,7 @@ def transform_with(estimator, X, y, *others):
     if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
         return None, (X, *others)
     head = clone(estimator[:-1])
-    features = head.fittransform_with(X, y)
+    features = head.fit_transform(X, y)
     return head, (features, *(head.transform(other) for other in others))
 
 
