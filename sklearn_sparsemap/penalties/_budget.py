@@ -78,7 +78,7 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     """Return the strength sigma with which `shrink` leaves at most `budget` groups, 0 if no more are alive.
 
     Groups that do not overlap die in the order of norm over weight. With the B-th and the next largest of these, sigma
-    is their mean (G section 3.2, which sorts by norms only: the same for equal weights, and wrong for others).
+    is their mean (Martins et al. 2011, section 3.2, sort by norms only: the same for equal weights, wrong for others).
     So exactly `budget` groups survive unless some are tied at the edge; tied groups die together.
 
     Overlapping groups: whatever `order` is, each factor of `shrink`, and so the number of groups that are alive,
@@ -132,12 +132,12 @@ def budget_strength(
     group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
     groups: Any = None,
 ) -> float:
-    """Find the strength of a group lasso at which `budget` groups survive (G section 3.2).
+    """Find the strength of a group lasso at which `budget` groups survive.
 
     If at most `budget` groups are nonzero, the strength is 0. Else exactly `budget` groups survive a shrinkage with it,
     except that groups tied at the edge die together. With group weights d, groups die in the order of norm / d, and
-    the strength is the mean of the B-th and the next largest of these. A group of weight 0 survives whatever the
-    budget; where there are more of them than the budget, all others die.
+    the strength is the mean of the B-th and the next largest of these ([1]_, section 3.2). A group of weight 0
+    survives whatever the budget; where there are more of them than the budget, all others die.
 
     Groups may overlap; this holds for the shrinkage group after group (``GroupLasso(method="families")``), which for
     nested groups is the exact one. Where some die together, as a group does with the last one inside it, fewer than
@@ -163,6 +163,10 @@ def budget_strength(
     ------
     ValueError
         If norms or weights are negative, not finite or of the wrong length, or the budget is no count.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------

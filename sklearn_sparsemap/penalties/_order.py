@@ -1,4 +1,4 @@
-"""Coarse to fine: groups from a partial order (G section 4)."""
+"""Coarse to fine: groups from a partial order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GroupOrder:
     """Overlapping groups from a partial order of base groups: who discards a coarse one discards all finer ones.
 
     The group G_a of a base group `a` holds the features of every b with a <= b. As soon as G_a is zero, so is G_b for
-    each finer b: what survives is closed towards the coarse side (G section 4).
+    each finer b: what survives is closed towards the coarse side ([1]_, section 4).
 
     Parameters
     ----------
@@ -47,6 +47,10 @@ class GroupOrder:
     ------
     ValueError
         If there is a cycle, a name is unknown or given twice, or columns are wrong.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------

@@ -81,8 +81,7 @@ def stability_selection(
 ) -> StabilitySelection:
     """Select groups from many random parts of the data; say how often each is selected.
 
-    A group that is selected from most parts is hardly there by chance. (Meinshausen and Bühlmann, *Stability
-    Selection*, 2010, with groups.)
+    A group that is selected from most parts is hardly there by chance: stability selection [1]_, of groups.
 
     Parameters
     ----------
@@ -110,6 +109,10 @@ def stability_selection(
     ------
     ValueError
         If the estimator is of another kind, has neither `budget` nor `alpha`, or a number is out of range.
+
+    References
+    ----------
+    .. [1] Meinshausen and Bühlmann. Stability Selection. Journal of the Royal Statistical Society B 72, 2010.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""GroupPathDisplay: score against number of weights, by budget (G Fig. 3)."""
+"""GroupPathDisplay: score against number of weights, by budget
+(Martins et al. 2011, Fig. 3)."""
 
 from __future__ import annotations
 

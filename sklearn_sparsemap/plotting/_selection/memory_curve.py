@@ -1,4 +1,5 @@
-"""MemoryCurveDisplay: how many weights exist while a model is trained (G Fig. 2)."""
+"""MemoryCurveDisplay: how many weights exist while a model is trained
+(Martins et al. 2011, Fig. 2)."""
 
 from __future__ import annotations
 
