@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,18 @@ def test_a_second_process_compiles_nothing():
         at_import, loaded, compiled = run_python(USE_EVERYTHING)
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
+
+
+def test_where_names_share_a_prefix_there_is_a_folder():
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert len(folders) > 20
+    for folder in folders:
+        names = [path.stem.lstrip("_") for path in folder.glob("*.py") if path.stem != "__init__"]
+        prefixes = Counter(name.split("_")[0] for name in names)
+        crowded = {prefix: n for prefix, n in prefixes.items() if n >= 3}
+        assert not crowded, f"{folder.relative_to(PACKAGE)}: {crowded}"
+
+
+def test_graphs_of_stands_where_the_structure_is_resolved():
+    named = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "GraphsOf" in path.read_text()}
+    assert named == {"estimators/_structured/graphs_of.py", "estimators/_structured/base.py"}
