@@ -14,7 +14,16 @@ from ..._validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
 from ...graphs._arrays import FORBIDDEN, PAIR
 from ...solvers import LPSparseMAPBatch
-from ...solvers._graph.batch import BY_MULTIPLIERS, GAP, GRAPH_SOLVERS, N_ITER, OBJECTIVE, RESIDUAL, STATUS
+from ...solvers._graph.batch import (
+    BY_MULTIPLIERS,
+    GAP,
+    GRAPH_SOLVERS,
+    LOGIC_SOLVERS,
+    N_ITER,
+    OBJECTIVE,
+    RESIDUAL,
+    STATUS,
+)
 from ...solvers._graph.result import LPSparseMAPResult
 from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
 from ...solvers._polytope.active_set import active_set
@@ -331,14 +340,16 @@ def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
     none = readonly(np.zeros((0, 0)))
     if warm is not None:
         warm = readonly(warm[0] if method in BY_MULTIPLIERS else warm[1])
-    oracles = layout.all_oracles(Simplex.oracle)
+    solver, functions = GRAPH_SOLVERS[method], (*layout.all_oracles(Simplex.oracle), structure_solver(layout))
+    if not len(arrays.structures) and method in LOGIC_SOLVERS:
+        solver, functions = LOGIC_SOLVERS[method], ()
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
     aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
     limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
     over_ranges(
-        lambda start, stop: GRAPH_SOLVERS[method](
-            arrays, *oracles, structure_solver(layout), scores, additional, none if warm is None else warm, aim, limits,
-            start, stop, *out, statistics
+        lambda start, stop: solver(
+            arrays, *functions, scores, additional, none if warm is None else warm, aim, limits, start, stop, *out,
+            statistics
         ),
         np.full(n, len(arrays.links) + layout.n_variables),
         n_jobs,

@@ -12,7 +12,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS, entry, kernel
+from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS, copy_into, entry, kernel
 from ...graphs._arrays import GRAPH_ARRAYS, STRUCTURE
 from ...graphs._closed_forms import is_free, jacobian_logic, pair_slopes
 from .._polytope.cholesky import add_scaled, dot
@@ -42,10 +42,10 @@ def _project_links(graph, additional, literals, faces, snap, d, change):
             factor = faces.factors[first_entry : first_entry + k * k].reshape((k, k))
             ones = faces.ones[first_one : first_one + k]
             # Once more on what the first projection leaves of the face by rounding.
-            rest, products, norm = d[start:stop].copy(), np.empty(k), dot(ones, ones)
-            project_on_face(factor, slots, k, ones, norm, d[start:stop], products)
+            rest = d[start:stop].copy()
+            project_on_face(factor, slots, ones, d[start:stop])
             add_scaled(rest, -1.0, d[start:stop])
-            project_on_face(factor, slots, k, ones, norm, rest, products)
+            project_on_face(factor, slots, ones, rest)
             add_scaled(d[start:stop], 1.0, rest)
             place += 1
             first_slot, first_entry, first_one = first_slot + k * n, first_entry + k * k, first_one + k
@@ -69,7 +69,7 @@ def _project_links(graph, additional, literals, faces, snap, d, change):
 @kernel
 def _complement(graph, additional, literals, faces, snap, d, scratch, change):
     """Overwrite `d` with what the factors' Jacobians take from it."""
-    scratch[:] = d
+    copy_into(scratch, d)
     _project_links(graph, additional, literals, faces, snap, scratch, change)
     for link in range(d.shape[0]):
         d[link] -= scratch[link]
@@ -148,7 +148,7 @@ def project_on_faces(graph, additional, marginals, faces, snap, direction, avera
         residual, step_links = np.empty(n_links), np.empty(n_links)
         _gather(graph, w, residual)
         _complement(graph, additional, literals, faces, snap, residual, scratch, change)
-        step_links[:] = residual
+        copy_into(step_links, residual)
         rho = dot(residual, residual)
         while n_iter < max_iter and np.sqrt(rho) > goal:
             n_iter += 1

@@ -5,6 +5,7 @@ import numpy as np
 from ..._jit import copy_into, kernel
 from ...graphs._arrays import FORBIDDEN
 from .._polytope.cholesky import add_scaled, dot, solve_lower
+from .._polytope.support import independent_support
 from .forest import build_forest, solve_forest
 from .rows import (
     CONVERGED,
@@ -12,11 +13,9 @@ from .rows import (
     NOT_CONVERGED,
     box_marginals,
     compute_gradient,
-    factor_of_support,
     force_parts,
     multiplier_terms,
     new_dual,
-    no_supports,
     project_on_face,
     solve_structures,
     start,
@@ -44,56 +43,66 @@ _SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
 
 
 @kernel
-def _free_multipliers(graph, dual, free_rows, free_pairs):
-    """Mark the multipliers that can follow the negative gradient; return their number."""
-    count = 0
-    for r in range(free_rows.shape[0]):
+def _free_multipliers(graph, dual, free):
+    """Mark the multipliers that can follow the negative gradient, those of rows first; return their number."""
+    n_rows, count = dual.mu.shape[0], 0
+    for r in range(n_rows):
         g, mu = dual.gradient[r], dual.mu[r]
-        free_rows[r] = not ((g >= 0.0 and mu <= graph.row_low[r]) or (g <= 0.0 and mu >= graph.row_high[r]))
-        count += free_rows[r]
-    for e in range(free_pairs.shape[0]):
+        free[r] = not ((g >= 0.0 and mu <= graph.row_low[r]) or (g <= 0.0 and mu >= graph.row_high[r]))
+        count += free[r]
+    for e in range(dual.t.shape[0]):
         g, t = dual.pair_gradient[e], dual.t[e]
-        free_pairs[e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
-        count += free_pairs[e]
+        free[n_rows + e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
+        count += free[n_rows + e]
     return count
 
 
 @kernel
-def _apply_faces(graph, dual, wide, faces, sizes, ones, norms, scratch, products, d):
-    """Overwrite `d`, one entry a variable, with its product with J."""
-    for i in range(d.shape[0]):
-        if graph.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
-            d[i] = 0.0
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        local = scratch[: stop - start]
-        for link in range(start, stop):
-            local[link - start] = graph.signs[link] * d[graph.links[link]]
-        face = faces[place]
-        project_on_face(face.factor, face.slots, sizes[place], ones[place], norms[place], local, products)
-        for link in range(start, stop):
-            d[graph.links[link]] = graph.signs[link] * local[link - start]
+def _find_faces(structures):
+    """Factorise the supports of the structures, for `_apply_faces`."""
+    for place in range(len(structures.slots)):
+        slots = structures.slots[place]
+        support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
+        ones = np.ones(k)
+        solve_lower(support.factor, k, ones)
+        structures.faces[place], structures.factors[place] = support.slots, support.factor
+        structures.ones[place] = ones
 
 
 @kernel
-def _multiply(
-    graph, dual, wide, faces, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs, x, y, d
-):
+def _apply_faces(graph, structures, d):
+    """Project the entries of `d`, one a variable, that belong to structures onto the directions of their faces."""
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        own = np.empty(stop - start)
+        for link in range(start, stop):
+            own[link - start] = graph.signs[link] * d[graph.links[link]]
+        project_on_face(structures.factors[place], structures.faces[place], structures.ones[place], own)
+        for link in range(start, stop):
+            d[graph.links[link]] = graph.signs[link] * own[link - start]
+
+
+@kernel
+def _multiply(graph, dual, structures, wide, damping, free, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
-    n_rows = free_rows.shape[0]
+    n_rows = dual.mu.shape[0]
     d[:] = 0.0
     take(graph, dual, x[:n_rows], x[n_rows:], d)
-    _apply_faces(graph, dual, wide, faces, sizes, ones, norms, scratch, products, d)
+    for i in range(d.shape[0]):
+        if graph.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
+            d[i] = 0.0
+    if structures is not None:
+        _apply_faces(graph, structures, d)
     for r in range(n_rows):
-        if free_rows[r]:
+        if free[r]:
             total, norm_squared = 0.0, 0.0
             for entry in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
                 total -= graph.row_coefs[entry] * d[graph.row_vars[entry]]
                 norm_squared += graph.row_coefs[entry] * graph.row_coefs[entry]
             y[r] = total + damping * norm_squared * x[r]
-    for e in range(free_pairs.shape[0]):
-        if free_pairs[e]:
+    for e in range(dual.t.shape[0]):
+        if free[n_rows + e]:
             first = graph.pair_signs[e, 0] * d[graph.pair_ends[e, 0]]
             second = graph.pair_signs[e, 1] * d[graph.pair_ends[e, 1]]
             change = first - second if dual.pair[e] > 0.0 else -first - second
@@ -101,58 +110,29 @@ def _multiply(
 
 
 @kernel
-def _faces_of(supports):
-    """Return the factorised supports of the structures, their ``R'^{-1} 1``, sizes, and the squared norms of these."""
-    faces = [factor_of_support(slots) for slots in supports]
-    sizes, norms = np.empty(len(faces), np.int64), np.empty(len(faces))
-    bases = [face[0] for face in faces]
-    ones = [np.ones(face[1]) for face in faces]
-    for place in range(len(faces)):
-        sizes[place] = faces[place][1]
-        solve_lower(bases[place].factor, sizes[place], ones[place])
-        norms[place] = dot(ones[place], ones[place])
-    return bases, ones, sizes, norms
-
-
-@kernel
-def _newton_direction(
-    graph, dual, supports, wide, damping, precision, use_forest, free_rows, free_pairs, limits, x
-):  # fmt: skip
+def _newton_direction(graph, dual, structures, wide, damping, precision, use_forest, free, limits, x):
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
     If these take long, or if `use_forest` says that they did before, they are preconditioned; return whether they were.
     """
-    n_rows, n = free_rows.shape[0], dual.a.shape[0]
-    m = x.shape[0]
-    bases, ones, sizes, norms = _faces_of(supports)
-    longest, most = 1, 1
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
-        most = max(most, sizes[place])
-    scratch, products = np.empty(longest), np.empty(most)
-    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(n)
+    n_rows, m = dual.mu.shape[0], x.shape[0]
+    if structures is not None:
+        _find_faces(structures)
+    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(dual.a.shape[0])
     count = 0
-    for r in range(n_rows):
-        if free_rows[r]:
-            residual[r] = -dual.gradient[r]
+    for k in range(m):
+        x[k] = 0.0
+        if free[k]:
+            residual[k] = -dual.gradient[k] if k < n_rows else -dual.pair_gradient[k - n_rows]
             count += 1
-    for e in range(free_pairs.shape[0]):
-        if free_pairs[e]:
-            residual[n_rows + e] = -dual.pair_gradient[e]
-            count += 1
-    x[:] = 0.0
-    goal = precision * precision * dot(residual, residual)
-    most = min(2 * count + 10, _MOST_STEPS)
+    rho = dot(residual, residual)
+    goal = precision * precision * rho
+    most, n_steps = min(2 * count + 10, _MOST_STEPS), 0
     if not use_forest:
-        n_steps, rho = 0, dot(residual, residual)
-        direction[:] = residual
+        copy_into(direction, residual)
         while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
             n_steps += 1
-            _multiply(
-                graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
-                direction, image, d
-            )  # fmt: skip
+            _multiply(graph, dual, structures, wide, damping, free, direction, image, d)
             curvature = dot(direction, image)
             if not curvature > 0.0:
                 return False
@@ -160,22 +140,19 @@ def _newton_direction(
             add_scaled(x, step, direction)
             add_scaled(residual, -step, image)
             previous, rho = rho, dot(residual, residual)
-            for i in range(m):
-                direction[i] = residual[i] + rho / previous * direction[i]
+            for k in range(m):
+                direction[k] = residual[k] + rho / previous * direction[k]
         if rho <= goal or n_steps == most:
             return False
-    forest = build_forest(graph, dual, damping, wide, free_rows, free_pairs)
+    forest = build_forest(graph, dual, damping, wide, free)
     conditioned = np.empty(m)
     solve_forest(forest, residual, conditioned)
-    direction[:] = conditioned
+    copy_into(direction, conditioned)
     rho = dot(residual, conditioned)
     for _ in range(most):
         if limits[0] == 0:
             break
-        _multiply(
-            graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
-            direction, image, d
-        )  # fmt: skip
+        _multiply(graph, dual, structures, wide, damping, free, direction, image, d)
         curvature = dot(direction, image)
         if not curvature > 0.0:
             break
@@ -186,21 +163,15 @@ def _newton_direction(
             break
         solve_forest(forest, residual, conditioned)
         previous, rho = rho, dot(residual, conditioned)
-        for i in range(m):
-            direction[i] = conditioned[i] + rho / previous * direction[i]
+        for k in range(m):
+            direction[k] = conditioned[k] + rho / previous * direction[k]
     return True
 
 
 @kernel
-def _recession(graph, oracles, additional, dual, mu):
-    """Return the slope of phi far out along the multipliers `mu` of the rows; negative if there is no solution."""
-    n = dual.a.shape[0]
-    d = np.zeros(n)
-    take(graph, dual, mu, np.zeros(dual.t.shape[0]), d)
-    slope = dot(graph.row_bounds, mu)
-    for i in range(n):
-        if graph.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
-            slope += max(d[i], 0.0)
+def _recession_of_structures(graph, structures, additional, dual, d):
+    """Return what structures add to the slope of phi along the change `d` of the variables' scores."""
+    slope = 0.0
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
@@ -217,7 +188,7 @@ def _recession(graph, oracles, additional, dual, mu):
             none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
         forced, count = force_parts(z, none, graph.sizes[f])
         slope -= count * forced
-        slope += oracles[graph.oracles[f]](
+        slope += structures.oracles[graph.oracles[f]](
             z,
             none,
             graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
@@ -229,8 +200,11 @@ def _recession(graph, oracles, additional, dual, mu):
 
 
 @kernel
-def is_infeasible(graph, oracles, additional, dual, mu):
-    """Tell whether multipliers prove that no marginals satisfy all factors; they are scaled in place."""
+def is_infeasible(graph, structures, additional, dual, mu):
+    """Tell whether multipliers of the rows prove that no marginals satisfy all factors; they are scaled in place.
+
+    They do if phi falls without end along them.
+    """
     size = 0.0
     for r in range(mu.shape[0]):
         # Only what may grow without bound counts.
@@ -241,16 +215,25 @@ def is_infeasible(graph, oracles, additional, dual, mu):
         return False
     for r in range(mu.shape[0]):
         mu[r] /= size
-    return _recession(graph, oracles, additional, dual, mu) < -_CERTAIN
+    d = np.zeros(dual.a.shape[0])
+    take(graph, dual, mu, np.zeros(dual.t.shape[0]), d)
+    slope = dot(graph.row_bounds, mu)
+    for i in range(d.shape[0]):
+        if graph.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
+            slope += max(d[i], 0.0)
+    if structures is not None:
+        slope += _recession_of_structures(graph, structures, additional, dual, d)
+    return slope < -_CERTAIN
 
 
 @kernel
-def _evaluate(graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits):
+def _evaluate(graph, structures, additional, dual, wide, limits):
     """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
-    dual.a[:] = dual.scores
+    copy_into(dual.a, dual.scores)
     take(graph, dual, dual.mu, dual.t, dual.a)
     value = box_marginals(graph, dual, wide) + multiplier_terms(graph, dual)
-    value += solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
+    if structures is not None:
+        value += solve_structures(graph, structures, additional, dual, limits)
     return value, compute_gradient(graph, dual)
 
 
@@ -265,14 +248,14 @@ def _move(graph, dual, mu, t, step, x):
 
 
 @kernel
-def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, use_newton):
+def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_newton):
     """Solve one sample whose variables are in one structure at most.
 
     Parameters
     ----------
     graph : GraphArrays
-    oracles, solver
-        MAP oracles of the structures, and the SparseMAP solver.
+    structures : Structures, or None
+        Their supports are those of the solution, in the end.
     scores : array of shape (n_variables,)
         With FORBIDDEN in place of -inf.
     additional : array of shape (n_additional,)
@@ -288,23 +271,20 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
     Returns
     -------
     dual : Dual
-    supports, extra, weights : lists of arrays
-        The supports of the structures.
     n_iter : int
     status : int
     """
     n_rows, n_pairs = graph.row_bounds.shape[0], graph.pairs.shape[0]
     n_structures = graph.structures.shape[0]
-    supports, extra, weights = no_supports(n_structures)
     dual = new_dual(graph, scores, additional, warm)
     longest = 1
     for r in range(n_rows):
         longest = max(longest, graph.row_ptr[r + 1] - graph.row_ptr[r])
     z = np.empty(longest)
-    free_rows, free_pairs = np.zeros(n_rows, np.bool_), np.zeros(n_pairs, np.bool_)
+    free = np.zeros(n_rows + n_pairs, np.bool_)
     x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
     far_mu = dual.mu.copy()
-    value, violation = _evaluate(graph, oracles, solver, additional, dual, 0.0, supports, extra, weights, limits)
+    value, violation = _evaluate(graph, structures, additional, dual, 0.0, limits)
     largest, floor = _NARROW, 4e-15
     for i in range(scores.shape[0]):
         if scores[i] > 0.5 * FORBIDDEN:
@@ -313,8 +293,8 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
     tol = max(tol, floor)
     damping, n_iter, next_check = _FIRST_DAMPING, 0, _CHECK_EVERY
     if value != value:
-        return dual, supports, extra, weights, n_iter, INFEASIBLE
-    wide, n_steps, stage_end, use_forest = 0.0, 0, 0, False
+        return dual, n_iter, INFEASIBLE
+    wide, n_steps, stage_end, use_forest = 0.0, 0, 0, np.bool_(False)
     saved_mu, saved_t, saved_value = old_mu, old_t, np.inf
     while (violation > tol or wide > 0.0) and n_iter < limits[0]:
         if n_steps == _SLOW and n_structures == 0 and n_rows > 0:
@@ -322,30 +302,24 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
             saved_mu, saved_t, saved_value = dual.mu.copy(), dual.t.copy(), value
             wide = largest
             start(graph, dual, warm)
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
+            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
             damping, n_steps = _FIRST_DAMPING, n_steps + 1
             stage_end = n_steps + _WIDE_STEPS
         while wide > 0.0 and (violation <= _WIDE_TOL or n_steps >= stage_end):
             wide = 0.0 if n_steps >= stage_end or wide < _NARROW else _NARROWING * wide
             stage_end = n_steps + _WIDE_STEPS
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
+            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
             if wide == 0.0 and not value < saved_value:
                 copy_into(dual.mu, saved_mu)
                 copy_into(dual.t, saved_t)
-                value, violation = _evaluate(
-                    graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-                )
+                value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
             copy_into(far_mu, dual.mu)
         previous = violation
         if n_structures == 0 and wide == 0.0:
             n_iter += 1
             sweep_pairs(graph, dual)
             if sweep_rows(graph, dual, z) == np.inf:
-                return dual, supports, extra, weights, n_iter, INFEASIBLE
+                return dual, n_iter, INFEASIBLE
             box_marginals(graph, dual, 0.0)
             violation = compute_gradient(graph, dual)
             if violation <= tol:
@@ -353,10 +327,10 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
         if n_iter >= next_check and wide == 0.0:
             next_check = n_iter + _CHECK_EVERY
             mu = dual.mu - far_mu
-            if is_infeasible(graph, oracles, additional, dual, mu):
+            if is_infeasible(graph, structures, additional, dual, mu):
                 copy_into(dual.mu, mu)
-                return dual, supports, extra, weights, n_iter, INFEASIBLE
-            far_mu[:] = dual.mu
+                return dual, n_iter, INFEASIBLE
+            copy_into(far_mu, dual.mu)
         # Sweeps over pairs are cheaper than a step as long as they get on.
         many_pairs = n_structures == 0 and n_pairs > n_rows
         if not use_newton or (many_pairs and wide == 0.0 and (n_iter < 6 or violation < 0.5 * previous)):
@@ -364,26 +338,22 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
         n_iter += 1
         n_steps += 1
         if n_structures == 0 and wide == 0.0:
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
-        if _free_multipliers(graph, dual, free_rows, free_pairs) == 0:
+            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
+        if _free_multipliers(graph, dual, free) == 0:
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
         use_forest = _newton_direction(
-            graph, dual, supports, wide, shrunk, min(1e-2, violation), use_forest, free_rows, free_pairs, limits, x
+            graph, dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x
         )
-        old_mu[:] = dual.mu
-        old_t[:] = dual.t
+        copy_into(old_mu, dual.mu)
+        copy_into(old_t, dual.t)
         old_value, old_violation = value, violation
         step = 1.0
         most = 8 if n_structures == 0 else 4
         for attempt in range(most + 1):
             # The last attempt goes back to where the step began.
             _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
+            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
             if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
                 break
             step *= 0.25
@@ -399,11 +369,11 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
         # The end came before that of the homotopy.
         copy_into(dual.mu, saved_mu)
         copy_into(dual.t, saved_t)
-        value, violation = _evaluate(graph, oracles, solver, additional, dual, 0.0, supports, extra, weights, limits)
+        value, violation = _evaluate(graph, structures, additional, dual, 0.0, limits)
     status = CONVERGED if violation <= tol else NOT_CONVERGED
     if status == NOT_CONVERGED:
         mu = dual.mu.copy()
-        if is_infeasible(graph, oracles, additional, dual, mu):
+        if is_infeasible(graph, structures, additional, dual, mu):
             copy_into(dual.mu, mu)
             status = INFEASIBLE
-    return dual, supports, extra, weights, n_iter, status
+    return dual, n_iter, status

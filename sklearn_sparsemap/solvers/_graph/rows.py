@@ -24,7 +24,7 @@ from ...graphs._closed_forms import clip01
 from ...graphs._threshold import threshold
 from .._polytope.cholesky import dot, solve_lower, solve_upper
 from .._polytope.protocol import AIM, STRUCTURE_TOL
-from .._polytope.support import gather, independent_support
+from .._polytope.support import gather
 
 # How a solver ends; inference may add that rounding makes the solution worthless.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
@@ -35,6 +35,14 @@ OFF = 1e-6
 # The dual of one sample. `scores` are those of the variables with what pairs of positive score add to them; `pair`
 # the scores of the pairs; `a` the scores less what the multipliers take; `u` the marginals.
 Dual = namedtuple("Dual", ["scores", "pair", "mu", "t", "a", "u", "gradient", "pair_gradient"])
+
+# The structures of a graph: their MAP oracles and the solver of SparseMAP; then lists with one entry each. The last
+# solution's support (see `Support`) is what the next one starts from; `faces`, `factors` and `ones` are what
+# `project_on_face` takes. A graph of nothing but logic has None in their place, for which Numba leaves out what is
+# behind ``if structures is not None``.
+Structures = namedtuple(
+    "Structures", ["oracles", "solver", "slots", "additional", "weights", "faces", "factors", "ones"]
+)
 
 
 @kernel
@@ -198,15 +206,22 @@ def compute_gradient(graph, dual):
 
 
 @kernel
-def no_supports(n):
-    """Return three lists of nothing for `n` structures: slots, additional slots and weights.
+def new_structures(oracles, solver, n):
+    """Return the `Structures` of a graph that has `n`, without any structure yet to start from.
 
     List comprehensions must not stand in kernels that write into arrays of a namedtuple: Numba then takes such writes
     for dead code.
     """
-    slots = [np.empty((0, 0), np.int32) for _ in range(n)]
-    additional_slots = [np.empty((0, 0), np.int32) for _ in range(n)]
-    return slots, additional_slots, [np.empty(0) for _ in range(n)]
+    return Structures(
+        oracles,
+        solver,
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty((0, 0)) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+    )
 
 
 @kernel
@@ -241,7 +256,36 @@ def force_parts(z, additional, sizes):
 
 
 @kernel
-def solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits):
+def solve_structure(graph, structures, additional, place, z, p, tol, limits):
+    """SparseMAP of the structure at a place, from its last support, into `p`; return the objective.
+
+    NaN says that no structure is allowed.
+    """
+    f = graph.structures[place]
+    slots, additional_slots, weights, k, objective, _, _ = structures.solver(
+        structures.oracles[graph.oracles[f]],
+        z,
+        additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
+        graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+        graph.sizes[f],
+        AIM * tol,
+        tol,
+        limits[1:],
+        structures.slots[place],
+        structures.additional[place],
+        structures.weights[place],
+        p,
+    )
+    if k < 0:
+        return np.nan
+    structures.slots[place] = slots[:k].copy()
+    structures.additional[place] = additional_slots[:k].copy()
+    structures.weights[place] = weights[:k].copy()
+    return objective
+
+
+@kernel
+def solve_structures(graph, structures, additional, dual, limits):
     """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
 
     NaN says that a structure factor has no structure that is allowed, or none with all parts that it must have.
@@ -263,28 +307,13 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
                 constant += a - 0.5
             else:
                 z[link] = a
-        own = additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
-        forced, count = force_parts(z, own, graph.sizes[f])
-        constant -= count * (forced - 0.5)
-        slots, additional_slots, w, k, objective, _, _ = solver(
-            oracles[graph.oracles[f]],
-            z,
-            own,
-            graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
-            graph.sizes[f],
-            AIM * STRUCTURE_TOL,
-            STRUCTURE_TOL,
-            limits[1:],
-            supports[place],
-            extra[place],
-            weights[place],
-            p,
+        forced, count = force_parts(
+            z, additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]], graph.sizes[f]
         )
-        if k < 0:
-            return np.nan
-        supports[place] = slots[:k].copy()
-        extra[place] = additional_slots[:k].copy()
-        weights[place] = w[:k].copy()
+        constant -= count * (forced - 0.5)
+        objective = solve_structure(graph, structures, additional, place, z, p, STRUCTURE_TOL, limits)
+        if objective != objective:
+            return objective
         for link in range(n):
             i = graph.links[start + link]
             dual.u[i] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
@@ -297,31 +326,26 @@ def solve_structures(graph, oracles, solver, additional, dual, supports, extra, 
 
 
 @kernel
-def factor_of_support(slots):
-    """Return the factorised support that given structures make; structures that depend on others are left out."""
-    return independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
+def project_on_face(factor, slots, ones, direction):
+    """Overwrite `direction` with its component along the face that structures span.
 
-
-@kernel
-def project_on_face(factor, slots, k, ones, ones_norm, direction, products):
-    """Overwrite `direction` with its component along the face that `k` structures span.
-
-    `factor` is that of the support (see _support.py), `ones` its solution ``R'^{-1} 1``.
+    `factor` is that of the support (see _polytope/support.py), `ones` its solution ``R'^{-1} 1``.
     """
-    if k == 1:
-        direction[:] = 0.0
-        return
+    k = ones.shape[0]
+    products, shift = np.empty(k), 0.0
     for s in range(k):
         products[s] = gather(direction, slots[s])
+    for i in range(direction.shape[0]):
+        direction[i] = 0.0
+    if k == 1:
+        return
     solve_lower(factor, k, products)
-    shift = 0.0
     for s in range(k):
         shift += ones[s] * products[s]
-    shift /= ones_norm
+    shift /= dot(ones, ones)
     for s in range(k):
         products[s] -= shift * ones[s]
     solve_upper(factor, k, products)
-    direction[:] = 0.0
     for s in range(k):
         for part in slots[s]:
             if part >= 0:
