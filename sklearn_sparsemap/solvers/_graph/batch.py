@@ -83,8 +83,7 @@ def _solve_by_rows(
     start = warm[i] if warm.shape[0] > 0 else np.empty(0)
     dual, n_iter, status = solve_rows(graph, structures, scores[i], own, start, tol, limits, use_newton)
     copy_into(marginals[i], dual.u)
-    copy_into(multipliers[i], dual.mu)
-    copy_into(multipliers[i, dual.mu.shape[0] :], dual.t)
+    copy_into(multipliers[i], dual.multipliers)
     _link_multipliers(graph, dual, links[i])
     _finish(
         graph, structures, scores[i], own, marginals[i], links[i], limits, n_iter, status, joint[i], statistics[i]
@@ -111,7 +110,7 @@ def structured_rows_range(
 ):  # fmt: skip
     """Solve samples start..stop of a graph with structures."""
     for i in range(start, stop):
-        structures = new_structures((o0, o1, o2, o3), solver, graph.structures.shape[0])
+        structures = new_structures(graph, (o0, o1, o2, o3), solver)
         _solve_by_rows(
             use_newton, graph, structures, scores, additional, warm, tol, limits, i, marginals, joint, multipliers,
             links, statistics
@@ -126,7 +125,7 @@ def block_range(
     """Solve samples start..stop by block coordinate ascent."""
     cold = np.empty(0)
     for i in range(start, stop):
-        structures = new_structures((o0, o1, o2, o3), solver, graph.structures.shape[0])
+        structures = new_structures(graph, (o0, o1, o2, o3), solver)
         own = additional[min(i, additional.shape[0] - 1)]
         u, lam, n_iter, status = solve_block(
             graph, structures, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
@@ -146,7 +145,7 @@ def admm_range(
     """Solve samples start..stop by alternating directions."""
     cold = np.empty(0)
     for i in range(start, stop):
-        structures = new_structures((o0, o1, o2, o3), solver, graph.structures.shape[0])
+        structures = new_structures(graph, (o0, o1, o2, o3), solver)
         own = additional[min(i, additional.shape[0] - 1)]
         u, lam, n_iter, status = solve_admm(
             graph, structures, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits

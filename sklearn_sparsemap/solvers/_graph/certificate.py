@@ -50,7 +50,7 @@ def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
     value, feasible = 0.0, False
     if structures is not None:
         force_parts(z, additional[first:last], graph.sizes[f])
-        objective = solve_structure(graph, structures, additional, place, z, p, tol, limits)
+        objective = solve_structure(structures, additional, place, z, p, tol, limits)
         feasible = objective == objective
         if feasible:
             additional_slots, weights = structures.additional[place], structures.weights[place]

@@ -52,7 +52,7 @@ def _by_length(lengths):
 
 
 @kernel
-def build_forest(graph, dual, damping, wide, free):
+def build_forest(dual, damping, wide, free):
     """Factorise the spanning forest of the free multipliers and variables; short inequalities come first."""
     n_rows, n, m = dual.mu.shape[0], dual.u.shape[0], free.shape[0]
     n_nodes = m + n
@@ -62,7 +62,7 @@ def build_forest(graph, dual, damping, wide, free):
     n_entries = 0
     lengths = np.empty(m, np.int64)
     for k in range(m):
-        lengths[k] = graph.row_ptr[k + 1] - graph.row_ptr[k] if k < n_rows else 2
+        lengths[k] = dual.row_ptr[k + 1] - dual.row_ptr[k] if k < n_rows else 2
         n_entries += lengths[k]
     ends, coefs = np.empty((n_entries, 2), np.int64), np.empty(n_entries)
     n_edges = 0
@@ -72,11 +72,11 @@ def build_forest(graph, dual, damping, wide, free):
         norm_squared, rest = 0.0, 0.0
         for entry in range(lengths[multiplier]):
             if multiplier < n_rows:
-                place = graph.row_ptr[multiplier] + entry
-                i, c = graph.row_vars[place], graph.row_coefs[place]
+                place = dual.row_ptr[multiplier] + entry
+                i, c = dual.row_vars[place], dual.row_coefs[place]
             else:
                 e = multiplier - n_rows
-                i, c = graph.pair_ends[e, entry], graph.pair_signs[e, entry]
+                i, c = dual.pair_ends[e, entry], dual.pair_signs[e, entry]
                 # The first of two attracted ends gains what the second loses.
                 c = -c if entry == 0 and dual.pair[e] > 0.0 else c
             norm_squared += c * c

@@ -43,15 +43,15 @@ _SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
 
 
 @kernel
-def _free_multipliers(graph, dual, free):
+def _free_multipliers(dual, free):
     """Mark the multipliers that can follow the negative gradient, those of rows first; return their number."""
     n_rows, count = dual.mu.shape[0], 0
     for r in range(n_rows):
         g, mu = dual.gradient[r], dual.mu[r]
-        free[r] = not ((g >= 0.0 and mu <= graph.row_low[r]) or (g <= 0.0 and mu >= graph.row_high[r]))
+        free[r] = not ((g >= 0.0 and mu <= dual.row_low[r]) or (g <= 0.0 and mu >= dual.row_high[r]))
         count += free[r]
     for e in range(dual.t.shape[0]):
-        g, t = dual.pair_gradient[e], dual.t[e]
+        g, t = dual.gradient[n_rows + e], dual.t[e]
         free[n_rows + e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
         count += free[n_rows + e]
     return count
@@ -70,8 +70,9 @@ def _find_faces(structures):
 
 
 @kernel
-def _apply_faces(graph, structures, d):
+def _apply_faces(structures, d):
     """Project the entries of `d`, one a variable, that belong to structures onto the directions of their faces."""
+    graph = structures.graph
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
@@ -84,38 +85,38 @@ def _apply_faces(graph, structures, d):
 
 
 @kernel
-def _multiply(graph, dual, structures, wide, damping, free, x, y, d):
+def _multiply(dual, structures, wide, damping, free, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
     n_rows = dual.mu.shape[0]
     d[:] = 0.0
-    take(graph, dual, x[:n_rows], x[n_rows:], d)
+    take(dual, x, d)
     for i in range(d.shape[0]):
-        if graph.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
+        if dual.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
             d[i] = 0.0
     if structures is not None:
-        _apply_faces(graph, structures, d)
+        _apply_faces(structures, d)
     for r in range(n_rows):
         if free[r]:
             total, norm_squared = 0.0, 0.0
-            for entry in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-                total -= graph.row_coefs[entry] * d[graph.row_vars[entry]]
-                norm_squared += graph.row_coefs[entry] * graph.row_coefs[entry]
+            for entry in range(dual.row_ptr[r], dual.row_ptr[r + 1]):
+                total -= dual.row_coefs[entry] * d[dual.row_vars[entry]]
+                norm_squared += dual.row_coefs[entry] * dual.row_coefs[entry]
             y[r] = total + damping * norm_squared * x[r]
     for e in range(dual.t.shape[0]):
         if free[n_rows + e]:
-            first = graph.pair_signs[e, 0] * d[graph.pair_ends[e, 0]]
-            second = graph.pair_signs[e, 1] * d[graph.pair_ends[e, 1]]
+            first = dual.pair_signs[e, 0] * d[dual.pair_ends[e, 0]]
+            second = dual.pair_signs[e, 1] * d[dual.pair_ends[e, 1]]
             change = first - second if dual.pair[e] > 0.0 else -first - second
             y[n_rows + e] = change + damping * 2.0 * x[n_rows + e]
 
 
 @kernel
-def _newton_direction(graph, dual, structures, wide, damping, precision, use_forest, free, limits, x):
+def _newton_direction(dual, structures, wide, damping, precision, use_forest, free, limits, x):
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
     If these take long, or if `use_forest` says that they did before, they are preconditioned; return whether they were.
     """
-    n_rows, m = dual.mu.shape[0], x.shape[0]
+    m = x.shape[0]
     if structures is not None:
         _find_faces(structures)
     residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(dual.a.shape[0])
@@ -123,7 +124,7 @@ def _newton_direction(graph, dual, structures, wide, damping, precision, use_for
     for k in range(m):
         x[k] = 0.0
         if free[k]:
-            residual[k] = -dual.gradient[k] if k < n_rows else -dual.pair_gradient[k - n_rows]
+            residual[k] = -dual.gradient[k]
             count += 1
     rho = dot(residual, residual)
     goal = precision * precision * rho
@@ -132,7 +133,7 @@ def _newton_direction(graph, dual, structures, wide, damping, precision, use_for
         copy_into(direction, residual)
         while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
             n_steps += 1
-            _multiply(graph, dual, structures, wide, damping, free, direction, image, d)
+            _multiply(dual, structures, wide, damping, free, direction, image, d)
             curvature = dot(direction, image)
             if not curvature > 0.0:
                 return False
@@ -144,7 +145,7 @@ def _newton_direction(graph, dual, structures, wide, damping, precision, use_for
                 direction[k] = residual[k] + rho / previous * direction[k]
         if rho <= goal or n_steps == most:
             return False
-    forest = build_forest(graph, dual, damping, wide, free)
+    forest = build_forest(dual, damping, wide, free)
     conditioned = np.empty(m)
     solve_forest(forest, residual, conditioned)
     copy_into(direction, conditioned)
@@ -152,7 +153,7 @@ def _newton_direction(graph, dual, structures, wide, damping, precision, use_for
     for _ in range(most):
         if limits[0] == 0:
             break
-        _multiply(graph, dual, structures, wide, damping, free, direction, image, d)
+        _multiply(dual, structures, wide, damping, free, direction, image, d)
         curvature = dot(direction, image)
         if not curvature > 0.0:
             break
@@ -169,9 +170,9 @@ def _newton_direction(graph, dual, structures, wide, damping, precision, use_for
 
 
 @kernel
-def _recession_of_structures(graph, structures, additional, dual, d):
+def _recession_of_structures(structures, additional, dual, d):
     """Return what structures add to the slope of phi along the change `d` of the variables' scores."""
-    slope = 0.0
+    graph, slope = structures.graph, 0.0
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
@@ -200,7 +201,7 @@ def _recession_of_structures(graph, structures, additional, dual, d):
 
 
 @kernel
-def is_infeasible(graph, structures, additional, dual, mu):
+def is_infeasible(dual, structures, additional, mu):
     """Tell whether multipliers of the rows prove that no marginals satisfy all factors; they are scaled in place.
 
     They do if phi falls without end along them.
@@ -208,43 +209,43 @@ def is_infeasible(graph, structures, additional, dual, mu):
     size = 0.0
     for r in range(mu.shape[0]):
         # Only what may grow without bound counts.
-        if (mu[r] > 0.0 and graph.row_high[r] < np.inf) or (mu[r] < 0.0 and graph.row_low[r] > -np.inf):
+        if (mu[r] > 0.0 and dual.row_high[r] < np.inf) or (mu[r] < 0.0 and dual.row_low[r] > -np.inf):
             mu[r] = 0.0
         size = max(size, abs(mu[r]))
     if size == 0.0:
         return False
     for r in range(mu.shape[0]):
         mu[r] /= size
-    d = np.zeros(dual.a.shape[0])
-    take(graph, dual, mu, np.zeros(dual.t.shape[0]), d)
-    slope = dot(graph.row_bounds, mu)
+    d, multipliers = np.zeros(dual.a.shape[0]), np.zeros(dual.multipliers.shape[0])
+    copy_into(multipliers, mu)
+    take(dual, multipliers, d)
+    slope = dot(dual.row_bounds, mu)
     for i in range(d.shape[0]):
-        if graph.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
+        if dual.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
             slope += max(d[i], 0.0)
     if structures is not None:
-        slope += _recession_of_structures(graph, structures, additional, dual, d)
+        slope += _recession_of_structures(structures, additional, dual, d)
     return slope < -_CERTAIN
 
 
 @kernel
-def _evaluate(graph, structures, additional, dual, wide, limits):
+def _evaluate(dual, structures, additional, wide, limits):
     """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
     copy_into(dual.a, dual.scores)
-    take(graph, dual, dual.mu, dual.t, dual.a)
-    value = box_marginals(graph, dual, wide) + multiplier_terms(graph, dual)
+    take(dual, dual.multipliers, dual.a)
+    value = box_marginals(dual, wide) + multiplier_terms(dual)
     if structures is not None:
-        value += solve_structures(graph, structures, additional, dual, limits)
-    return value, compute_gradient(graph, dual)
+        value += solve_structures(structures, additional, dual, limits)
+    return value, compute_gradient(dual)
 
 
 @kernel
-def _move(graph, dual, mu, t, step, x):
-    """Set the multipliers to those that lie a step along `x` from `mu` and `t`, inside their bounds."""
-    n_rows = mu.shape[0]
-    for r in range(n_rows):
-        dual.mu[r] = min(max(mu[r] + step * x[r], graph.row_low[r]), graph.row_high[r])
-    for e in range(t.shape[0]):
-        dual.t[e] = min(max(t[e] + step * x[n_rows + e], 0.0), abs(dual.pair[e]))
+def _move(dual, old, step, x):
+    """Set the multipliers to those that lie a step along `x` from old ones, inside their bounds."""
+    n_rows = dual.mu.shape[0]
+    for k in range(old.shape[0]):
+        low, high = (dual.row_low[k], dual.row_high[k]) if k < n_rows else (0.0, abs(dual.pair[k - n_rows]))
+        dual.multipliers[k] = min(max(old[k] + step * x[k], low), high)
 
 
 @kernel
@@ -279,12 +280,11 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
     dual = new_dual(graph, scores, additional, warm)
     longest = 1
     for r in range(n_rows):
-        longest = max(longest, graph.row_ptr[r + 1] - graph.row_ptr[r])
+        longest = max(longest, dual.row_ptr[r + 1] - dual.row_ptr[r])
     z = np.empty(longest)
-    free = np.zeros(n_rows + n_pairs, np.bool_)
-    x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
+    x, old, free = np.empty(n_rows + n_pairs), np.empty(n_rows + n_pairs), np.zeros(n_rows + n_pairs, np.bool_)
     far_mu = dual.mu.copy()
-    value, violation = _evaluate(graph, structures, additional, dual, 0.0, limits)
+    value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     largest, floor = _NARROW, 4e-15
     for i in range(scores.shape[0]):
         if scores[i] > 0.5 * FORBIDDEN:
@@ -295,39 +295,38 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
     if value != value:
         return dual, n_iter, INFEASIBLE
     wide, n_steps, stage_end, use_forest = 0.0, 0, 0, np.bool_(False)
-    saved_mu, saved_t, saved_value = old_mu, old_t, np.inf
+    saved, saved_value = old, np.inf
     while (violation > tol or wide > 0.0) and n_iter < limits[0]:
         if n_steps == _SLOW and n_structures == 0 and n_rows > 0:
             # Where variables are clipped, the step is blind for how far their multipliers must go.
-            saved_mu, saved_t, saved_value = dual.mu.copy(), dual.t.copy(), value
+            saved, saved_value = dual.multipliers.copy(), value
             wide = largest
-            start(graph, dual, warm)
-            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
+            start(dual, warm)
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
             damping, n_steps = _FIRST_DAMPING, n_steps + 1
             stage_end = n_steps + _WIDE_STEPS
         while wide > 0.0 and (violation <= _WIDE_TOL or n_steps >= stage_end):
             wide = 0.0 if n_steps >= stage_end or wide < _NARROW else _NARROWING * wide
             stage_end = n_steps + _WIDE_STEPS
-            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
             if wide == 0.0 and not value < saved_value:
-                copy_into(dual.mu, saved_mu)
-                copy_into(dual.t, saved_t)
-                value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
+                copy_into(dual.multipliers, saved)
+                value, violation = _evaluate(dual, structures, additional, wide, limits)
             copy_into(far_mu, dual.mu)
         previous = violation
         if n_structures == 0 and wide == 0.0:
             n_iter += 1
-            sweep_pairs(graph, dual)
-            if sweep_rows(graph, dual, z) == np.inf:
+            sweep_pairs(dual)
+            if sweep_rows(dual, z) == np.inf:
                 return dual, n_iter, INFEASIBLE
-            box_marginals(graph, dual, 0.0)
-            violation = compute_gradient(graph, dual)
+            box_marginals(dual, 0.0)
+            violation = compute_gradient(dual)
             if violation <= tol:
                 break
         if n_iter >= next_check and wide == 0.0:
             next_check = n_iter + _CHECK_EVERY
             mu = dual.mu - far_mu
-            if is_infeasible(graph, structures, additional, dual, mu):
+            if is_infeasible(dual, structures, additional, mu):
                 copy_into(dual.mu, mu)
                 return dual, n_iter, INFEASIBLE
             copy_into(far_mu, dual.mu)
@@ -338,22 +337,21 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
         n_iter += 1
         n_steps += 1
         if n_structures == 0 and wide == 0.0:
-            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
-        if _free_multipliers(graph, dual, free) == 0:
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
+        if _free_multipliers(dual, free) == 0:
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
         use_forest = _newton_direction(
-            graph, dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x
+            dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x
         )
-        copy_into(old_mu, dual.mu)
-        copy_into(old_t, dual.t)
+        copy_into(old, dual.multipliers)
         old_value, old_violation = value, violation
         step = 1.0
         most = 8 if n_structures == 0 else 4
         for attempt in range(most + 1):
             # The last attempt goes back to where the step began.
-            _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
-            value, violation = _evaluate(graph, structures, additional, dual, wide, limits)
+            _move(dual, old, step if attempt < most else 0.0, x)
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
             if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
                 break
             step *= 0.25
@@ -367,13 +365,12 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
                 break
     if wide > 0.0:
         # The end came before that of the homotopy.
-        copy_into(dual.mu, saved_mu)
-        copy_into(dual.t, saved_t)
-        value, violation = _evaluate(graph, structures, additional, dual, 0.0, limits)
+        copy_into(dual.multipliers, saved)
+        value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     status = CONVERGED if violation <= tol else NOT_CONVERGED
     if status == NOT_CONVERGED:
         mu = dual.mu.copy()
-        if is_infeasible(graph, structures, additional, dual, mu):
+        if is_infeasible(dual, structures, additional, mu):
             copy_into(dual.mu, mu)
             status = INFEASIBLE
     return dual, n_iter, status
