@@ -39,7 +39,7 @@ from sklearn_sparsemap.losses._labels import LABEL_LOSSES, label_losses
 from sklearn_sparsemap.metrics import example_f1_score, example_f1_scorer
 from sklearn_sparsemap.training._adam import Adam
 from sklearn_sparsemap.training._label_task import LabelTask
-from sklearn_sparsemap.training._network import LabelModel
+from sklearn_sparsemap.training._network import Network
 
 
 @parametrize_with_checks([MultilabelLPSparseMAP()])
@@ -235,7 +235,7 @@ def make_task(n_labels, kind, rng, X=None):
     else:
         graph = LabelGraph(n_labels, all_edges(n_labels))
     X = rng.normal(size=(8, 5)) if X is None else X
-    return LabelTask(graph, X, gold, rng.uniform(0.5, 2.0, size=8))
+    return X, graph, gold, rng.uniform(0.5, 2.0, size=8)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "constraints", "one label"])
@@ -243,17 +243,22 @@ def make_task(n_labels, kind, rng, X=None):
 @pytest.mark.parametrize("loss", LABEL_LOSSES)
 def test_gradients_of_the_whole_model_are_differences(loss, hidden, kind):
     rng = np.random.default_rng(len(hidden))
-    task = make_task(4, kind, rng)
-    model = LabelModel.initial([5, *hidden, 4], len(task.graph.edges), rng)
+    X, graph, gold, weights = make_task(4, kind, rng)
+    task = LabelTask(graph, loss, 0.8, gold, weights)
+    model = Network.initial([5, *hidden, 4], len(graph.edges), rng)
     for array in model.arrays:
         array[...] = 0.7 * rng.normal(size=array.shape)
-    chosen = np.arange(8)
-    _, gradients, inexact = task.loss_gradients(loss, 0.8, model, chosen)
-    assert inexact == 0
 
     def mean_loss():
-        return task.loss_gradients(loss, 0.8, model, chosen)[0] / task.weights.sum()
+        return task.loss_gradient(model.scores(X), model.additional, None)[0] / weights.sum()
 
+    layers, masks = model.forward(X)
+    _, residuals, joined, n_inexact = task.loss_gradient(layers[-1], model.additional, None, mean=True)
+    gradients = [*model.backward(layers, masks, residuals), joined]
+    assert n_inexact == 0
+    _, summed, joined_sum, _ = task.loss_gradient(layers[-1], model.additional, None)
+    assert_allclose(summed, weights.sum() * residuals)
+    assert_allclose(joined_sum, weights.sum() * joined)
     step = 1e-4
     for array, gradient in zip(model.arrays, gradients):
         for place in rng.permutation(array.size)[:12]:
@@ -265,7 +270,7 @@ def test_gradients_of_the_whole_model_are_differences(loss, hidden, kind):
             below = mean_loss()
             array[index] = kept
             difference = (above - below) / (2 * step)
-            if loss == "logistic" and array is model.edge_scores:
+            if loss == "logistic" and array is model.additional:
                 assert gradient[index] == 0.0
             else:
                 # Losses of sparse inference are once differentiable, the hinge almost everywhere.

@@ -47,10 +47,10 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
+from sklearn_sparsemap.training import _structure_task
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
-from sklearn_sparsemap.training._graph_task import GraphObjective, GraphOptimizer
-from sklearn_sparsemap.training._label_task import LabelOptimizer
 from sklearn_sparsemap.training._lbfgs import BatchObjective
+from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
 from sklearn_sparsemap.training._mira import MiraOptimizer
 from sklearn_sparsemap.training._online import OnlineOptimizer
 from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
@@ -468,9 +468,8 @@ print("done")
 
 def test_inexact_probabilities_are_reported(monkeypatch):
     model = chain(alpha=0.1).fit(X, Y)
-    for name in ("sparsemap", "sparsemap_problems"):
-        original = getattr(_base, name)
-        monkeypatch.setattr(_base, name, partial(original, max_iter=2))
+    for module, name in ((_base, "sparsemap"), (_structure_task, "sparsemap_problems")):
+        monkeypatch.setattr(module, name, partial(getattr(module, name), max_iter=2))
     for method in (model.predict_marginals, model.predict_structures):
         with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):
             method(X)
@@ -491,12 +490,12 @@ TRAININGS = {
     "adagrad": (chain(solver="adagrad", **ENDLESS), (X, Y), (OnlineOptimizer, "epoch")),
     "mira": (chain(solver="mira", loss="hinge", **ENDLESS), (X, Y), (OnlineOptimizer, "epoch")),
     "graphs, lbfgs": (
-        StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), RINGS, (GraphObjective, "loss_gradient"),
+        StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), RINGS, (BatchObjective, "loss_gradient"),
     ),
     "graphs, adagrad": (
-        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS, (GraphOptimizer, "epoch"),
+        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS, (MinibatchOptimizer, "epoch"),
     ),
-    "multilabel": (MultilabelLPSparseMAP(**ENDLESS), (FLAT_X, LABELS), (LabelOptimizer, "epoch")),
+    "multilabel": (MultilabelLPSparseMAP(**ENDLESS), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
     "perceptron": (
         GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (X, Y), (PairOptimizer, "epoch"),
     ),

@@ -12,12 +12,13 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Knapsack, OrOut, Pair, StructureFactor, Xor
+from sklearn_sparsemap.inference._graph.problems import GraphProblems
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes, sample_of
+from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._graph_task import GraphObjective, GraphTask
 from sklearn_sparsemap.training._lbfgs import BatchObjective
 
 WEIGHTS = np.array([1.0, -1.0, 0.5])
@@ -116,8 +117,8 @@ def test_losses_and_gradients(name):
     for temperature in (1.0, 2.0):
 
         def loss(point, t=temperature):
-            sample = sample_of(graph, layout, point[:8], point[8:])
-            losses, du, dv, _ = graph_losses(name, t, layout, [sample], [gold])
+            problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
+            losses, du, dv, _ = graph_losses(name, t, problems, [gold])
             return losses[0], np.concatenate([du[0], dv[0]])
 
         for _ in range(4):
@@ -137,20 +138,43 @@ def test_losses_and_gradients(name):
 def test_the_objective_has_the_gradient_it_says():
     X, y = make_rings(8, 4)
     ragged = RaggedArray.from_list(X)
-    graphs = [graph_of(x) for x in X]
-    layouts = [g.layout(learned_shapes(g)) for g in graphs]
-    gold = [gold_parts(g, layout, own) for g, layout, own in zip(graphs, layouts, y)]
     weights = np.random.default_rng(5).random(8)
     template = LinearModel(np.array([[0.5], [-0.2], [0.1]]), np.array([0.3]), np.array([0.4]))
     for values in (ragged, RaggedArray(sparse.csr_array(ragged.values), ragged.indptr)):
-        task = GraphTask(values, graphs, layouts, gold, weights)
-        objective = GraphObjective(task, "sparsemap", 1.0, template, alpha=0.1, fit_intercept=True, n_jobs=2)
-        x = BatchObjective.pack(template)
+        task = GraphsOf(graph_of).lay_out(values).learn(y, weights, "sparsemap", 1.0, None)
+        objective = BatchObjective(task, values.values, template, alpha=0.1, fit_intercept=True, n_jobs=2)
+        x = objective.pack(template)
         _, gradient = objective.loss_gradient(x)
         for j in range(len(x)):
             e = np.eye(len(x))[j] * 1e-5
             difference = (objective.loss_gradient(x + e)[0] - objective.loss_gradient(x - e)[0]) / 2e-5
             assert gradient[j] == pytest.approx(difference, abs=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "adagrad"}, {"solver": "adagrad", "early_stopping": True}])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_function_of_the_user_runs_once_a_sample_and_call(options):
+    X, y = make_rings(20, 0)
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return ring(len(x))
+
+    model = StructuredSparseMAPClassifier(counted, alpha=1e-2, max_iter=3, random_state=0, **options)
+    for call in (
+        lambda: model.fit(X, y),
+        lambda: model.predict(X),
+        lambda: model.predict_marginals(X),
+        lambda: model.decision_function(X),
+        lambda: model.score(X, y),
+        lambda: model.partial_fit(X, y),
+        lambda: clone(model).partial_fit(X, y),
+        lambda: model.set_params(warm_start=True).fit(X, y),
+    ):
+        calls.clear()
+        call()
+        assert calls == [len(x) for x in X]
 
 
 def test_scikit_learn_tools():
@@ -292,8 +316,9 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
 def graph_losses_of(model, X, y):
     graph = tree_graph(X[0])
     layout = graph.layout()
-    samples = [sample_of(graph, layout, x @ model.coef_[0] + model.intercept_[0], np.zeros(0)) for x in X]
-    return graph_losses(model.loss, model.temperature, layout, samples, [gold_parts(graph, layout, own) for own in y])
+    scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
+    problems = GraphProblems(layout, scores, np.zeros((1, 0)))
+    return graph_losses(model.loss, model.temperature, problems, [gold_parts(graph, layout, own) for own in y])
 
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
@@ -307,9 +332,8 @@ def test_losses_of_a_budget_are_those_of_its_subsets(name):
         for _ in range(10):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
             gold = gold_parts(graph, layout, y)
-            (value,), (gradient,), _, _ = graph_losses(
-                name, temperature, layout, [sample_of(graph, layout, scores, np.zeros(0))], [gold]
-            )
+            problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
+            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [gold])
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
             assert_allclose(gradient, slope["scores"], atol=1e-5)

@@ -19,6 +19,7 @@ from sklearn_sparsemap.training._data import LinearModel, make_rows, make_target
 from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._mira import MiraOptimizer
 from sklearn_sparsemap.training._online import OnlineOptimizer
+from sklearn_sparsemap.training._structure_task import StructureTask
 
 N_FEATURES, N_LABELS = 4, 3
 
@@ -31,7 +32,8 @@ def make_problem(structure, seed=0, n_samples=6):
     codes = rng.integers(N_LABELS, size=indptr[-1])
     gold = list(codes) if isinstance(structure, Simplex) else np.split(codes, indptr[1:-1])
     weights = rng.uniform(0.5, 1.5, size=n_samples)
-    targets = make_targets(structure, RaggedArray(X, indptr), N_LABELS, gold, weights)
+    X = RaggedArray(X, indptr)
+    targets = make_targets(structure, X, N_LABELS, gold, weights)
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(N_LABELS).values())
     model = LinearModel(
         rng.normal(size=(N_FEATURES, N_LABELS)), rng.normal(size=N_LABELS), rng.normal(size=n_additional)
@@ -39,23 +41,19 @@ def make_problem(structure, seed=0, n_samples=6):
     return X, gold, targets, model
 
 
+def make_objective(structure, X, gold, targets, model, loss, temperature, **parameters):
+    task = StructureTask(structure, X, N_LABELS).learn(gold, targets.weights, loss, temperature, None)
+    return BatchObjective(task, X.values, model, **parameters)
+
+
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("loss", ["sparsemap", "margin_crf"])
 def test_gradient_of_the_objective(structure, fit_intercept, loss):
-    X, _, targets, model = make_problem(structure)
-    for features in (X, sparse.csr_array(X)):
-        objective = BatchObjective(
-            inference_of(structure, loss),
-            loss_form(structure, loss, 0.7, None),
-            features,
-            targets,
-            model,
-            new_memory(targets.sizes, 10**6 if loss == "sparsemap" else 0),
-            alpha=0.3,
-            tol=1e-12,
-            fit_intercept=fit_intercept,
-            n_jobs=2,
+    X, gold, targets, model = make_problem(structure)
+    for features in (X, RaggedArray(sparse.csr_array(X.values), X.indptr)):
+        objective = make_objective(
+            structure, features, gold, targets, model, loss, 0.7, alpha=0.3, fit_intercept=fit_intercept, n_jobs=2
         )
         start = objective.pack(model)
         if not fit_intercept:
@@ -90,7 +88,7 @@ def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, tem
     since = 0
     for i in order:
         rows = slice(targets.row_ptr[i], targets.row_ptr[i + 1])
-        scores = X[rows] @ w[:n_coef].reshape(-1, m) + w[n_coef : n_coef + m]
+        scores = X.values[rows] @ w[:n_coef].reshape(-1, m) + w[n_coef : n_coef + m]
         additional, start = {}, n_coef + m
         for name, shape in shapes.items():
             additional[name] = w[start : start + int(np.prod(shape))].reshape(shape)
@@ -105,7 +103,7 @@ def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, tem
             squares[places] += g**2
             w[places] -= eta0 * g / np.sqrt(squares[places])
 
-        for x, r in zip(X[rows], residual):
+        for x, r in zip(X.values[rows], residual):
             for f in np.flatnonzero(x):
                 step(np.arange(f * m, (f + 1) * m), weight * x[f] * r)
             step(np.arange(n_coef, n_coef + m), weight * r)
@@ -126,7 +124,7 @@ def test_adagrad_equals_a_plain_implementation(structure, average, monkeypatch):
     monkeypatch.setattr(_online, "_SAMPLES_PER_PENALTY", 1)
     X, gold, targets, model = make_problem(structure)
     settings = {"alpha": 0.01, "eta0": 0.2}
-    rows = make_rows(X)
+    rows = make_rows(X.values)
     every = max(1, N_FEATURES // max(1, len(rows.data) // len(gold)))
     # The last step ends without a penalty that no average has seen.
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(gold)), 5))[: 5 * len(gold) // every * every]
@@ -145,11 +143,11 @@ def test_adagrad_equals_a_plain_implementation(structure, average, monkeypatch):
 
 def test_adagrad_approaches_the_minimum():
     structure = LinearChain()
-    X, _, targets, model = make_problem(structure, n_samples=40)
+    X, gold, targets, model = make_problem(structure, n_samples=40)
     memory = new_memory(targets.sizes, 10**6)
     form, inference = loss_form(structure, "sparsemap", 1.0, None), inference_of(structure, "sparsemap")
-    objective = BatchObjective(
-        inference, form, X, targets, model, memory, alpha=0.05, tol=1e-10, fit_intercept=True, n_jobs=None
+    objective = make_objective(
+        structure, X, gold, targets, model, "sparsemap", 1.0, alpha=0.05, fit_intercept=True, n_jobs=None
     )
     best = minimize(objective.loss_gradient, objective.pack(model), jac=True, method="L-BFGS-B").fun
     start = LinearModel.zeros(N_FEATURES, N_LABELS, len(model.additional))
@@ -160,7 +158,7 @@ def test_adagrad_approaches_the_minimum():
     rng = np.random.default_rng(0)
     for _ in range(300):
         order = rng.permutation(len(targets.weights))
-        optimizer.epoch(inference, form, make_rows(X), relative, order, memory)
+        optimizer.epoch(inference, form, make_rows(X.values), relative, order, memory)
     reached = objective.loss_gradient(objective.pack(optimizer.model()))[0]
     assert reached == pytest.approx(best, rel=0.02)
 
@@ -173,7 +171,7 @@ def plain_mira(structure, X, gold, targets, model, order, C):
     hinge = FenchelYoungLoss(structure, "hinge")
     for i in order:
         rows = slice(targets.row_ptr[i], targets.row_ptr[i + 1])
-        scores = X[rows] @ w[:n_coef].reshape(-1, m) + w[n_coef : n_coef + m]
+        scores = X.values[rows] @ w[:n_coef].reshape(-1, m) + w[n_coef : n_coef + m]
         additional, start = {}, n_coef + m
         for name, shape in shapes.items():
             additional[name] = w[start : start + int(np.prod(shape))].reshape(shape)
@@ -181,7 +179,7 @@ def plain_mira(structure, X, gold, targets, model, order, C):
         scores = scores[0] if isinstance(structure, Simplex) else scores
         loss, gradient = hinge.loss_gradient(scores, gold[i], **additional)
         residual = gradient["scores"].reshape(-1, m)
-        joined = [(X[rows].T @ residual).ravel(), residual.sum(axis=0)] + [gradient[n].ravel() for n in shapes]
+        joined = [(X.values[rows].T @ residual).ravel(), residual.sum(axis=0)] + [gradient[n].ravel() for n in shapes]
         direction = np.concatenate(joined)
         if direction.any():
             w -= min(C * targets.weights[i], loss / (direction @ direction)) * direction
@@ -200,7 +198,7 @@ def test_mira_equals_a_plain_implementation(structure, average, C):
     form, inference = loss_form(structure, "hinge", 1.0, None), inference_of(structure, "hinge")
     half = len(order) // 2
     for part in (order[:half], order[half:]):
-        optimizer.epoch(inference, form, make_rows(X), targets, part, new_memory(targets.sizes, 0))
+        optimizer.epoch(inference, form, make_rows(X.values), targets, part, new_memory(targets.sizes, 0))
     last, mean = plain_mira(structure, X, gold, targets, model, order, C)
     np.testing.assert_allclose(BatchObjective.pack(optimizer.model()), mean if average else last, atol=1e-10)
     assert not optimizer.state.coef_squares.any() and not optimizer.state.dense_squares.any()
@@ -212,7 +210,7 @@ def test_a_step_of_mira_mends_the_mistake():
     optimizer = MiraOptimizer(model.copy(), average=False)
     optimizer.configure(C=np.inf, fit_intercept=True)
     form, inference = loss_form(structure, "hinge", 1.0, None), inference_of(structure, "hinge")
-    arguments = inference, form, make_rows(X), targets, np.arange(1), new_memory(targets.sizes, 0)
+    arguments = inference, form, make_rows(X.values), targets, np.arange(1), new_memory(targets.sizes, 0)
     losses = [optimizer.epoch(*arguments) for _ in range(50)]
     assert losses[0] > 0.1 and losses[-1] == pytest.approx(0.0, abs=1e-9)
 

@@ -11,24 +11,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..losses._fenchel_young import inference_of
-from ..losses._kernel import new_memory
-from ..training._data import make_rows
 from ..training._lbfgs import BatchObjective, minimize_lbfgs
+from ..training._minibatch import LinearMinibatchOptimizer
 from ..training._mira import MiraOptimizer
-from ..training._online import UNCONVERGED, OnlineOptimizer
+from ..training._online import OnlineOptimizer
+from ._progress import Progress
 
 if TYPE_CHECKING:
     from typing import TypeVar
 
     Method = TypeVar("Method")
 
-# Memory for the solutions of the training samples, from which the next epoch starts.
-_WARM_START_BYTES = 512 * 2**20
-# Duality gap of the inference in training, by which losses are inexact: online a matter of the gradients' noise, but
-# L-BFGS compares losses that differ by little.
+# Duality gap of the inference in online training, by which losses are inexact: a matter of the gradients' noise.
 _ONLINE_TOL = 1e-8
-_BATCH_TOL = 1e-12
 _WARM_UP_EPOCHS = 3
 # How the names of the attributes begin in which scikit-learn holds the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
@@ -50,9 +45,6 @@ class Monitor:
         Whether to stop when the loss no longer improves (if there is no `validate`).
     """
 
-    #: The estimator's parameter for the size of steps.
-    step_size = "eta0"
-
     def __init__(self, estimator, model, validate, progress, watch_loss):
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
         self.losses, self.scores = [], []
@@ -70,21 +62,32 @@ class Monitor:
 
     def attributes(self, model):
         """Return the fitted attributes of an estimator with this model."""
+        estimator = self.estimator
         return {
-            **({"classes_": self.estimator.classes_} if hasattr(self.estimator, "classes_") else {}),
-            "_structure": self.estimator._structure,
-            **({"_graph_shapes": self.estimator._graph_shapes} if hasattr(self.estimator, "_graph_shapes") else {}),
-            "_loss": self.estimator._loss,
-            "n_features_in_": self.estimator.n_features_in_,
+            **{name: getattr(estimator, name) for name in estimator._set_by_fit if hasattr(estimator, name)},
             "n_iter_": max(1, len(self.losses)),
             "_model": model.copy(),
             "_optimizer": None,
         }
 
+    def take(self):
+        """Put what was learned so far into the estimator."""
+        estimator = self.estimator
+        estimator._model, estimator._optimizer = self.model(), None
+        estimator.loss_curve_, estimator.validation_scores_ = self.losses, self.scores
+        estimator.n_iter_ = max(1, len(self.losses))
+
+    def end(self, message, n_inexact):
+        """Say how training ended, which was taken: why it did not converge, and of how many samples inference."""
+        if message:
+            warn_of_convergence(message)
+        warn_of_inference(n_inexact)
+        self.progress.end(lambda: self.attributes(self.estimator._model))
+
     def check(self, loss):
         """Raise ValueError if training has left the finite numbers; nothing is kept then."""
         self.diverged = not np.isfinite(loss)
-        check_finite_loss(loss, self.step_size)
+        check_finite_loss(loss, self.estimator._step_size)
 
     def iteration(self, loss):
         """Report an iteration; return whether to stop."""
@@ -109,29 +112,42 @@ class Monitor:
         return stop
 
 
-def fit_lbfgs(estimator, structure, form, X, targets, model, max_iter, monitor):
-    """Minimise the objective over all samples, starting at `model`."""
-    inference = inference_of(structure, estimator.loss)
-    if form.quadratic and len(model.additional) and not model.additional.any():
+def start_fit(estimator, data, model, validate, max_iter, watch_loss=True):
+    """Return the monitor of a fit, on data as the user gave them, that keeps what is learned until it is interrupted.
+
+    The other parameters are those of `Monitor` and `Progress`.
+    """
+    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss)
+    keep_if(estimator, lambda: monitor.begun() and not monitor.diverged, monitor.take)
+    return monitor
+
+
+def relative(weights):
+    """Return weights of samples as they count in the objective, which is a mean."""
+    weights = weights / weights.max()
+    return weights / weights.mean()
+
+
+def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
+    """Minimise the objective over all samples, starting at `model`.
+
+    Returns
+    -------
+    message : str
+        Why it did not converge; empty if it did.
+    n_inexact : int
+        Number of samples whose inference did not converge.
+    """
+    if task.sequential and task.has_kinks and not model.additional.any():
         # At zero all structures tie: the sharpest kink of the loss, where no gradient need point downhill, and near it
         # solutions have the most structures. A few epochs of AdaGrad lead away from there at little cost.
-        optimizer = new_optimizer(estimator, model.copy())
-        rows, memory = make_rows(X), new_memory(targets.sizes, 0)
+        optimizer = new_optimizer(estimator, task, model.copy())
+        epoch = task.epochs(optimizer, X, remember=False)
         for _ in range(_WARM_UP_EPOCHS):
-            order = np.arange(len(targets.weights))
-            optimizer.epoch(inference, form, rows, targets, order, memory)
+            epoch(np.arange(len(X)))
         model = optimizer.model()
     objective = BatchObjective(
-        inference,
-        form,
-        X,
-        targets,
-        model,
-        new_memory(targets.sizes, _WARM_START_BYTES if form.quadratic else 0),
-        alpha=estimator.alpha,
-        tol=_BATCH_TOL,
-        fit_intercept=estimator.fit_intercept,
-        n_jobs=estimator.n_jobs,
+        task, X.values, model, alpha=estimator.alpha, fit_intercept=estimator.fit_intercept, n_jobs=estimator.n_jobs
     )
 
     def after_iteration(current, loss):
@@ -147,54 +163,68 @@ def fit_lbfgs(estimator, structure, form, X, targets, model, max_iter, monitor):
         # The first point was optimal already.
         monitor.losses.append(loss)
     if message:
-        warn_of_convergence(f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features")
-    warn_of_inference(objective.unconverged)
+        message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
+    return message, objective.unconverged
 
 
-def fit_online(estimator, structure, form, X, targets, model, max_iter, monitor):
-    """Run epochs of AdaGrad or MIRA, starting at `model`."""
-    optimizer = new_optimizer(estimator, model)
-    inference = inference_of(structure, estimator.loss)
-    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
-    rows, memory = make_rows(X), new_memory(targets.sizes, _WARM_START_BYTES if form.quadratic else 0)
+def fit_online(estimator, task, X, model, max_iter, monitor):
+    """Run epochs of AdaGrad or MIRA, starting at `model`; returns as `fit_lbfgs` does."""
+    optimizer = new_optimizer(estimator, task, model)
+    name = "MIRA" if estimator.solver == "mira" else "AdaGrad"
     rng = check_random_state(estimator.random_state)
-    order = np.arange(len(targets.weights))
-    total_weight = targets.weights.sum()
-    stopped = False
+    return run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng)
+
+
+def run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng):
+    """Visit all samples again and again; returns as `fit_lbfgs` does."""
+    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
+    epoch, order, total_weight = task.epochs(optimizer, X), np.arange(len(X)), task.weights.sum()
+    message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
     for _ in range(max_iter):
         if estimator.shuffle:
             rng.shuffle(order)
-        total = optimizer.epoch(inference, form, rows, targets, order, memory)
-        stopped = monitor.iteration(total / total_weight + optimizer.penalty())
-        if stopped:
+        if monitor.iteration(epoch(order) / total_weight + optimizer.penalty()):
+            message = ""
             break
-    if not stopped:
-        name = "MIRA" if estimator.solver == "mira" else "AdaGrad"
-        warn_of_convergence(f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol")
-    warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+    return message, optimizer.unconverged
 
 
-def new_optimizer(estimator, model):
+def learn_batch(estimator, optimizer, task, X, keep=False):
+    """Visit the samples of a mini-batch once, in their order, and note the loss.
+
+    What is learned stays if that is interrupted; with `keep`, what the estimator is now stays, too.
+    """
+    before = optimizer.n_steps
+    keep_if(estimator, lambda: keep or optimizer.n_steps > before)
+    loss = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
+    check_finite_loss(loss, estimator._step_size)
+    estimator.n_iter_ += 1
+    estimator.loss_curve_.append(float(loss / max(task.weights.sum(), np.finfo(float).tiny)))
+
+
+def new_optimizer(estimator, task, model):
     """Make the online optimiser that an estimator's parameters ask for."""
-    return adjust_optimizer(estimator, _kind(estimator)(model, average=estimator.average))
+    return adjust_optimizer(estimator, task, _kind(estimator, task)(model, average=estimator.average))
 
 
-def _kind(estimator):
+def _kind(estimator, task):
+    if not task.sequential:
+        return LinearMinibatchOptimizer
     return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
 
 
-def adjust_optimizer(estimator, optimizer):
+def adjust_optimizer(estimator, task, optimizer):
     """Take over the parameters of an estimator, which may have changed since the optimiser was made; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-    if type(optimizer) is not _kind(estimator):
+    if type(optimizer) is not _kind(estimator, task):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
+    parameters = {"fit_intercept": estimator.fit_intercept}
     if isinstance(optimizer, MiraOptimizer):
-        optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
+        optimizer.configure(C=estimator.C, **parameters)
     else:
-        optimizer.configure(
-            alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept
-        )
+        own = {"tol": _ONLINE_TOL} if task.sequential else {"n_jobs": estimator.n_jobs}
+        optimizer.configure(alpha=estimator.alpha, eta0=estimator.eta0, **own, **parameters)
     return optimizer
 
 

@@ -136,17 +136,24 @@ def make_targets(structure, X, n_outputs, codes, weights):
     ValueError
         Naming the first sample whose gold structure is none. Where `encode` is not strict, the oracle tells.
     """
-    dims, sizes, shapes = linear_problems(structure, X, n_outputs)
+    laid_out = linear_problems(structure, X, n_outputs)
+    gold = encode_gold(structure, laid_out, n_outputs, codes)
+    return Targets(readonly(X.indptr, np.int64), *laid_out[:2], gold, readonly(weights))
+
+
+def encode_gold(structure, laid_out, n_outputs, codes):
+    """Encode gold structures of samples that `linear_problems` has laid out; see `make_targets`."""
+    dims, sizes, shapes = laid_out
+    n = len(dims)
     if isinstance(structure, Simplex):
         # A label is its own part: no need to go through millions of them one by one.
-        n, none = len(X), np.zeros(len(X) + 1)
-        gold = Gold(
+        none = np.zeros(n + 1)
+        return Gold(
             readonly(codes, np.int32),
             readonly(np.arange(n + 1), np.int64),
             readonly(none[:0], np.int32),
             readonly(none, np.int64),
         )
-        return Targets(readonly(X.indptr, np.int64), dims, sizes, gold, readonly(weights))
     encoded = []
     for i, gold in enumerate(codes):
         try:
@@ -159,7 +166,7 @@ def make_targets(structure, X, n_outputs, codes, weights):
         n_parts = np.array([int(np.prod(shape)) for shape in shapes])
         # What the oracle is asked takes memory.
         block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))
-        for start in range(0, len(encoded), block):
+        for start in range(0, n, block):
             rows = slice(start, start + block)
             found = is_structure(structure.oracle, dims[rows], sizes[rows], n_parts[rows], n_additional, encoded[rows])
             if not found.all():
@@ -171,7 +178,7 @@ def make_targets(structure, X, n_outputs, codes, weights):
                     "and all others low, the MAP oracle finds nothing as good. Mend y, or encode; if this is a "
                     "structure, the oracle does not find the maximum: see sklearn_sparsemap.testing.check_structure"
                 )
-    return Targets(readonly(X.indptr, np.int64), dims, sizes, gold, readonly(weights))
+    return gold
 
 
 def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):

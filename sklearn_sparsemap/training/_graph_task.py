@@ -1,160 +1,116 @@
-"""Learning the scores of factor graphs: the batch objective, and AdaGrad on mini-batches."""
+"""Samples of factor graphs as a task."""
 
 import numpy as np
 
-from ..losses._graphs import graph_losses, sample_of
-from ._data import LinearModel
-from ._lbfgs import BatchObjective
+from ..inference._graph.map import best_assignments
+from ..inference._graph.problems import GraphProblems
+from ..inference._graph.solve import check_feasible, solve_graph
+from ..losses._graphs import gold_parts, graph_losses
+from ..solvers._graph.batch import GAP, OBJECTIVE
+from ._task import Task, accuracy_of, f1_of
 
-# Keeps the first steps of AdaGrad finite.
-_FIRST_SQUARE = 1e-6
-BATCH_SIZE = 16
+# The residual of inference at prediction, and most iterations.
+_TOL, _MAX_ITER = 1e-8, 5000
 
 
-class GraphTask:
-    """Training samples in factor graphs.
+class GraphTask(Task):
+    """Samples of factor graphs, with one row of features for each variable.
 
     Parameters
     ----------
-    X : RaggedArray
-        One row of features for each variable.
+    row_ptr : int array of shape (n_samples + 1,)
     graphs : list of FactorGraph
         One for each sample; samples may share them.
     layouts : list of Layout
-    gold : list of (u, joint)
-    weights : array of shape (n_samples,)
+        Samples with the same one are solved together.
+    additional_shapes : dict
     """
 
-    def __init__(self, X, graphs, layouts, gold, weights):
-        self.X, self.graphs, self.layouts, self.gold, self.weights = X, graphs, layouts, gold, weights
+    def __init__(self, row_ptr, graphs, layouts, additional_shapes):
+        self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
 
-    def groups(self, chosen):
-        """Cut samples into groups that share a layout, which are solved together."""
+    @property
+    def varies(self):
+        return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
+
+    def learn(self, gold, weights, loss, temperature, cost):
+        """Take over what is right, an assignment of the variables of each sample, and the loss; return the task."""
+        if cost is not None:
+            raise ValueError("cost is for structures made of labels; leave it at None")
+        self.gold, self.weights, self.loss, self.temperature = self._parts(gold), weights, loss, temperature
+        return self
+
+    def _parts(self, assignments):
+        """Write the assignments of all samples as marginals; see `gold_parts`."""
+        found = []
+        for i, parts in enumerate(zip(self.graphs, self.layouts, assignments)):
+            try:
+                found.append(gold_parts(*parts))
+            except ValueError as error:
+                raise ValueError(f"y[{i}]: {error}") from error
+        return found
+
+    def take(self, places):
+        found = super().take(places)
+        for name in ("graphs", "layouts", "gold"):
+            setattr(found, name, [getattr(self, name)[i] for i in places])
+        return found
+
+    def _groups(self):
+        """Yield what shares a layout and is solved together: places of the samples, their rows, layout."""
         groups = {}
-        for i in chosen:
-            groups.setdefault(id(self.layouts[i]), []).append(i)
-        return groups.values()
+        for i, layout in enumerate(self.layouts):
+            groups.setdefault(id(layout), []).append(i)
+        for places in groups.values():
+            layout = self.layouts[places[0]]
+            yield places, self.row_ptr[places][:, None] + np.arange(layout.n_variables), layout
 
-    def loss_gradient(self, name, temperature, model, chosen, n_jobs):
-        """Return the weighted losses of some samples, their gradient as a `LinearModel`, and how many are inexact."""
-        rows = np.concatenate([np.arange(self.X.indptr[i], self.X.indptr[i + 1]) for i in chosen])
-        features = self.X.values[rows]
-        scores = (features @ model.coef)[:, 0] + model.intercept[0]
-        cuts = np.concatenate([[0], np.cumsum(self.X.lengths[chosen])])
-        place = {i: k for k, i in enumerate(chosen)}
-        residuals, joined = np.empty(len(scores)), np.zeros(len(model.additional))
-        total, inexact = 0.0, 0
-        for group in self.groups(chosen):
-            layout = self.layouts[group[0]]
-            samples = [
-                sample_of(self.graphs[i], layout, scores[cuts[place[i]] : cuts[place[i] + 1]], model.additional)
-                for i in group
-            ]
-            losses, du, dv, off = graph_losses(
-                name, temperature, layout, samples, [self.gold[i] for i in group], n_jobs
-            )
-            weights = self.weights[group]
-            total += weights @ losses
-            inexact += int(off.sum())
-            for i, own, weight in zip(group, du, weights):
-                residuals[cuts[place[i]] : cuts[place[i] + 1]] = weight * own
-            dv = weights @ dv
-            joined += dv if layout.expand is None else np.bincount(layout.expand, dv, minlength=len(joined))
-        gradient = LinearModel(
-            np.asarray(features.T @ residuals)[:, None], np.array([residuals.sum()]), joined
-        )
-        return total, gradient, inexact
+    def _problems(self, scores, additional):
+        """Yield places, rows, and the samples laid out for the kernels."""
+        for places, rows, layout in self._groups():
+            yield places, rows, GraphProblems(layout, scores[rows, 0], layout.expanded(additional)[None])
 
+    def loss_gradient(self, scores, additional, n_jobs, mean=False):
+        residuals, joined = np.empty_like(scores), np.zeros(len(additional))
+        shares = self.weights / self.weights.sum() if mean else self.weights
+        total, n_inexact = 0.0, 0
+        for places, rows, problems in self._problems(scores, additional):
+            gold, expand = [self.gold[i] for i in places], problems.layout.expand
+            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs)
+            total += self.weights[places] @ losses
+            n_inexact += int(inexact.sum())
+            residuals[rows, 0] = shares[places, None] * du
+            dv = shares[places] @ dv
+            joined += dv if expand is None else np.bincount(expand, dv, minlength=len(joined))
+        return total, residuals, joined, n_inexact
 
-class GraphObjective(BatchObjective):
-    """The objective over all samples, ``weighted mean loss + alpha/2 |w|^2``, for `minimize_lbfgs`."""
+    def predict(self, scores, additional, n_jobs):
+        found = np.empty(len(self.graphs), dtype=object)
+        for places, _, problems in self._problems(scores, additional):
+            for i, structure in zip(places, best_assignments(problems, n_jobs).structures):
+                found[i] = problems.layout.shape_variables(structure)
+        return found
 
-    def __init__(self, task, name, temperature, template, *, alpha, fit_intercept, n_jobs):
-        self.task, self.name, self.temperature = task, name, temperature
-        self.alpha, self.fit_intercept, self.n_jobs = alpha, fit_intercept, n_jobs
-        self.shape, self.n_additional = template.coef.shape, len(template.additional)
-        self.total_weight = float(task.weights.sum())
-        self.unconverged = 0
+    def marginals(self, scores, additional, n_jobs):
+        u = np.empty_like(scores)
+        gaps, objectives = np.empty((2, len(self.graphs)))
+        for places, rows, problems in self._problems(scores, additional):
+            solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
+            check_feasible(problems.layout, solutions)
+            gaps[places], objectives[places] = np.abs(solutions.statistics[:, GAP]), solutions.statistics[:, OBJECTIVE]
+            u[rows, 0] = solutions.marginals
+        return self.in_shapes(u), gaps, objectives
 
-    @property
-    def has_kinks(self):
-        return self.n_additional > 0
+    def in_shapes(self, scores):
+        """Cut what goes with the scores of all samples into arrays in the shapes of the variables."""
+        found = np.empty(len(self.graphs), dtype=object)
+        for places, rows, layout in self._groups():
+            for i, own in zip(places, scores[rows, 0]):
+                found[i] = layout.shape_variables(own)
+        return found
 
-    def loss_gradient(self, vector):
-        """Return the objective and its gradient at the model in a flat vector."""
-        model, gradient = self.unpack(vector), np.empty_like(vector)
-        everything = list(range(len(self.task.weights)))
-        total, found, self.unconverged = self.task.loss_gradient(
-            self.name, self.temperature, model, everything, self.n_jobs
-        )
-        out = self.unpack(gradient)
-        out.coef[:] = found.coef / self.total_weight + self.alpha * model.coef
-        out.intercept[:] = found.intercept / self.total_weight if self.fit_intercept else 0.0
-        out.additional[:] = found.additional / self.total_weight + self.alpha * model.additional
-        return total / self.total_weight + model.penalty(self.alpha), gradient
-
-
-class GraphOptimizer:
-    """AdaGrad on mini-batches, with averaged weights and a proximal step of the penalty.
-
-    Parameters
-    ----------
-    model : LinearModel
-        Where to start.
-    average : bool
-    """
-
-    def __init__(self, model, *, average):
-        self.average = average
-        self.shape, self.n_outputs = model.coef.shape, len(model.intercept)
-        n = model.coef.size + len(model.intercept) + len(model.additional)
-        self.unconverged = 0
-        # Weights, sums of squared gradients, sums of weights, and the number of steps: replaced as one, so that Ctrl-C
-        # finds them before a step or after it.
-        self.state = BatchObjective.pack(model), np.full(n, _FIRST_SQUARE), np.zeros(n), 0
-
-    def configure(self, *, alpha, eta0, fit_intercept):
-        """Take over the parameters that may change between epochs."""
-        self.alpha, self.eta0, self.fit_intercept = alpha, eta0, fit_intercept
-
-    def _view(self, vector):
-        n = self.shape[0]
-        return LinearModel(vector[:n].reshape(self.shape), vector[n : n + 1], vector[n + 1 :])
-
-    def model(self):
-        """Return the present model, averaged if that was asked for."""
-        weights, _, sums, n_steps = self.state
-        return self._view(sums / n_steps if self.average and n_steps else weights.copy())
-
-    def penalty(self):
-        """Return the penalty of the present weights."""
-        return self._view(self.state[0]).penalty(self.alpha)
-
-    @property
-    def n_steps(self):
-        """How many mini-batches were visited."""
-        return self.state[3]
-
-    def epoch(self, task, name, temperature, order, n_jobs):
-        """Visit the samples once, in this order; return the sum of their weighted losses."""
-        total, n_features = 0.0, self.shape[0]
-        for first in range(0, len(order), BATCH_SIZE):
-            chosen = [int(i) for i in order[first : first + BATCH_SIZE]]
-            weight = task.weights[chosen].sum()
-            if not weight > 0.0:
-                continue
-            weights, squares, sums, n_steps = self.state
-            loss, found, inexact = task.loss_gradient(name, temperature, self._view(weights), chosen, n_jobs)
-            total += loss
-            self.unconverged += inexact
-            gradient = BatchObjective.pack(found) / weight
-            if not self.fit_intercept:
-                gradient[n_features] = 0.0
-            squares = squares + gradient * gradient
-            rates = self.eta0 / np.sqrt(squares)
-            # The proximal step of the penalty; the intercept has none.
-            shrinkage = 1.0 + rates * self.alpha
-            shrinkage[n_features] = 1.0
-            weights = (weights - rates * gradient) / shrinkage
-            self.state = weights, squares, sums + weights if self.average else sums, n_steps + 1
-        return total
+    def agreement(self, gold, predicted, weights):
+        pairs = list(zip(*([u > 0.0 for u, _ in self._parts(y)] for y in (gold, predicted))))
+        if all(layout.fixed_size for layout in self.layouts):
+            return accuracy_of([right == found for right, found in pairs], weights)
+        return f1_of([tuple(np.where(u, np.arange(len(u)), -1) for u in pair) for pair in pairs], weights)

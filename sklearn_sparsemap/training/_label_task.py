@@ -1,115 +1,60 @@
-"""Learning a network and the scores of label pairs together: mini-batches of Adam."""
-
-from functools import partial
-from typing import NamedTuple
+"""Samples of label sets as a task."""
 
 import numpy as np
 from scipy import sparse
 
-from .._threads import interruptible
 from ..losses._labels import label_losses
-from ._adam import Adam
+from ._task import Task
 
 
-class LabelSettings(NamedTuple):
-    """What may change between epochs.
-
-    Attributes
-    ----------
-    loss : str
-    temperature : float
-    alpha, edge_alpha : float
-        Strengths of the penalties of the network's weights and of the edge scores.
-    rate, edge_rate : float
-        Learning rates of these.
-    dropout : float
-    batch_size : int
-    n_jobs : int or None
-    """
-
-    loss: str
-    temperature: float
-    alpha: float
-    edge_alpha: float
-    rate: float
-    edge_rate: float
-    dropout: float
-    batch_size: int
-    n_jobs: object
-
-
-class LabelTask:
-    """Samples with gold labels, and the loss by which a `LabelModel` learns from them.
+class LabelTask(Task):
+    """Samples of label sets, with one row of features each.
 
     Parameters
     ----------
     graph : LabelGraph or OneLabel
-    X : array or CSR of shape (n_samples, n_features)
-    gold : float array or CSR of shape (n_samples, n_labels)
-    weights : array of shape (n_samples,)
+    loss : str
+    temperature : float
+    gold : float array or CSR of shape (n_samples, n_labels), default=None
+        To learn from.
+    weights : array of shape (n_samples,), default=None
     """
 
-    def __init__(self, graph, X, gold, weights):
-        self.graph, self.X, self.gold, self.weights = graph, X, gold, weights
+    def __init__(self, graph, loss, temperature, gold=None, weights=None):
+        self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
+        self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
+        self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
 
-    def loss_gradients(self, name, temperature, model, chosen, dropout=0.0, rng=None, n_jobs=None):
-        """Return the weighted losses of some samples and the gradients of their weighted mean.
+    def take(self, places):
+        found = super().take(places)
+        found.gold = self.gold[places]
+        return found
 
-        Returns
-        -------
-        total : float
-        gradients : list
-            As `LabelModel.backward` returns, and that of the edge scores last.
-        inexact : int
-            Number of samples whose inference did not converge.
-        """
-        layers, masks = model.forward(self.X[chosen], dropout, rng)
-        gold, weights = dense(self.gold[chosen]), self.weights[chosen]
-        losses, residuals, joint, inexact = label_losses(
-            name, temperature, self.graph, layers[-1], model.edge_scores, gold, weights / weights.sum(), n_jobs
+    def loss_gradient(self, scores, additional, n_jobs, mean=False):
+        shares = self.weights / self.weights.sum() if mean else self.weights
+        losses, residuals, joined, n_inexact = label_losses(
+            self.loss, self.temperature, self.graph, scores, additional, dense(self.gold), shares, n_jobs
         )
-        return float(weights @ losses), [*model.backward(layers, masks, residuals), joint], inexact
+        return float(self.weights @ losses), residuals, joined, n_inexact
+
+    def predict(self, scores, additional, n_jobs):
+        return self.graph.assign(scores, additional, n_jobs=n_jobs)
+
+    def marginals(self, scores, additional, n_jobs):
+        if self.loss == "logistic":
+            return self.graph.gibbs(scores)[1], None, None
+        if self.loss == "hinge":
+            # Its margin reaches from -1, where a label should be off, to 1.
+            scores, additional = 0.5 * (scores + 1.0), 0.5 * additional
+        solution = self.graph.solve(scores, additional, n_jobs=n_jobs)
+        return solution.marginals, solution.gap, solution.objective
+
+    def agreement(self, gold, predicted, weights):
+        """Return the mean F1 of the label sets."""
+        both, total = (gold & predicted).sum(axis=1), gold.sum(axis=1) + predicted.sum(axis=1)
+        return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=weights))
 
 
 def dense(gold):
     """Return gold labels as a dense float64 array."""
     return np.asarray(gold.toarray() if sparse.issparse(gold) else gold, dtype=np.float64)
-
-
-class LabelOptimizer:
-    """Adam on mini-batches, with a pace and a penalty of their own for the edge scores.
-
-    Parameters
-    ----------
-    model : LabelModel
-        Where to start; changed in place.
-    rng : RandomState
-        For dropout.
-    """
-
-    def __init__(self, model, rng):
-        self.model, self.rng = model, rng
-        self.adam = Adam(model.arrays)
-        self.unconverged = 0
-
-    def epoch(self, task, order, settings):
-        """Visit samples once, in this order; return the sum of their weighted losses."""
-        total, n = 0.0, len(order)
-        n_layers = len(self.model.coefs)
-        rates = [settings.rate] * (2 * n_layers) + [settings.edge_rate]
-        # Intercepts are not penalised.
-        alphas = [settings.alpha] * n_layers + [0.0] * n_layers + [settings.edge_alpha]
-        for start in range(0, n, settings.batch_size):
-            chosen = order[start : start + settings.batch_size]
-            if not task.weights[chosen].any():
-                continue
-            loss, gradients, inexact = task.loss_gradients(
-                settings.loss, settings.temperature, self.model, chosen, settings.dropout, self.rng, settings.n_jobs
-            )
-            self.unconverged += inexact
-            total += loss
-            # A step that has begun is completed before Ctrl-C takes effect.
-            interruptible(
-                partial(self.adam.step, self.model.arrays, gradients, rates, alphas, settings.n_jobs), lambda: None
-            )
-        return total

@@ -3,90 +3,16 @@
 from functools import lru_cache
 
 import numpy as np
-from numba import types
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
-from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
-from .._threads import cut_evenly, over_ranges
-from ..losses._kernel import LOSS_FORM, MEMORY
-from ..solvers._polytope.protocol import SOLVER
 from ._bundle import minimize_bundle
-from ._data import TARGETS, LinearModel, loss_of_target
+from ._data import LinearModel
 
-# The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
-_N_RANGES = 64
 # A new start of L-BFGS after a failed line search must have gained this much, relative to the loss, for another one.
 _LEAST_GAIN = 1e-6
 # L-BFGS creeps along a kink where so many iterations gain less than this, relative to the loss.
 _CREEPS_AFTER, _CREEPING = 10, 1e-4
-
-
-@entry(
-    types.void(
-        ORACLE,
-        SOLVER,
-        LOSS_FORM,
-        types.float64,
-        FLOATS,
-        FLOATS,
-        TARGETS,
-        MEMORY,
-        types.int64,
-        INTS,
-        types.int64,
-        types.int64,
-        FLOATS_OUT,
-        FLOATS_2D_OUT,
-        FLOATS_2D_OUT,
-    )
-)
-def residuals_of_ranges(
-    oracle,
-    solver,
-    form,
-    tol,
-    scores,
-    additional,
-    targets,
-    memory,
-    n_outputs,
-    cuts,
-    first_range,
-    last_range,
-    residuals,
-    additional_residuals,
-    sums,
-):
-    """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
-
-    Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `additional_residuals` (zeros at first)
-    and `sums` (weighted loss, number of samples whose inference did not converge).
-    """
-    for r in range(first_range, last_range):
-        total, unconverged = 0.0, 0
-        for i in range(cuts[r], cuts[r + 1]):
-            first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-            weight, residual = targets.weights[i], residuals[first:last]
-            loss, inexact = loss_of_target(
-                oracle,
-                solver,
-                form,
-                scores[first:last],
-                additional,
-                targets,
-                i,
-                tol,
-                memory,
-                residual,
-                additional_residuals[r],
-            )
-            for j in range(residual.shape[0]):
-                residual[j] *= weight
-            total += weight * loss
-            unconverged += inexact
-        sums[r, 0] = total
-        sums[r, 1] = unconverged
 
 
 class BatchObjective:
@@ -94,35 +20,22 @@ class BatchObjective:
 
     Parameters
     ----------
-    inference : tuple
-        What `losses.inference_of` returns.
-    form : LossForm
+    task : Task
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows of all samples.
-    targets : Targets
     template : LinearModel
         Any model of the right shapes.
-    memory : Memory
-    alpha, tol : float
+    alpha : float
     fit_intercept : bool
     n_jobs : int or None
     """
 
-    def __init__(self, inference, form, X, targets, template, memory, *, alpha, tol, fit_intercept, n_jobs):
-        self.oracle, self.solver = inference
-        self.form = form
-        self.X, self.targets, self.memory = X, targets, memory
-        self.alpha, self.tol = alpha, tol
-        self.fit_intercept, self.n_jobs = fit_intercept, n_jobs
+    def __init__(self, task, X, template, *, alpha, fit_intercept, n_jobs):
+        self.task, self.X = task, X
+        self.alpha, self.fit_intercept, self.n_jobs = alpha, fit_intercept, n_jobs
         self.shape, self.n_additional = template.coef.shape, len(template.additional)
-        self.total_weight = float(targets.weights.sum())
-        self.cuts = readonly(cut_evenly(np.diff(targets.row_ptr), _N_RANGES), np.int64)
+        self.total_weight = float(task.weights.sum())
         self.unconverged = 0
-
-    @property
-    def has_kinks(self):
-        """Whether the objective may have no gradient somewhere: in the additional scores of SparseMAP."""
-        return bool(self.form.quadratic) and self.n_additional > 0
 
     @property
     def penalised(self):
@@ -146,40 +59,14 @@ class BatchObjective:
         model, gradient = self.unpack(vector), np.empty_like(vector)
         scores = self.X @ model.coef
         scores += model.intercept
-        residuals = np.empty_like(scores, order="C")
-        flat, additional = readonly(scores.ravel()), readonly(model.additional)
-        n_ranges = len(self.cuts) - 1
-        partials, sums = np.zeros((n_ranges, len(additional))), np.empty((n_ranges, 2))
-        over_ranges(
-            lambda start, stop: residuals_of_ranges(
-                self.oracle,
-                self.solver,
-                self.form,
-                self.tol,
-                flat,
-                additional,
-                self.targets,
-                self.memory,
-                self.shape[1],
-                self.cuts,
-                start,
-                stop,
-                residuals.ravel(),
-                partials,
-                sums,
-            ),
-            self.shape[1] * np.diff(self.targets.row_ptr[self.cuts]),
-            self.n_jobs,
-            limit=self.memory.limit,
-        )
-        self.unconverged = int(sums[:, 1].sum())
+        loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores, model.additional, self.n_jobs)
         out = self.unpack(gradient)
         out.coef[:] = self.X.T @ residuals
         out.coef /= self.total_weight
         out.coef += self.alpha * model.coef
         out.intercept[:] = residuals.sum(axis=0) / self.total_weight if self.fit_intercept else 0.0
-        out.additional[:] = partials.sum(axis=0) / self.total_weight + self.alpha * model.additional
-        return sums[:, 0].sum() / self.total_weight + model.penalty(self.alpha), gradient
+        out.additional[:] = joined / self.total_weight + self.alpha * model.additional
+        return loss / self.total_weight + model.penalty(self.alpha), gradient
 
 
 @lru_cache(maxsize=1)
@@ -243,7 +130,7 @@ def _minimize(objective, model, max_iter, tol, after_iteration):
     def callback(intermediate_result):
         after_step(intermediate_result.x, intermediate_result.fun)
         values.append(float(intermediate_result.fun))
-        creeps = objective.has_kinks and _creeps(values, slopes)
+        creeps = objective.task.has_kinks and _creeps(values, slopes)
         slopes.append(np.inf)
         if stopped or creeps or n_iter >= max_iter:
             raise StopIteration
@@ -266,7 +153,7 @@ def _minimize(objective, model, max_iter, tol, after_iteration):
         if n_iter >= max_iter:
             message = "it reached max_iter"
             break
-        if objective.has_kinks:
+        if objective.task.has_kinks:
             x, loss, largest, message = minimize_bundle(
                 loss_gradient,
                 x,

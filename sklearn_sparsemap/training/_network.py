@@ -1,4 +1,4 @@
-"""A multilayer perceptron with ReLU and dropout, whose outputs are scores of labels; and the scores of their pairs."""
+"""A multilayer perceptron with ReLU and dropout, whose outputs are scores; and what is learned beside them."""
 
 from itertools import pairwise
 
@@ -6,45 +6,45 @@ import numpy as np
 from scipy import sparse
 
 
-class LabelModel:
-    """Weights of a network, and scores of the pairs of its outputs.
+class Network:
+    """Weights of a network, and additional scores, which are the same for all samples.
 
     Attributes
     ----------
     coefs : list of arrays of shape (n_inputs, n_outputs)
         One for each layer.
     intercepts : list of arrays of shape (n_outputs,)
-    edge_scores : array of shape (n_edges,)
+    additional : array of shape (n_additional,)
     """
 
-    def __init__(self, coefs, intercepts, edge_scores):
-        self.coefs, self.intercepts, self.edge_scores = coefs, intercepts, edge_scores
+    def __init__(self, coefs, intercepts, additional):
+        self.coefs, self.intercepts, self.additional = coefs, intercepts, additional
 
     @classmethod
-    def initial(cls, sizes, n_edges, rng):
+    def initial(cls, sizes, n_additional, rng):
         """Draw weights as Glorot and Bengio do; `sizes` are those of all layers. Without hidden ones all are zero."""
         coefs, intercepts = [], []
         for n_in, n_out in pairwise(sizes):
             bound = np.sqrt(6.0 / (n_in + n_out)) if len(sizes) > 2 else 0.0
             coefs.append(rng.uniform(-bound, bound, (n_in, n_out)) if bound else np.zeros((n_in, n_out)))
             intercepts.append(np.zeros(n_out))
-        return cls(coefs, intercepts, np.zeros(n_edges))
+        return cls(coefs, intercepts, np.zeros(n_additional))
 
     @property
     def arrays(self):
-        """All weights: coefs, intercepts, edge scores."""
-        return [*self.coefs, *self.intercepts, self.edge_scores]
+        """All weights: coefs, intercepts, additional scores."""
+        return [*self.coefs, *self.intercepts, self.additional]
 
     def copy(self):
-        return LabelModel([c.copy() for c in self.coefs], [b.copy() for b in self.intercepts], self.edge_scores.copy())
+        return Network([c.copy() for c in self.coefs], [b.copy() for b in self.intercepts], self.additional.copy())
 
-    def penalty(self, alpha, edge_alpha):
-        """Return ``alpha / 2 * |coefs|^2 + edge_alpha / 2 * |edge_scores|^2``."""
+    def penalty(self, alpha, additional_alpha):
+        """Return ``alpha / 2 * |coefs|^2 + additional_alpha / 2 * |additional|^2``."""
         squares = sum(float(np.vdot(c, c)) for c in self.coefs)
-        return 0.5 * alpha * squares + 0.5 * edge_alpha * float(self.edge_scores @ self.edge_scores)
+        return 0.5 * alpha * squares + 0.5 * additional_alpha * float(self.additional @ self.additional)
 
     def forward(self, X, dropout=0.0, rng=None):
-        """Compute the scores of all labels.
+        """Compute the scores.
 
         Returns
         -------
@@ -66,11 +66,11 @@ class LabelModel:
         return layers, masks
 
     def scores(self, X):
-        """Compute the scores of all labels: array of shape (n_samples, n_labels)."""
+        """Compute the scores: array of shape (n_rows, n_outputs)."""
         return self.forward(X)[0][-1]
 
     def backward(self, layers, masks, residuals):
-        """Return the gradients of `arrays`, but for the edge scores, from those of the scores.
+        """Return the gradients of `arrays`, but for the additional scores, from those of the scores.
 
         The first is a tuple ``(features, residuals)`` where the features are sparse.
         """

@@ -219,6 +219,11 @@ class OnlineOptimizer:
         """How many samples were visited."""
         return int(self.counters[STEP])
 
+    @property
+    def unconverged(self):
+        """For how many of them inference did not converge."""
+        return int(self.counters[UNCONVERGED])
+
     def _visit(self, inference, form, rows, targets, order, memory):
         per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
         # All proximal steps together cost a fraction of what the samples cost.

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._ragged import RaggedArray
 from ..._validation import check_choice, check_magnitude, check_parameters, check_positive
+from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 
 if TYPE_CHECKING:
@@ -26,8 +27,14 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
     A subclass has the parameters `temperature`, `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph`,
-    or `OneLabel`), `_model` (a `LabelModel`), `_single` (whether y was 1-D), `_loss`, `classes_` and `threshold_`.
+    or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `classes_` and `threshold_`.
     """
+
+    # The parameter for the size of steps, and what beside the model a fit sets before it trains.
+    _step_size = "learning_rate_init"
+    _set_by_fit = (
+        "classes_", "_graph", "_single", "_loss", "_running", "threshold_", "n_violations_", "n_features_in_"
+    )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the labels by themselves, before the edges.
@@ -99,13 +106,13 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
 
     def _choose(self, model, X):
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
-        graph = self._graph
+        graph, task = self._graph, self._task()
         if self._single or self.decision == "map":
             # The quadratic term of the SparseMAP loss costs half the temperature for each label that is on.
             cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
                 [
-                    graph.assign(self._finite(model.scores(X[rows])) - cost, model.edge_scores, n_jobs=self.n_jobs)
+                    task.predict(self._finite(model.scores(X[rows])) - cost, model.additional, self.n_jobs)
                     for rows in blocks(X.shape[0], graph.n_labels)
                 ]
             )
@@ -114,27 +121,23 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         chosen = marginals > threshold
         wrong = np.flatnonzero(graph.violated(chosen))
         if len(wrong):
-            chosen[wrong] = graph.assign(marginals[wrong] - threshold, n_jobs=self.n_jobs)
+            chosen[wrong] = task.predict(marginals[wrong] - threshold, None, self.n_jobs)
         return chosen
+
+    def _task(self, **data):
+        return LabelTask(self._graph, self._loss, self.temperature, **data)
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, say so if they are inexact."""
-        out = np.empty((X.shape[0], self._graph.n_labels))
+        task, out = self._task(), np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
-        edge_scores = model.edge_scores / self.temperature
+        additional = model.additional / self.temperature
         for rows in blocks(X.shape[0], self._graph.n_labels):
             scores = self._finite(model.scores(X[rows])) / self.temperature
-            if self._loss == "logistic":
-                out[rows] = self._graph.gibbs(scores)[1]
-                continue
-            if self._loss == "hinge":
-                # Its margin reaches from -1, where a label should be off, to 1.
-                solution = self._graph.solve(0.5 * (scores + 1.0), 0.5 * edge_scores, n_jobs=self.n_jobs)
-            else:
-                solution = self._graph.solve(scores, edge_scores, n_jobs=self.n_jobs)
-            out[rows] = solution.marginals
-            n_inexact += int((solution.gap > _INEXACT * (1.0 + np.abs(solution.objective))).sum())
-            largest = max(largest, float(solution.gap.max()))
+            out[rows], gaps, objectives = task.marginals(scores, additional, self.n_jobs)
+            if gaps is not None:
+                n_inexact += int((gaps > _INEXACT * (1.0 + np.abs(objectives))).sum())
+                largest = max(largest, float(gaps.max()))
         if warn and n_inexact:
             warn_of_convergence(
                 f"LP-SparseMAP did not converge for {n_inexact} samples (largest duality gap {largest:.1e}), so their "
@@ -180,7 +183,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def edge_scores_(self) -> NDArray[np.float64]:
-        return self._fitted("_model").edge_scores
+        return self._fitted("_model").additional
 
     @property
     def coefs_(self) -> list[NDArray[np.float64]]:

@@ -28,11 +28,13 @@ from ..._validation import (
 )
 from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
-from ...training._label_task import LabelOptimizer, LabelSettings, LabelTask, dense
-from ...training._network import LabelModel
-from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_convergence, warn_of_inference
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from .._structured.labels import check_classes, check_target, encode_labels
+from ...training._adam import Adam
+from ...training._label_task import dense
+from ...training._minibatch import MinibatchOptimizer
+from ...training._network import Network
+from .._fitting import learn_batch, leaves_whole, relative, run_epochs, start_fit, warn_of_inference
+from .._progress import CallbackSupportMixin, with_callbacks
+from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
 from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
 from .threshold import RunningThreshold, best_threshold, threshold_f1
@@ -293,49 +295,33 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         hidden = self._check_params()
         data = X, y
         X, gold, classes, single = self._check_data(X, y, reset=True)
-        weights = check_sample_weight(sample_weight, X.shape[0])
+        weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
         X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        self._begin(graph, classes, single, n_violations)
         rng = check_random_state(self.random_state)
         tunes = self._tunes_threshold(single)
-        held_out = None
-        n_held = int(np.ceil(self.validation_fraction * X.shape[0])) if self.early_stopping or tunes else 0
+        task, held_out = self._task(gold=gold, weights=weights), None
+        n_held = int(np.ceil(self.validation_fraction * len(X))) if self.early_stopping or tunes else 0
         if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
             train, held = self._split(gold, single, rng)
             if weights[train].any():
-                held_weights = weights[held] if weights[held].any() else np.ones(len(held))
-                held_out = LabelTask(graph, X[held], gold[held], held_weights)
-                X, gold, weights = X[train], gold[train], weights[train]
-        # The objective is a mean: weights count relative to each other.
-        weights = weights / weights.max()
-        model = LabelModel.initial([X.shape[1], *hidden, len(classes)], len(graph.edges), rng)
-        self._begin(graph, classes, single, n_violations)
+                held_out = X.values[held], task.take(held)
+                X, task = X[train], task.take(train)
+                if not held_out[1].weights.any():
+                    held_out[1].weights = np.ones(len(held))
+        task.weights = relative(task.weights)
+        model = Network.initial([X.values.shape[1], *hidden, len(classes)], len(graph.edges), rng)
         self._model, self._optimizer, self._running = model, None, None
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
-        validate = (lambda model: self._validate(model, held_out)) if self.early_stopping and held_out else None
-        progress = Progress(self, *data, self.max_iter)
-        monitor = LabelMonitor(self, model, validate, progress, watch_loss=True)
-        optimizer = LabelOptimizer(model, rng)
-        monitor.latest, monitor.begun = lambda: optimizer.model, lambda: optimizer.adam.n_steps > 0
-        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
-        task = LabelTask(graph, X, gold, weights / weights.mean())
-        settings = self._settings(X.shape[0])
-        order, stopped = np.arange(X.shape[0]), False
-        for _ in range(self.max_iter):
-            if self.shuffle:
-                rng.shuffle(order)
-            total = optimizer.epoch(task, order, settings)
-            penalty = model.penalty(self.alpha, self.edge_alpha)
-            stopped = monitor.iteration(total / X.shape[0] + penalty)
-            if stopped:
-                break
-        self._take(monitor)
+        validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
+        monitor = start_fit(self, data, model, validate, self.max_iter)
+        optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
+        ended = run_epochs(self, optimizer, "Adam", task, X, self.max_iter, monitor, rng)
+        monitor.take()
         if tunes:
-            self.threshold_ = best_threshold(self._threshold_scores(self._model, held_out or task))
-        if not stopped:
-            warn_of_convergence(f"Adam was still improving after max_iter={self.max_iter} epochs; raise it or tol")
-        warn_of_inference(optimizer.unconverged)
-        progress.end(lambda: monitor.attributes(self._model))
+            self.threshold_ = best_threshold(self._threshold_scores(self._model, *(held_out or (X.values, task))))
+        monitor.end(*ended)
         return self
 
     @leaves_whole
@@ -368,7 +354,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         hidden = self._check_params()
         first = not hasattr(self, "_graph")
         X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
-        weights = check_sample_weight(sample_weight, X.shape[0])
+        weights = check_sample_weight(sample_weight, len(X))
         if first:
             graph = self._make_graph(classes, single, gold, weights)
         else:
@@ -379,7 +365,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
         if first:
             rng = check_random_state(self.random_state)
-            self._model = LabelModel.initial([X.shape[1], *hidden, len(classes)], len(graph.edges), rng)
+            self._model = Network.initial([X.values.shape[1], *hidden, len(classes)], len(graph.edges), rng)
             self._begin(graph, classes, single, 0)
             self._optimizer = self._running = None
             self.threshold_ = 0.5
@@ -392,36 +378,26 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.n_violations_ += n_violations
         if not weights.any():
             return self
-        if not all(array.flags.writeable for array in self._model.arrays):
-            # Loaded from a memory map.
-            self._model, self._optimizer = self._model.copy(), None
         if self._optimizer is None:
-            self._optimizer = LabelOptimizer(self._model, check_random_state(self.random_state))
-        task = LabelTask(graph, X, gold, weights)
+            self._optimizer = MinibatchOptimizer(
+                self._model, Adam(self._model.arrays), check_random_state(self.random_state)
+            )
+        self._model = self._configure(self._optimizer, len(X), stream=True).model()
         if self.threshold != "auto":
             self.threshold_ = float(self.threshold)
         elif self._tunes_threshold(single):
             if self._running is None:
                 self._running = RunningThreshold()
-            for rows in blocks(X.shape[0], len(classes)):
-                self._running.update(self._marginals(self._model, X[rows]), dense(gold[rows]), weights[rows])
+            for rows in blocks(len(X), len(classes)):
+                self._running.update(self._marginals(self._model, X.values[rows]), dense(gold[rows]), weights[rows])
             self.threshold_ = self._running.threshold
-        inexact, before = self._optimizer.unconverged, self._optimizer.adam.n_steps
-        keep_if(self, lambda: self._optimizer.adam.n_steps > before)
-        total = self._optimizer.epoch(task, np.arange(X.shape[0]), self._settings(X.shape[0], stream=True))
-        check_finite_loss(total, LabelMonitor.step_size)
+        inexact = self._optimizer.unconverged
+        learn_batch(self, self._optimizer, self._task(gold=gold, weights=weights), X)
         warn_of_inference(self._optimizer.unconverged - inexact)
-        self.n_iter_ += 1
-        self.loss_curve_.append(float(total / weights.sum()))
         return self
 
-    def _take(self, monitor):
-        """Take over what a fit has learned so far."""
-        self._model = monitor.model()
-        self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
-        self.n_iter_ = max(1, len(monitor.losses))
-
-    def _settings(self, n_samples, stream=False):
+    def _configure(self, optimizer, n_samples, stream=False):
+        """Let an optimiser take over the parameters, which may have changed since it was made; return it."""
         batch_size = min(n_samples, _BATCH_SIZE if self.batch_size is None else self.batch_size)
         rate = self.learning_rate_init
         if rate is None and len(self.hidden_layer_sizes):
@@ -429,17 +405,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         elif rate is None:
             n_steps = 1.0 if stream else n_samples / batch_size
             rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
-        return LabelSettings(
-            loss=self.loss,
-            temperature=self.temperature,
-            alpha=self.alpha,
-            edge_alpha=self.edge_alpha,
-            rate=rate,
-            edge_rate=rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init,
-            dropout=self.dropout,
+        optimizer.configure(
+            rates=(rate, rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init),
+            alphas=(self.alpha, self.edge_alpha),
             batch_size=batch_size,
             n_jobs=self.n_jobs,
+            dropout=self.dropout,
         )
+        return optimizer
 
     def _begin(self, graph, classes, single, n_violations):
         """Note what the model is of."""
@@ -480,21 +453,19 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _tunes_threshold(self, single):
         return self.threshold == "auto" and self.decision == "threshold" and not single
 
-    def _threshold_scores(self, model, task):
+    def _threshold_scores(self, model, X, task):
         """Return the mean example F1 at each threshold."""
         total = 0.0
-        for rows in blocks(task.X.shape[0], task.graph.n_labels):
-            f1 = threshold_f1(self._marginals(model, task.X[rows]), dense(task.gold[rows]))
+        for rows in blocks(X.shape[0], task.n_outputs):
+            f1 = threshold_f1(self._marginals(model, X[rows]), dense(task.gold[rows]))
             total = total + task.weights[rows] @ f1
         return total / task.weights.sum()
 
-    def _validate(self, model, task):
+    def _validate(self, model, X, task):
         """Score a model on held-out samples."""
         if self._tunes_threshold(self._single):
-            return float(self._threshold_scores(model, task).max())
-        gold, found = dense(task.gold) > 0.5, self._choose(model, task.X)
-        both, total = (gold & found).sum(axis=1), gold.sum(axis=1) + found.sum(axis=1)
-        return float(np.average(np.where(total > 0, 2.0 * both / np.maximum(total, 1), 1.0), weights=task.weights))
+            return float(self._threshold_scores(model, X, task).max())
+        return task.agreement(dense(task.gold) > 0.5, self._choose(model, X), task.weights)
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
@@ -510,7 +481,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
         Returns
         -------
-        X : array or CSR of float64
+        X : RaggedArray
         gold : CSR of shape (n_samples, n_labels)
         classes : array of shape (n_labels,)
         single : bool
@@ -523,7 +494,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
         )
-        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        X = RaggedArray(X, np.arange(X.shape[0] + 1))
+        check_magnitude(X)
         known = None if reset else self.classes_
         is_named = self.label_names is not None or self.constraints or hasattr(names, "columns")
         if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named:
@@ -545,29 +517,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 raise ValueError("classes differ from those of the first call; fit a clone")
             return X, gold, given, single
         check_classification_targets(y)
-        if partial and known is None and classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
-        given = known if known is not None else np.unique(y)
-        if classes is not None:
-            given = check_classes(classes)
-            if known is not None and given.tolist() != known.tolist():
-                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known.tolist()}")
+        given = given_classes(classes, known) if partial else np.unique(y)
         codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
         return X, gold, given, single
-
-
-class LabelMonitor(Monitor):
-    """The monitor of a fit of label sets."""
-
-    step_size = "learning_rate_init"
-
-    def attributes(self, model):
-        names = ("classes_", "_graph", "_single", "_loss", "threshold_", "n_violations_", "n_features_in_")
-        return {
-            **{name: getattr(self.estimator, name) for name in names},
-            "n_iter_": max(1, len(self.losses)),
-            "_model": model.copy(),
-            "_optimizer": None,
-            "_running": None,
-        }

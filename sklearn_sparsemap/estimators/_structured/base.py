@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._jit import readonly
 from ..._ragged import RaggedArray
 from ..._validation import (
     check_magnitude,
@@ -26,14 +24,13 @@ from ..._validation import (
     check_scores,
 )
 from ...inference import sparsemap
-from ...inference._batch import decode_problems, map_problems, marginal_problems, sparsemap_problems
 from ...losses import LOSSES
-from ...solvers._polytope.batch import GAP, OBJECTIVE, Problems
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-from ...training._data import LinearModel, linear_problems
+from ...training._structure_task import StructureTask, is_flat, object_array
+from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .graphs_of import GraphsOf
-from .labels import check_target, encode_labels, flatten_labels, sorted_labels
+from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -62,9 +59,9 @@ def resolve_structure(structure):
     )
 
 
-def is_flat(structure):
-    """Tell whether a sample is a single row with a single label."""
-    return structure.labelled and structure.score_ndim == 1
+def lay_out(structure, X, n_outputs):
+    """Return samples as a task: see `resolve_structure`."""
+    return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
 
 def _has_proba(estimator):
@@ -86,6 +83,10 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     structures as the user gave them.
     """
 
+    # The parameter for the size of steps, and what beside the model a fit sets before it trains.
+    _step_size = "eta0"
+    _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_")
+
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Compute the scores of the parts, by which `predict` decides.
 
@@ -106,13 +107,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = self._linear_scores(X, self._current)
         if is_flat(structure):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-        tilt = self._tilt(structure, "map", self.temperature)
-        if isinstance(structure, GraphsOf):
-            return structure.decision(X, self._graph_shapes, scores[:, 0], tilt)
-        _, _, shapes = linear_problems(structure, X, scores.shape[1])
-        if tilt:
-            scores += tilt
-        return object_array(_in_shapes(scores.ravel(), shapes))
+        task = self._task(X)
+        return task.in_shapes(self._tilted(task, scores, "map"))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
@@ -130,12 +126,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
-        codes = self._predict_codes(structure, X, self._current)
-        if is_flat(structure):
-            return self.classes_[codes]
-        if structure.labelled:
-            return object_array(split_rows(self.classes_[codes], X.indptr))
-        return codes
+        codes = self._predict_codes(self._task(X), X, self._current)
+        if not structure.labelled:
+            return codes
+        labels = self.classes_[codes]
+        return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
 
     def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the probability of each label, or part.
@@ -152,25 +147,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         -------
         marginals : ndarray of shape (n_samples, n_classes), or 1-D object array of arrays in the shape of the scores
         """
-        structure, X = self._check_predict(X)
-        if isinstance(structure, GraphsOf):
-            tilt = self._tilt(structure, "sparsemap")
-            marginals, gaps, objectives = structure.marginals(
-                X, self._current, self._graph_shapes, self.temperature, tilt, self.n_jobs
-            )
+        _, X = self._check_predict(X)
+        task = self._task(X)
+        argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
+        marginals, gaps, objectives = task.marginals(*self._scores(task, X, self._current, argmax), self.n_jobs)
+        if gaps is not None:
             _check_converged(gaps, objectives)
-            return marginals
-        is_gibbs = LOSSES[self._loss].argmax == "gibbs"
-        tilt = self._tilt(structure, "gibbs" if is_gibbs else "sparsemap")
-        problems, shapes = self._problems(structure, X, self._current, self.temperature, tilt)
-        if is_gibbs:
-            marginals, _, _ = marginal_problems(structure.marginal_oracle, problems, n_jobs=self.n_jobs)
-        else:
-            marginals, statistics, _ = sparsemap_problems(structure, problems, n_jobs=self.n_jobs)
-            _check_converged(statistics[:, GAP], statistics[:, OBJECTIVE])
-        if is_flat(structure):
-            return marginals.reshape(-1, len(self.classes_))
-        return object_array(_in_shapes(marginals, shapes))
+        return marginals
 
     def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
@@ -187,18 +170,15 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Most probable first. A structure is as in `predict`.
         """
         structure, X = self._check_predict(X)
-        if isinstance(structure, GraphsOf):
+        if not isinstance(structure, Structure):
             raise ValueError(
                 "predict_structures is for structures: LP-SparseMAP in a factor graph has marginals, but no "
                 "distribution; use predict_marginals"
             )
-        check_positive("temperature", self.temperature)
-        scores = self._linear_scores(X, self._current).ravel() / self.temperature
-        if tilt := self._tilt(structure, "sparsemap"):
-            scores += tilt
-        _, _, shapes = linear_problems(structure, X, len(self._current.intercept))
-        additional = {name: s / self.temperature for name, s in self._additional(self._current).items()}
-        results = sparsemap(structure, _in_shapes(scores, shapes), n_jobs=self.n_jobs, **additional)
+        task = self._task(X)
+        scores, additional = self._scores(task, X, self._current, "sparsemap")
+        additional = split_scores(additional, task.additional_shapes)
+        results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
         found = []
         for result in results:
@@ -244,35 +224,15 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
-            labels = y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths)
-            predicted = self.classes_[self._predict_codes(structure, X, self._current)].tolist()
-            right = np.fromiter((a == b for a, b in zip(labels, predicted)), np.float64, len(labels))
-            return float(np.average(right, weights=np.repeat(weights, X.lengths)))
-        return self._accuracy(structure, X, object_array(list(y)), self._current, weights)
+            # Labels that are not among the classes are never predicted.
+            y = codes_of(y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths), self.classes_)
+        else:
+            y = object_array(list(y))
+        return self._accuracy(self._task(X), X, y, self._current, weights)
 
-    def _accuracy(self, structure, X, codes, model, weights):
+    def _accuracy(self, task, X, codes, model, weights):
         """Return the score: the share of labels or parts that are right, or their F1; samples have weights."""
-        predicted = self._predict_codes(structure, X, model)
-        if isinstance(structure, GraphsOf):
-            pairs, fixed_size = structure.encode(X, self._graph_shapes, codes, predicted)
-            right = [gold == found for gold, found in pairs]
-            return _accuracy_of(right, weights) if fixed_size else _f1_of(pairs, weights)
-        if structure.labelled:
-            gold = codes if is_flat(structure) else codes.values
-            return float(np.average(predicted == gold, weights=np.repeat(weights, X.lengths)))
-        dims, _, _ = linear_problems(structure, X, len(model.intercept))
-        compared = []
-        for i, (gold, found) in enumerate(zip(codes, predicted)):
-            try:
-                if structure.fixed_size:
-                    compared.append(structure.agreement(gold, found, dims[i]))
-                else:
-                    compared.append(tuple(structure.encode(s, dims[i])[0] for s in (gold, found)))
-            except ValueError as error:
-                raise ValueError(f"y[{i}]: {error}") from error
-        if structure.fixed_size:
-            return _accuracy_of(compared, weights)
-        return _f1_of(compared, weights)
+        return task.agreement(codes, self._predict_codes(task, X, model), weights)
 
     # What is learned can be assigned, too. It is what training goes on from.
 
@@ -351,18 +311,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     def _additional(self, model):
         """Return a model's additional scores by name, as views."""
-        if isinstance(self._structure, GraphsOf):
-            return self._structure.split_additional(model.additional, self._graph_shapes)
-        split, start = {}, 0
-        for name, shape in self._structure.learned_shapes(len(model.intercept)).items():
-            stop = start + int(np.prod(shape))
-            split[name] = model.additional[start:stop].reshape(shape)
-            start = stop
-        return split
-
-    def _new_model(self, structure, n_features, n_outputs):
-        n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
-        return LinearModel.zeros(n_features, n_outputs, n_additional)
+        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
@@ -455,20 +404,34 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             scores += model.intercept
         return scores
 
-    def _predict_codes(self, structure, X, model):
-        """Return the prediction as `codes`."""
-        if is_flat(structure):
-            return self._linear_scores(X, model).argmax(axis=1)
-        tilt = self._tilt(structure, "map", self.temperature)
-        if isinstance(structure, GraphsOf):
-            return structure.predict(X, model, self._graph_shapes, tilt, self.n_jobs)
-        problems, _ = self._problems(structure, X, model, tilt=tilt)
-        slots, slot_ptr, _ = map_problems(structure, problems, n_jobs=self.n_jobs)
-        found = decode_problems(structure, problems, slots, slot_ptr)
-        return np.concatenate(found) if structure.labelled else object_array(found)
+    def _task(self, X):
+        """Lay out samples to predict."""
+        task = lay_out(self._structure, X, len(self._current.intercept))
+        task.loss = self._loss
+        return task
 
-    def _tilt(self, structure, argmax, temperature=1.0):
-        """Return what to add to all scores, so that inference of any kind decides as the loss of the model does.
+    def _predict_codes(self, task, X, model):
+        """Return the prediction as `codes`."""
+        if task.is_flat:
+            return task.predict(self._linear_scores(X, model), model.additional, self.n_jobs)
+        return task.predict(*self._scores(task, X, model, "map"), self.n_jobs)
+
+    def _scores(self, task, X, model, argmax):
+        """Return the scores of all rows, see `_tilted`, and the additional scores; over the temperature, but for MAP.
+
+        The model may have been edited, so that they are checked.
+        """
+        scores, additional = self._linear_scores(X, model), model.additional
+        if argmax != "map":
+            check_positive("temperature", self.temperature)
+            scores, additional = scores / self.temperature, additional / self.temperature
+        scores = check_scores(scores, 2, "the scores of all rows of X")
+        if len(additional):
+            check_scores(additional, 1, "the additional scores")
+        return self._tilted(task, scores, argmax), additional
+
+    def _tilted(self, task, scores, argmax):
+        """Return scores to which is added what makes inference of any kind decide as the loss of the model does.
 
         SparseMAP's regulariser takes half the temperature off the score of each part of a structure; that of the other
         losses takes nothing off a structure, and is this one where half the temperature is added before. Where
@@ -476,44 +439,49 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        structure : Structure or GraphsOf
+        task : Task
+        scores : array of shape (n_rows, n_outputs)
         argmax : {"map", "sparsemap", "gibbs"}
-            The kind of inference, as in `LOSSES`.
-        temperature : float, default=1.0
-            1.0 if scores are divided by the temperature already.
+            The kind of inference, as in `LOSSES`. But for "map", scores are divided by the temperature already.
         """
-        if structure.fixed_size:
-            return 0.0
+        varies = task.varies
+        if not np.any(varies):
+            return scores
         check_positive("temperature", self.temperature)
-        of_loss = LOSSES[self._latest_loss].argmax
-        return temperature * (0.5 * (argmax == "sparsemap") - 0.5 * (of_loss == "sparsemap"))
+        half = 0.5 * (self.temperature if argmax == "map" else 1.0)
+        tilt = half * (argmax == "sparsemap") - half * (LOSSES[self._latest_loss].argmax == "sparsemap")
+        return scores + tilt * varies
 
     @property
     def _latest_loss(self):
         """The loss that the model has minimised last."""
         return self._loss
 
-    def _problems(self, structure, X, model, temperature=1.0, tilt=0.0):
-        """Lay out the inference problems of all samples, see `_tilt`; also return the shapes of their scores."""
-        n_outputs, n_additional = len(model.intercept), len(model.additional)
-        dims, sizes, shapes = linear_problems(structure, X, n_outputs)
-        check_positive("temperature", temperature)
-        # The model may have been edited.
-        scores = check_scores(self._linear_scores(X, model) / temperature, 2, "the scores of all rows of X")
-        if tilt:
-            scores = scores + tilt
-        if n_additional:
-            check_scores(model.additional / temperature, 1, "the additional scores")
-        problems = Problems(
-            readonly(scores.ravel()),
-            readonly(X.indptr * n_outputs, np.int64),
-            readonly(model.additional / temperature),
-            readonly(np.zeros(len(X)), np.int64),
-            readonly(np.full(len(X), n_additional), np.int64),
-            dims,
-            sizes,
-        )
-        return problems, shapes
+    def _check_stream(self, structure, classes):
+        """Check what all calls of `partial_fit` must agree in.
+
+        Returns
+        -------
+        structure : Structure or GraphsOf
+            That of the first call.
+        classes : array or None
+            All labels; None where structures are not made of labels.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        first = not hasattr(self, "_structure")
+        if not first:
+            self._check_same_structure(structure)
+        if not structure.labelled and classes is not None:
+            raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
+        given = given_classes(classes, None if first else self.classes_) if structure.labelled else None
+        return structure if first else self._structure, given
+
+    def _check_same_structure(self, structure):
+        if structure != self._structure:
+            raise ValueError(
+                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
+            )
 
     def _is_structured(self):
         """Tell whether samples are structures; False if the parameter `structure` means nothing."""
@@ -556,19 +524,6 @@ def _check_weights(name, values, shape, finite=False):
     return array
 
 
-def _accuracy_of(right, weights):
-    """Return the share of what is right, from one bool array and one weight a sample."""
-    return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
-
-
-def _f1_of(pairs, weights):
-    """Return the F1 of parts, from the slots of the right and the predicted structure and one weight of each sample."""
-    counts = [(((gold == found) & (gold >= 0)).sum(), (gold >= 0).sum() + (found >= 0).sum()) for gold, found in pairs]
-    n_right, n = weights @ np.array(counts, np.float64)
-    # Without any parts, all agree.
-    return float(2.0 * n_right / n) if n else 1.0
-
-
 def _flat_rows(X):
     """Return X for data with one label a sample, which a RaggedArray is not."""
     if isinstance(X, RaggedArray):
@@ -579,22 +534,3 @@ def _flat_rows(X):
 def _n_axes(structure):
     """Return how many axes of rows a sample may have: those of the scores, unless the labels are one of them."""
     return structure.score_ndim - int(structure.labelled)
-
-
-def _in_shapes(flat, shapes):
-    """Cut what goes with the scores of all samples into a list of arrays in the shapes of the scores."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return [flat[stop - int(np.prod(shape)) : stop].reshape(shape) for stop, shape in zip(ends.tolist(), shapes)]
-
-
-def split_rows(values, indptr):
-    """Cut the rows of all samples into a list with one array a sample."""
-    return [values[start:stop] for start, stop in pairwise(indptr.tolist())]
-
-
-def object_array(samples):
-    """Return samples as a 1-D object array, also when all have the same shape."""
-    array = np.empty(len(samples), dtype=object)
-    for i, sample in enumerate(samples):
-        array[i] = sample
-    return array

@@ -10,25 +10,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from ..._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
-from ...losses._fenchel_young import LOSSES, inference_of, loss_form
-from ...losses._kernel import new_memory
-from ...training._data import make_rows, make_targets
+from ...inference._batch import marginal_oracle_of
+from ...losses import LOSSES
+from ...training._data import LinearModel
 from .._fitting import (
-    Monitor,
     adjust_optimizer,
-    check_finite_loss,
     fit_lbfgs,
     fit_online,
-    keep_if,
+    learn_batch,
     leaves_whole,
     new_optimizer,
-    warn_of_convergence,
-    warn_of_inference,
+    relative,
+    start_fit,
 )
-from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from .base import LinearStructuredClassifier, is_flat, resolve_structure
-from .graphs_of import GraphsOf, configure_graph_optimizer, fit_graphs, new_graph_optimizer
-from .labels import check_classes
+from .._progress import CallbackSupportMixin, with_callbacks
+from .base import LinearStructuredClassifier, is_flat, lay_out, resolve_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -274,67 +270,23 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        if isinstance(structure, GraphsOf):
-            return self._fit_graphs(structure, data, X, codes, weights)
-        n_features, n_outputs = X.values.shape[1], 1 if classes is None else len(classes)
-        form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
-        model = self._initial_model(structure, n_features, classes)
+        task = self._training_task(structure, X, codes, classes, weights)
+        model = self._initial_model(structure, task, X.values.shape[1], classes)
         validate = None
         if self.early_stopping:
-            # Also what is held out must be right; and what is said of y[i] is of the i-th of all samples.
-            make_targets(structure, X, n_outputs, codes, weights)
-            X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
-        # The objective is a mean: weights count relative to each other.
-        weights = weights / weights.max()
-        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+            X, task, validate = self._hold_out(structure, X, codes, task)
+        task.weights = relative(task.weights)
         self._begin(structure, classes)
         self._model, self._optimizer = model, None
         solver = self.solver
         if solver == "auto":
-            is_small = n_features * n_outputs <= _MOST_BATCH_WEIGHTS
+            is_small = model.coef.size <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
-        progress = Progress(self, *data, max_iter)
-        monitor = Monitor(self, model, validate, progress, watch_loss=solver != "lbfgs")
-        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
-        run = fit_lbfgs if solver == "lbfgs" else fit_online
-        run(self, structure, form, X.values, targets, model, max_iter, monitor)
-        self._take(monitor)
-        progress.end(lambda: monitor.attributes(self._model))
-        return self
-
-    def _fit_graphs(self, structure, data, X, codes, weights):
-        """Do what `fit` does for factor graphs."""
-        _, _, shapes = structure.graphs(X)
-        model = structure.new_model(X.values.shape[1], shapes)
-        if self.warm_start and hasattr(self, "_structure"):
-            self._check_same_structure(structure)
-            if self._graph_shapes != shapes or self._current.coef.shape != model.coef.shape:
-                raise ValueError("warm_start=True needs the features and factors of the last fit; fit a clone")
-            model = self._check_finite(self._current).copy()
-        validate = None
-        self._graph_shapes = shapes
-        if self.early_stopping:
-            structure.task(X, codes, weights, shapes)
-            X, codes, weights, validate = self._hold_out(structure, X, codes, weights)
-        weights = weights / weights.max()
-        task, _ = structure.task(X, codes, weights / weights.mean(), shapes)
-        self._begin(structure, None)
-        self._model, self._optimizer = model, None
-        solver = self.solver
-        if solver == "auto":
-            is_small = len(model.coef) <= _MOST_BATCH_WEIGHTS
-            solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
-        max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
-        progress = Progress(self, *data, max_iter)
-        monitor = Monitor(self, model, validate, progress, watch_loss=solver != "lbfgs")
-        keep_if(self, lambda: monitor.begun() and not monitor.diverged, lambda: self._take(monitor))
-        unconverged, message = fit_graphs(self, task, model, solver, max_iter, monitor)
-        self._take(monitor)
-        if message:
-            warn_of_convergence(f"{message}; raise max_iter, raise alpha or scale the features")
-        warn_of_inference(unconverged)
-        progress.end(lambda: monitor.attributes(self._model))
+        monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
+        ended = (fit_lbfgs if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
+        monitor.take()
+        monitor.end(*ended)
         return self
 
     @leaves_whole
@@ -363,85 +315,31 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure = self._check_params()
-        if self.class_weight == "balanced":
-            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        structure, given = self._check_stream(self._check_params(), classes)
         first = not hasattr(self, "_structure")
-        if not first:
-            self._check_same_structure(structure)
-        if not structure.labelled:
-            if classes is not None:
-                raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-            given = None
-        elif first and classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
-        elif classes is not None:
-            given = check_classes(classes)
-            if not first and given.tolist() != self.classes_.tolist():
-                known = self.classes_.tolist()
-                raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known}")
-        else:
-            given = self.classes_
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
         weights = self._sample_weights(X, codes, given, sample_weight)
-        if isinstance(structure, GraphsOf):
-            return self._partial_fit_graphs(structure, X, codes, weights, first)
-        n_outputs = 1 if given is None else len(given)
-        form = loss_form(structure, self.loss, self.temperature, self.cost, n_outputs)
-        targets = make_targets(structure, X, n_outputs, codes, weights)
+        task = self._training_task(structure, X, codes, given, weights)
         if first:
-            self._model = self._new_model(structure, X.values.shape[1], n_outputs)
-            self._optimizer = None
-            self.n_iter_ = 0
-            self.loss_curve_ = []
-        self._begin(structure, given)
-        had_optimizer = self._optimizer is not None
-        if not had_optimizer:
-            self._optimizer = new_optimizer(self, self._check_finite(self._model))
-        else:
-            adjust_optimizer(self, self._optimizer)
-        # The optimiser has the weights now, also when it is interrupted.
-        self._model, before = None, self._optimizer.n_steps
-        keep_if(self, lambda: had_optimizer or self._optimizer.n_steps > before)
-        loss = self._optimizer.epoch(
-            inference_of(structure, self.loss),
-            form,
-            make_rows(X.values),
-            targets,
-            np.arange(len(X)),
-            new_memory(targets.sizes, 0),
-        )
-        check_finite_loss(loss)
-        self.n_iter_ += 1
-        self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
-        return self
-
-    def _partial_fit_graphs(self, structure, X, codes, weights, first):
-        """Do what `partial_fit` does for factor graphs."""
-        task, shapes = structure.task(X, codes, weights, None if first else self._graph_shapes)
-        if first:
-            self._model = structure.new_model(X.values.shape[1], shapes)
-            self._graph_shapes, self._optimizer = shapes, None
+            self._model, self._optimizer = new_model(task, X.values.shape[1]), None
             self.n_iter_, self.loss_curve_ = 0, []
-        self._begin(structure, None)
-        had_optimizer = self._optimizer is not None
-        if not had_optimizer:
-            self._optimizer = new_graph_optimizer(self, self._check_finite(self._model))
+        self._begin(structure, given)
+        goes_on = self._optimizer is not None
+        if goes_on:
+            adjust_optimizer(self, task, self._optimizer)
         else:
-            configure_graph_optimizer(self, self._optimizer)
-        self._model, before = None, self._optimizer.n_steps
-        keep_if(self, lambda: had_optimizer or self._optimizer.n_steps > before)
-        loss = self._optimizer.epoch(task, self.loss, self.temperature, np.arange(len(X)), self.n_jobs)
-        check_finite_loss(loss)
-        self.n_iter_ += 1
-        self.loss_curve_.append(float(loss / max(weights.sum(), np.finfo(float).tiny)))
+            self._optimizer = new_optimizer(self, task, self._check_finite(self._model))
+        # The optimiser has the weights now, also when it is interrupted.
+        self._model = None
+        learn_batch(self, self._optimizer, task, X, keep=goes_on)
         return self
 
-    def _take(self, monitor):
-        """Take over what a fit has learned so far."""
-        self._model, self._optimizer = monitor.model(), None
-        self.loss_curve_, self.validation_scores_ = monitor.losses, monitor.scores
-        self.n_iter_ = max(1, len(monitor.losses))
+    def _training_task(self, structure, X, codes, classes, weights):
+        """Lay out samples to learn from."""
+        task = lay_out(structure, X, 1 if classes is None else len(classes))
+        if self.solver == "mira" and not task.sequential:
+            raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
+        return task.learn(codes, weights, self.loss, self.temperature, self.cost)
 
     def _begin(self, structure, classes):
         """Note what the model is of."""
@@ -455,40 +353,28 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if isinstance(structure, GraphsOf):
-            structure.check_loss(self.loss)
-            if self.solver == "mira":
-                raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
-            if self.cost is not None:
-                raise ValueError("cost is for structures made of labels; leave it at None")
-        else:
-            inference_of(structure, self.loss)
+        if LOSSES[self.loss].argmax == "gibbs":
+            marginal_oracle_of(structure, f"loss={self.loss!r}")
         if self.solver == "lbfgs" and LOSSES[self.loss].argmax == "map":
             raise ValueError(f"loss={self.loss!r} is not smooth, which solver='lbfgs' needs; use 'adagrad'")
         if self.solver == "mira" and self.loss != "hinge":
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
         return structure
 
-    def _initial_model(self, structure, n_features, classes):
+    def _initial_model(self, structure, task, n_features, classes):
         """Return a model of zeros, or with `warm_start` the present one if it still fits."""
-        labels = None if classes is None else classes.tolist()
-        if self.warm_start and hasattr(self, "_structure"):
-            self._check_same_structure(structure)
-            model = self._check_finite(self._current).copy()
-            known = self.classes_.tolist() if structure.labelled else None
-            if model.coef.shape[0] == n_features and known == labels:
-                return model
+        if not (self.warm_start and hasattr(self, "_structure")):
+            return new_model(task, n_features)
+        self._check_same_structure(structure)
+        model = self._check_finite(self._current).copy()
+        now = n_features, None if classes is None else classes.tolist(), task.additional_shapes
+        known = self.classes_.tolist() if structure.labelled else None
+        if now != (len(model.coef), known, self._structure.learned_shapes(task.n_outputs)):
             raise ValueError(
-                "warm_start=True needs the features and labels of the last fit: it had "
-                f"{model.coef.shape[0]} features and labels {known}; now there are {n_features} and {labels}"
+                f"warm_start=True needs the features and labels of the last fit, and graphs its factors: it had "
+                f"{len(model.coef)} features and labels {known}; now there are {now[0]} and {now[1]}"
             )
-        return self._new_model(structure, n_features, 1 if classes is None else len(classes))
-
-    def _check_same_structure(self, structure):
-        if structure != self._structure:
-            raise ValueError(
-                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
-            )
+        return model
 
     @staticmethod
     def _check_finite(model):
@@ -500,7 +386,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             )
         return model
 
-    def _hold_out(self, structure, X, codes, weights):
+    def _hold_out(self, structure, X, codes, task):
         """Split off the validation part; return the rest, and a function from a model to its score."""
         rng = check_random_state(self.random_state)
         train, held = train_test_split(
@@ -509,14 +395,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             random_state=rng.randint(2**31 - 1),
             stratify=codes if is_flat(structure) else None,
         )
-        X_held, gold, held_weights = X[held], codes[held], weights[held]
-        if not held_weights.any():
-            held_weights = np.ones(len(held))
-
-        if not weights[train].any():
+        X_held, gold, held_task = X[held], codes[held], task.take(held)
+        weights = held_task.weights if held_task.weights.any() else np.ones(len(held))
+        if not task.weights[train].any():
             raise ValueError("all samples with a positive weight were held out; lower validation_fraction")
 
         def validate(model):
-            return self._accuracy(structure, X_held, gold, model, held_weights)
+            return self._accuracy(held_task, X_held, gold, model, weights)
 
-        return X[train], codes[train], weights[train], validate
+        return X[train], task.take(train), validate
+
+
+def new_model(task, n_features):
+    """Return a model of zeros."""
+    return LinearModel.zeros(n_features, task.n_outputs, task.n_additional)

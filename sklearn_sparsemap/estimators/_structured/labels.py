@@ -129,10 +129,37 @@ def _is_rectangular(labels):
     return len(lengths) == 1
 
 
+def given_classes(classes, known):
+    """Return the labels of a stream.
+
+    Parameters
+    ----------
+    classes : array-like or None
+        The parameter of `partial_fit`.
+    known : array or None
+        The labels of the first call; None if this is it.
+    """
+    if classes is None:
+        if known is None:
+            raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
+        return known
+    given = check_classes(classes)
+    if known is not None and given.tolist() != known.tolist():
+        raise ValueError(
+            f"classes={given.tolist()} differ from those of the first call, {known.tolist()}; fit a clone"
+        )
+    return given
+
+
+def codes_of(labels, classes):
+    """Return the codes of flat labels, -1 for what is not in `classes`."""
+    code_of = {label: code for code, label in enumerate(classes.tolist())}
+    return np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
+
+
 def encode_labels(labels, classes, indptr):
     """Return the codes of flat labels; ValueError names the sample of the first label that is not in `classes`."""
-    code_of = {label: code for code, label in enumerate(classes.tolist())}
-    codes = np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
+    codes = codes_of(labels, classes)
     unseen = np.flatnonzero(codes < 0)
     if len(unseen):
         i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)

@@ -52,7 +52,7 @@ def solve_admm(graph, structures, scores, additional, warm, tol, limits):
     primal, dual, n_iter = np.inf, np.inf, 0
     while (primal > tol or dual > tol) and n_iter < limits[0]:
         n_iter += 1
-        place = 0
+        place = np.int64(0)
         for f in range(graph.kinds.shape[0]):
             start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
             quadratic = 0.0

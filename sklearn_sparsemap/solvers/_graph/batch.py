@@ -1,6 +1,7 @@
 """The loop over many samples of one factor graph, inside one compiled call each."""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -49,122 +50,123 @@ def _link_multipliers(graph, dual, lam):
                 lam[link] += left / graph.degrees[i]
 
 
-# Arguments of each loop:
-#   scores, additional    one row a sample (`additional` may have a single row for all)
-#   warm                  multipliers or link variables to start from, one row a sample or no row
-#   tol, limits, start, stop (see `solve_rows`)
-# and what is written, one row a sample: marginals, marginals of the additional scores, multipliers of rows and pairs,
-# dual variables of the links, statistics.
-_LOOP = (
-    FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64,
-    FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT,
-)  # fmt: skip
-# The MAP oracles of a graph's structures, and their solver.
-_FUNCTIONS = (ORACLE, ORACLE, ORACLE, ORACLE, SOLVER)
+class GraphSamples(NamedTuple):
+    """Samples of one graph, one row each, read-only."""
+
+    scores: np.ndarray  # with FORBIDDEN in place of -inf
+    additional: np.ndarray  # a single row is that of all samples
+    warm: np.ndarray  # multipliers or link variables to start from; no row: from nothing
+
+
+class GraphSolutions(NamedTuple):
+    """What is found for samples of one graph, one row each."""
+
+    marginals: np.ndarray  # of the variables
+    joint: np.ndarray  # marginals of the additional scores
+    multipliers: np.ndarray  # of rows and pairs
+    links: np.ndarray  # dual variables of the links
+    statistics: np.ndarray  # see the columns above
+
+    def take(self, rows):
+        """Return the solutions of some samples."""
+        return GraphSolutions(*(array[rows] for array in self))
+
+    def put(self, rows, others):
+        """Write the solutions of some samples."""
+        for array, new in zip(self, others):
+            array[rows] = new
+
+
+_SAMPLES = types.NamedUniTuple(FLOATS_2D, 3, GraphSamples)
+_SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
+
+# Each loop takes a graph, with its oracles and the solver of its structures unless it has none; samples; tol, limits
+# (see `solve_rows`); which samples, start..stop; and where to write their solutions.
+_LOOP = _SAMPLES, types.float64, INTS, types.int64, types.int64, _SOLUTIONS
+_STRUCTURED = GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER
 
 
 @kernel
-def _finish(graph, structures, scores, additional, u, lam, limits, n_iter, status, joint, statistics):
-    """Certify the solution of one sample."""
-    statistics[3], statistics[4] = n_iter, status
+def _row_of(rows, i):
+    """Return row `i` of rows of which there may be one for all, or none: then nothing."""
+    return rows[min(i, rows.shape[0] - 1)] if rows.shape[0] > 0 else np.empty(0)
+
+
+@kernel
+def _finish(graph, structures, samples, i, limits, n_iter, status, out):
+    """Certify the solution of sample `i`."""
+    statistics = out.statistics[i]
+    statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
-        statistics[0], statistics[1], statistics[2] = certify(
-            graph, structures, scores, additional, u, lam, limits, joint
+        additional = _row_of(samples.additional, i)
+        statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
+            graph, structures, samples.scores[i], additional, out.marginals[i], out.links[i], limits, out.joint[i]
         )
 
 
 @kernel
-def _solve_by_rows(
-    use_newton, graph, structures, scores, additional, warm, tol, limits, i, marginals, joint, multipliers, links,
-    statistics
-):  # fmt: skip
+def _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out):
     """Solve sample `i` by sweeps and, if `use_newton`, Newton steps."""
-    own = additional[min(i, additional.shape[0] - 1)]
-    start = warm[i] if warm.shape[0] > 0 else np.empty(0)
-    dual, n_iter, status = solve_rows(graph, structures, scores[i], own, start, tol, limits, use_newton)
-    copy_into(marginals[i], dual.u)
-    copy_into(multipliers[i], dual.multipliers)
-    _link_multipliers(graph, dual, links[i])
-    _finish(
-        graph, structures, scores[i], own, marginals[i], links[i], limits, n_iter, status, joint[i], statistics[i]
-    )
+    own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+    dual, n_iter, status = solve_rows(graph, structures, samples.scores[i], own, warm, tol, limits, use_newton)
+    copy_into(out.marginals[i], dual.u)
+    copy_into(out.multipliers[i], dual.multipliers)
+    _link_multipliers(graph, dual, out.links[i])
+    _finish(graph, structures, samples, i, limits, n_iter, status, out)
 
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
-def rows_range(
-    use_newton, graph, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers, links,
-    statistics
-):  # fmt: skip
-    """Solve samples start..stop of a graph of nothing but logic and pairs."""
+def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop of a graph without structures."""
     for i in range(start, stop):
-        _solve_by_rows(
-            use_newton, graph, None, scores, additional, warm, tol, limits, i, marginals, joint, multipliers, links,
-            statistics
-        )  # fmt: skip
+        _solve_by_rows(use_newton, graph, None, samples, tol, limits, i, out)
 
 
-@entry(types.void(types.boolean, GRAPH_ARRAYS, *_FUNCTIONS, *_LOOP))
-def structured_rows_range(
-    use_newton, graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint,
-    multipliers, links, statistics
-):  # fmt: skip
-    """Solve samples start..stop of a graph with structures."""
+@entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
+def rows_range(use_newton, graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
     for i in range(start, stop):
         structures = new_structures(graph, (o0, o1, o2, o3), solver)
-        _solve_by_rows(
-            use_newton, graph, structures, scores, additional, warm, tol, limits, i, marginals, joint, multipliers,
-            links, statistics
-        )  # fmt: skip
+        _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out)
 
 
-@entry(types.void(GRAPH_ARRAYS, *_FUNCTIONS, *_LOOP))
-def block_range(
-    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
-    links, statistics
-):  # fmt: skip
+@kernel
+def _finish_links(graph, structures, samples, i, found, limits, out):
+    """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
+    u, lam, n_iter, status = found
+    copy_into(out.marginals[i], u)
+    copy_into(out.links[i], lam)
+    _finish(graph, structures, samples, i, limits, n_iter, status, out)
+
+
+@entry(types.void(*_STRUCTURED, *_LOOP))
+def block_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
-    cold = np.empty(0)
     for i in range(start, stop):
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
         structures = new_structures(graph, (o0, o1, o2, o3), solver)
-        own = additional[min(i, additional.shape[0] - 1)]
-        u, lam, n_iter, status = solve_block(
-            graph, structures, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
-        )
-        copy_into(marginals[i], u)
-        copy_into(links[i], lam)
-        _finish(
-            graph, structures, scores[i], own, marginals[i], links[i], limits, n_iter, status, joint[i], statistics[i]
-        )
+        found = solve_block(graph, structures, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, structures, samples, i, found, limits, out)
 
 
-@entry(types.void(GRAPH_ARRAYS, *_FUNCTIONS, *_LOOP))
-def admm_range(
-    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
-    links, statistics
-):  # fmt: skip
+@entry(types.void(*_STRUCTURED, *_LOOP))
+def admm_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
-    cold = np.empty(0)
     for i in range(start, stop):
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
         structures = new_structures(graph, (o0, o1, o2, o3), solver)
-        own = additional[min(i, additional.shape[0] - 1)]
-        u, lam, n_iter, status = solve_admm(
-            graph, structures, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
-        )
-        copy_into(marginals[i], u)
-        copy_into(links[i], lam)
-        _finish(
-            graph, structures, scores[i], own, marginals[i], links[i], limits, n_iter, status, joint[i], statistics[i]
-        )
+        found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, structures, samples, i, found, limits, out)
 
 
 # By the names of the public `solver` parameter. Each is compiled at its first use only.
 GRAPH_SOLVERS = {
-    "newton": partial(structured_rows_range, True),
-    "pairwise": partial(structured_rows_range, False),
+    "newton": partial(rows_range, True),
+    "pairwise": partial(rows_range, False),
     "block": block_range,
     "admm": admm_range,
 }
-# The same for graphs without structures, where they differ: without oracles and solver.
-LOGIC_SOLVERS = {"newton": partial(rows_range, True), "pairwise": partial(rows_range, False)}
+# For graphs without structures, where these have one that knows of none, and is compiled much sooner.
+LOGIC_SOLVERS = {"newton": partial(logic_rows_range, True), "pairwise": partial(logic_rows_range, False)}
 # Those that start from the multipliers of rows and pairs; the others start from the dual variables of the links.
 BY_MULTIPLIERS = ("newton", "pairwise")

@@ -43,7 +43,7 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
     """
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
-    place, value = 0, 0.0
+    place, value = np.int64(0), 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
@@ -106,7 +106,7 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
     longest = longest_factor(graph)
     z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
     cold = new_structures(graph, structures.oracles, structures.solver)
-    slope, place = 0.0, 0
+    slope, place = 0.0, np.int64(0)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)

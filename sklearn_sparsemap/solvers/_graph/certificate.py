@@ -137,7 +137,7 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
         objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
-    dual, place = 0.0, 0
+    dual, place = 0.0, np.int64(0)
     value, residual = _certify_pairs(graph, scores, additional, u, lam, joint, rest)
     objective += value[0]
     dual += value[1]

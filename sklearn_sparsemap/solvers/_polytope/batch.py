@@ -88,7 +88,8 @@ def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marg
     Marginals and statistics (see the column names above) are written in place. The supports are returned one after
     the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.
     """
-    n_slots_used, n_additional_used, n_weights_used = 0, 0, 0
+    # As int64: Numba compiles a second version of what is called with a literal 0.
+    n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)
     slot_pool = np.empty(64, np.int32)
     additional_pool = np.empty(64, np.int32)
     weight_pool = np.empty(16)

@@ -1,0 +1,150 @@
+"""Learning a network and additional scores together: mini-batches of any task, with an update rule."""
+
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+
+from .._threads import interruptible
+from ._data import LinearModel
+from ._network import Network
+
+# Keeps the first steps of AdaGrad finite.
+_FIRST_SQUARE = 1e-6
+# Samples in a mini-batch of a linear model.
+_BATCH_SIZE = 16
+
+
+class MinibatchOptimizer:
+    """Mini-batches of a task, with a pace and a penalty of their own for the additional scores.
+
+    Parameters
+    ----------
+    network : Network
+        Where to start; changed in place.
+    rule : Adam or AdaGrad
+    rng : RandomState, default=None
+        For dropout.
+    """
+
+    def __init__(self, network, rule, rng=None):
+        self.network, self.rule, self.rng = network, rule, rng
+        self.unconverged = 0
+
+    def configure(self, *, rates, alphas, batch_size, n_jobs, dropout=0.0, fit_intercept=True):
+        """Set what may change between epochs.
+
+        Parameters
+        ----------
+        rates, alphas : (float, float)
+            Learning rates, and strengths of the penalties: of the network, and of the additional scores.
+        """
+        if not all(array.flags.writeable for array in self.network.arrays):
+            # Loaded from a memory map.
+            self.network, self.rule = self.network.copy(), deepcopy(self.rule)
+        self.rates, self.alphas, self.batch_size = rates, alphas, batch_size
+        self.n_jobs, self.dropout, self.fit_intercept = n_jobs, dropout, fit_intercept
+
+    @property
+    def n_steps(self):
+        """How many mini-batches were visited."""
+        return self.rule.n_steps
+
+    def model(self):
+        """Return the network, which goes on changing."""
+        return self.network
+
+    def penalty(self):
+        """Return the penalty of the present weights."""
+        return self.network.penalty(*self.alphas)
+
+    def epoch(self, task, X, order):
+        """Visit samples, rows of a `RaggedArray`, once in this order; return the sum of their weighted losses."""
+        network, total, n_layers = self.network, 0.0, len(self.network.coefs)
+        rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
+        # Intercepts are not penalised.
+        alphas = [self.alphas[0]] * n_layers + [0.0] * n_layers + [self.alphas[1]]
+        for start in range(0, len(order), self.batch_size):
+            chosen = order[start : start + self.batch_size]
+            batch = task.take(chosen)
+            if not batch.weights.any():
+                continue
+            layers, masks = network.forward(X[chosen].values, self.dropout, self.rng)
+            loss, residuals, joined, n_inexact = batch.loss_gradient(
+                layers[-1], network.additional, self.n_jobs, mean=True
+            )
+            gradients = [*network.backward(layers, masks, residuals), joined]
+            if not self.fit_intercept:
+                gradients[n_layers : 2 * n_layers] = map(np.zeros_like, network.intercepts)
+            self.unconverged += n_inexact
+            total += loss
+            # A step that has begun is completed before Ctrl-C takes effect.
+            interruptible(partial(self.rule.step, network.arrays, gradients, rates, alphas, self.n_jobs), lambda: None)
+        return total
+
+
+class LinearMinibatchOptimizer(MinibatchOptimizer):
+    """AdaGrad on mini-batches for a linear model.
+
+    Parameters
+    ----------
+    model : LinearModel
+        Where to start.
+    average : bool
+        Whether `model` returns the average of the weights after each step.
+    """
+
+    def __init__(self, model, *, average):
+        model, self.average = model.copy(), average
+        network = Network([model.coef], [model.intercept], model.additional)
+        super().__init__(network, AdaGrad(network.arrays, average))
+
+    def configure(self, *, alpha, eta0, fit_intercept, n_jobs):
+        """Set what may change between epochs."""
+        super().configure(
+            rates=(eta0, eta0), alphas=(alpha, alpha), batch_size=_BATCH_SIZE, n_jobs=n_jobs,
+            fit_intercept=fit_intercept,
+        )  # fmt: skip
+
+    def model(self):
+        """Return the present model, averaged if that was asked for."""
+        return LinearModel(*self.rule.weights(self.network.arrays))
+
+    def penalty(self):
+        return LinearModel(*self.network.arrays).penalty(self.alphas[0])
+
+
+class AdaGrad:
+    """AdaGrad's sums of some arrays of weights, which it changes in place, with a proximal step of the penalty.
+
+    Parameters
+    ----------
+    arrays : list of arrays
+    average : bool
+        Whether `weights` are averaged over all steps.
+    """
+
+    def __init__(self, arrays, average):
+        self.squares = [np.full_like(a, _FIRST_SQUARE) for a in arrays]
+        self.sums = [np.zeros_like(a) for a in arrays] if average else None
+        self.n_steps = 0
+
+    def step(self, arrays, gradients, rates, alphas, n_jobs=None):
+        """Move all arrays; see `Adam.step`."""
+        self.n_steps += 1
+        for k, (weights, gradient, rate, alpha) in enumerate(zip(arrays, gradients, rates, alphas)):
+            if isinstance(gradient, tuple):
+                features, residuals = gradient
+                gradient = features.T @ residuals
+            self.squares[k] += gradient * gradient
+            own = rate / np.sqrt(self.squares[k])
+            weights -= own * gradient
+            weights /= 1.0 + own * alpha
+            if self.sums is not None:
+                self.sums[k] += weights
+
+    def weights(self, arrays):
+        """Return copies of the arrays, averaged if that was asked for."""
+        if self.sums is None or not self.n_steps:
+            return [array.copy() for array in arrays]
+        return [total / self.n_steps for total in self.sums]

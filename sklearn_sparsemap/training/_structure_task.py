@@ -1,0 +1,209 @@
+"""Samples of one structure as a task."""
+
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
+from .._ragged import RaggedArray
+from .._threads import cut_evenly, over_ranges
+from ..inference._batch import decode_problems, map_problems, marginal_problems, sparsemap_problems
+from ..losses._fenchel_young import LOSSES, inference_of, loss_form
+from ..losses._kernel import LOSS_FORM, MEMORY, new_memory
+from ..solvers._polytope.batch import GAP, OBJECTIVE, Problems
+from ..solvers._polytope.protocol import SOLVER
+from ._data import TARGETS, Targets, encode_gold, linear_problems, loss_of_target, make_rows
+from ._task import Task, accuracy_of, f1_of
+
+# The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
+_N_RANGES = 64
+# Duality gap of the inference: L-BFGS compares losses that differ by little.
+_TOL = 1e-12
+# Memory for the solutions of the samples, from which the next epoch starts.
+_WARM_START_BYTES = 512 * 2**20
+
+
+@entry(
+    types.void(
+        ORACLE, SOLVER, LOSS_FORM, types.float64, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT
+    )
+)
+def residuals_of_ranges(
+    oracle, solver, form, tol, scores, additional, targets, memory, cuts, residuals, sums
+):
+    """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
+
+    Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `sums` (zeros at first): weighted loss,
+    number of samples whose inference did not converge, and the gradient with respect to the additional scores.
+    """
+    n_outputs = scores.shape[0] // targets.row_ptr[-1]
+    for r in range(cuts.shape[0] - 1):
+        own = sums[r]
+        for i in range(cuts[r], cuts[r + 1]):
+            first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
+            weight, residual = targets.weights[i], residuals[first:last]
+            loss, inexact = loss_of_target(
+                oracle, solver, form, scores[first:last], additional, targets, i, tol, memory, residual, own[2:]
+            )
+            for j in range(residual.shape[0]):
+                residual[j] *= weight
+            own[0] += weight * loss
+            own[1] += inexact
+
+
+class StructureTask(Task):
+    """Samples of one structure.
+
+    Parameters
+    ----------
+    structure : Structure
+    X : RaggedArray
+        Features. Only the numbers of rows, and `shapes` where they are known, matter here.
+    n_outputs : int
+        Scores of a row: one for each label, or a single one.
+    """
+
+    sequential = True
+
+    def __init__(self, structure, X, n_outputs):
+        self.structure, self.X, self.n_outputs = structure, X, n_outputs
+        self.row_ptr = X.indptr
+        self.additional_shapes, self.varies = structure.learned_shapes(n_outputs), not structure.fixed_size
+
+    @property
+    def is_flat(self):
+        return is_flat(self.structure)
+
+    @cached_property
+    def laid_out(self):
+        """`dims`, `sizes` and shapes of all samples; see `linear_problems`."""
+        return linear_problems(self.structure, self.X, self.n_outputs)
+
+    def learn(self, gold, weights, loss, temperature, cost):
+        """Take over what is right, and the loss that says so; return the task.
+
+        Parameters
+        ----------
+        gold : sequence
+            The structure of each sample, in the form in which `structure` decodes.
+        weights : array of shape (n_samples,)
+        loss, temperature, cost
+            As of `FenchelYoungLoss`.
+        """
+        self.loss, self.weights = loss, weights
+        self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
+        self.inference = inference_of(self.structure, loss)
+        self.gold = encode_gold(self.structure, self.laid_out, self.n_outputs, gold)
+        return self
+
+    def take(self, places):
+        found = super().take(places)
+        dims, sizes, shapes = self.laid_out
+        found.laid_out = *(readonly(a[places], np.int64) for a in (dims, sizes)), [shapes[i] for i in places]
+        slots, additional = (RaggedArray(*pair)[places] for pair in (self.gold[:2], self.gold[2:]))
+        arrays = slots.values, slots.indptr, additional.values, additional.indptr
+        found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
+        found.__dict__.pop("_learned", None)
+        return found
+
+    @property
+    def targets(self):
+        """What the kernels learn from."""
+        dims, sizes, _ = self.laid_out
+        return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights))
+
+    def memory(self, remember=True):
+        """Make the memory of the samples' solutions; see `new_memory`."""
+        return new_memory(self.laid_out[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
+
+    def epochs(self, optimizer, X, remember=True):
+        targets, rows, memory = self.targets, make_rows(X.values), self.memory(remember)
+        return lambda order: optimizer.epoch(self.inference, self.form, rows, targets, order, memory)
+
+    @cached_property
+    def _learned(self):
+        """What stays the same from one call of `loss_gradient` to the next."""
+        return self.targets, self.memory(), readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
+
+    def loss_gradient(self, scores, additional, n_jobs):
+        targets, memory, cuts = self._learned
+        residuals = np.empty_like(scores, order="C")
+        flat, out, additional = readonly(scores.ravel()), residuals.ravel(), readonly(additional)
+        sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
+        over_ranges(
+            lambda start, stop: residuals_of_ranges(
+                *self.inference, self.form, _TOL, flat, additional, targets, memory, cuts[start : stop + 1], out,
+                sums[start:stop],
+            ),
+            self.n_outputs * np.diff(self.row_ptr[cuts]),
+            n_jobs,
+            limit=memory.limit,
+        )  # fmt: skip
+        return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())
+
+    def _problems(self, scores, additional):
+        n, (dims, sizes, _) = len(self.row_ptr) - 1, self.laid_out
+        return Problems(
+            readonly(scores.ravel()),
+            readonly(self.row_ptr * self.n_outputs, np.int64),
+            readonly(additional),
+            readonly(np.zeros(n), np.int64),
+            readonly(np.full(n, len(additional)), np.int64),
+            dims,
+            sizes,
+        )
+
+    def predict(self, scores, additional, n_jobs):
+        if self.is_flat:
+            return scores.argmax(axis=1)
+        problems = self._problems(scores, additional)
+        slots, slot_ptr, _ = map_problems(self.structure, problems, n_jobs=n_jobs)
+        found = decode_problems(self.structure, problems, slots, slot_ptr)
+        return np.concatenate(found) if self.structure.labelled else object_array(found)
+
+    def marginals(self, scores, additional, n_jobs):
+        problems = self._problems(scores, additional)
+        if LOSSES[self.loss].argmax == "gibbs":
+            marginals, _, _ = marginal_problems(self.structure.marginal_oracle, problems, n_jobs=n_jobs)
+            return self.in_shapes(marginals), None, None
+        marginals, statistics, _ = sparsemap_problems(self.structure, problems, n_jobs=n_jobs)
+        return self.in_shapes(marginals), statistics[:, GAP], statistics[:, OBJECTIVE]
+
+    def in_shapes(self, values):
+        """Cut what goes with the scores of all samples into arrays in the shapes of the scores."""
+        if self.is_flat:
+            return values.reshape(-1, self.n_outputs)
+        flat, shapes = values.ravel(), self.laid_out[2]
+        ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)]).tolist()
+        return object_array([flat[i:j].reshape(shape) for (i, j), shape in zip(pairwise(ends), shapes)])
+
+    def agreement(self, gold, predicted, weights):
+        structure = self.structure
+        if structure.labelled:
+            codes = gold.values if isinstance(gold, RaggedArray) else gold
+            return float(np.average(predicted == codes, weights=np.repeat(weights, np.diff(self.row_ptr))))
+        compared = []
+        for i, (right, found, dims) in enumerate(zip(gold, predicted, self.laid_out[0])):
+            try:
+                if structure.fixed_size:
+                    compared.append(structure.agreement(right, found, dims))
+                else:
+                    compared.append(tuple(structure.encode(s, dims)[0] for s in (right, found)))
+            except ValueError as error:
+                raise ValueError(f"y[{i}]: {error}") from error
+        return (accuracy_of if structure.fixed_size else f1_of)(compared, weights)
+
+
+def is_flat(structure):
+    """Tell whether a sample is a single row with a single label."""
+    return structure.labelled and structure.score_ndim == 1
+
+
+def object_array(samples):
+    """Return samples as a 1-D object array, also when all have the same shape."""
+    array = np.empty(len(samples), dtype=object)
+    for i, sample in enumerate(samples):
+        array[i] = sample
+    return array
