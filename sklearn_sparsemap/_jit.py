@@ -25,7 +25,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 
 from ._jit_cache import PackageCache
-from ._jit_link import LinkedCompiler, set_environments
+from ._jit_link import EntryCompiler, KernelCompiler, set_environments
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
@@ -90,8 +90,7 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    dispatcher = njit(**_OPTIONS, **wrappers, fastmath=allowed or False, pipeline_class=LinkedCompiler)(function)
+    dispatcher = njit(**_OPTIONS, fastmath=allowed or False, pipeline_class=KernelCompiler)(function)
     dispatcher.__class__ = _Kernel
     return dispatcher
 
@@ -180,7 +179,7 @@ def compiling_is_expected():
 
 def entry(signature):
     """Make a module-level function an `Entry` with this Numba signature, which only Python calls."""
-    return lambda function: Entry(function, signature, no_cfunc_wrapper=True)
+    return lambda function: Entry(function, signature, pipeline_class=EntryCompiler)
 
 
 def as_oracle(function=None, *, calls_python=False):
