@@ -76,10 +76,10 @@ def _apply_faces(structures, d):
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        own = np.empty(stop - start)
+        ones, own = structures.ones[place], np.empty(stop - start)
         for link in range(start, stop):
             own[link - start] = graph.signs[link] * d[graph.links[link]]
-        project_on_face(structures.factors[place], structures.faces[place], structures.ones[place], own)
+        project_on_face(structures.factors[place], structures.faces[place], ones, own, np.empty(ones.shape[0]))
         for link in range(start, stop):
             d[graph.links[link]] = graph.signs[link] * own[link - start]
 

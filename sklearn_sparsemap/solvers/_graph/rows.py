@@ -349,19 +349,18 @@ def solve_structures(structures, additional, dual, limits):
 
 
 @kernel
-def project_on_face(factor, slots, ones, direction):
+def project_on_face(factor, slots, ones, direction, products):
     """Overwrite `direction` with its component along the face that structures span.
 
-    `factor` is that of the support (see _polytope/support.py), `ones` its solution ``R'^{-1} 1``.
+    `factor` is that of the support (see _polytope/support.py), `ones` its solution ``R'^{-1} 1``. `products` gets how
+    the weights of the structures change, unless there is one only.
     """
-    k = ones.shape[0]
-    products, shift = np.empty(k), 0.0
+    k, shift = ones.shape[0], 0.0
+    if k == 1:
+        direction[:] = 0.0
+        return
     for s in range(k):
         products[s] = gather(direction, slots[s])
-    for i in range(direction.shape[0]):
-        direction[i] = 0.0
-    if k == 1:
-        return
     solve_lower(factor, k, products)
     for s in range(k):
         shift += ones[s] * products[s]
@@ -369,6 +368,7 @@ def project_on_face(factor, slots, ones, direction):
     for s in range(k):
         products[s] -= shift * ones[s]
     solve_upper(factor, k, products)
+    direction[:] = 0.0
     for s in range(k):
         for part in slots[s]:
             if part >= 0:
