@@ -14,7 +14,8 @@ from ...graphs._closed_forms import clip01
 from .._polytope.protocol import STRUCTURE_TOL
 from .block import blame, proves_infeasible, what_is_left
 from .certificate import longest_factor, project_factor
-from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF
+from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from .structures import OFF
 
 # The penalty follows the residuals: they are kept within this factor of each other. (The paper's 0.1 at first, and
 # factors of 100 and 10, leave the penalty too small: matchings of 20 x 20 take 3,000 sweeps instead of 120.) A penalty

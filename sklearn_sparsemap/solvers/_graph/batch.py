@@ -13,7 +13,8 @@ from .admm import solve_admm
 from .block import solve_block
 from .certificate import certify
 from .newton import solve_rows
-from .rows import INFEASIBLE, new_structures
+from .rows import INFEASIBLE
+from .structures import new_structures
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)

@@ -13,7 +13,8 @@ from ...graphs._closed_forms import clip01
 from .._polytope.protocol import STRUCTURE_TOL
 from .anderson import extrapolate, forget, new_anderson
 from .certificate import literal_scores, longest_factor, project_factor
-from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, new_structures
+from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from .structures import OFF, new_structures
 
 _MEMORY = 8
 # How often the search for a proof of infeasibility runs, and the scale at which SparseMAP is as good as MAP.

@@ -14,7 +14,7 @@ from ..._jit import kernel
 from ...graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
 from ...graphs._closed_forms import clip01, project_logic, project_pair
 from .._polytope.protocol import STRUCTURE_TOL
-from .rows import force_parts, solve_structure
+from .structures import force_parts, solve_structure
 
 
 @kernel

@@ -36,7 +36,7 @@ from .._polytope.cholesky import add_scaled, dot, solve_lower
 from .._polytope.face import FACE_TOLERANCE, respond, span_face, spread
 from .._polytope.protocol import AIM, SOLVER, STRUCTURE_TOL
 from .certificate import literal_scores
-from .rows import force_parts, project_on_face
+from .structures import force_parts, project_on_face
 
 # A marginal as close to a bound as this lies on it, and a structure whose reduced cost is this small is in the face,
 # both relative to the scores where these are small; solutions are made ten times as exact before. No solution is exact

@@ -4,8 +4,7 @@ import numpy as np
 
 from ..._jit import copy_into, kernel
 from ...graphs._arrays import FORBIDDEN
-from .._polytope.cholesky import add_scaled, dot, solve_lower
-from .._polytope.support import independent_support
+from .._polytope.cholesky import add_scaled, dot
 from .forest import build_forest, solve_forest
 from .rows import (
     CONVERGED,
@@ -13,16 +12,14 @@ from .rows import (
     NOT_CONVERGED,
     box_marginals,
     compute_gradient,
-    force_parts,
     multiplier_terms,
     new_dual,
-    project_on_face,
-    solve_structures,
     start,
     sweep_pairs,
     sweep_rows,
     take,
 )
+from .structures import apply_faces, find_faces, recession_of_structures, solve_structures
 
 # A direction of recession that gains less than this, relative to its size, proves nothing.
 _CERTAIN = 1e-7
@@ -58,33 +55,6 @@ def _free_multipliers(dual, free):
 
 
 @kernel
-def _find_faces(structures):
-    """Factorise the supports of the structures, for `_apply_faces`."""
-    for place in range(len(structures.slots)):
-        slots = structures.slots[place]
-        support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
-        ones = np.ones(k)
-        solve_lower(support.factor, k, ones)
-        structures.faces[place], structures.factors[place] = support.slots, support.factor
-        structures.ones[place] = ones
-
-
-@kernel
-def _apply_faces(structures, d):
-    """Project the entries of `d`, one a variable, that belong to structures onto the directions of their faces."""
-    graph = structures.graph
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        ones, own = structures.ones[place], np.empty(stop - start)
-        for link in range(start, stop):
-            own[link - start] = graph.signs[link] * d[graph.links[link]]
-        project_on_face(structures.factors[place], structures.faces[place], ones, own, np.empty(ones.shape[0]))
-        for link in range(start, stop):
-            d[graph.links[link]] = graph.signs[link] * own[link - start]
-
-
-@kernel
 def _multiply(dual, structures, wide, damping, free, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
     n_rows = dual.mu.shape[0]
@@ -94,7 +64,7 @@ def _multiply(dual, structures, wide, damping, free, x, y, d):
         if dual.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
             d[i] = 0.0
     if structures is not None:
-        _apply_faces(structures, d)
+        apply_faces(structures, d)
     for r in range(n_rows):
         if free[r]:
             total, norm_squared = 0.0, 0.0
@@ -118,7 +88,7 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
     """
     m = x.shape[0]
     if structures is not None:
-        _find_faces(structures)
+        find_faces(structures)
     residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(dual.a.shape[0])
     count = 0
     for k in range(m):
@@ -170,37 +140,6 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
 
 
 @kernel
-def _recession_of_structures(structures, additional, dual, d):
-    """Return what structures add to the slope of phi along the change `d` of the variables' scores."""
-    graph, slope = structures.graph, 0.0
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
-        z, none = np.empty(stop - start), np.zeros(last - first)
-        for link in range(start, stop):
-            i = graph.links[link]
-            z[link - start] = graph.signs[link] * d[i]
-            if dual.scores[i] < 0.5 * FORBIDDEN:
-                z[link - start] = -np.inf if graph.signs[link] > 0.0 else np.inf
-            elif graph.signs[link] < 0.0:
-                slope += d[i]
-        for link in range(first, last):
-            none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
-        forced, count = force_parts(z, none, graph.sizes[f])
-        slope -= count * forced
-        slope += structures.oracles[graph.oracles[f]](
-            z,
-            none,
-            graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
-            np.zeros(graph.sizes[f, 2]),
-            np.empty(graph.sizes[f, 0], np.int32),
-            np.empty(graph.sizes[f, 1], np.int32),
-        )
-    return slope
-
-
-@kernel
 def is_infeasible(dual, structures, additional, mu):
     """Tell whether multipliers of the rows prove that no marginals satisfy all factors; they are scaled in place.
 
@@ -224,7 +163,7 @@ def is_infeasible(dual, structures, additional, mu):
         if dual.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
             slope += max(d[i], 0.0)
     if structures is not None:
-        slope += _recession_of_structures(structures, additional, dual, d)
+        slope += recession_of_structures(structures, additional, dual, d)
     return slope < -_CERTAIN
 
 
