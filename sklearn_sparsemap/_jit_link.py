@@ -35,7 +35,6 @@ class _LinkedLibrary(JITCodeLibrary):
             super()._optimize_final_module()
 
     def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
         self._finalized = True
 
     def get_pointer_to_function(self, name):
