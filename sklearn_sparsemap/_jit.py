@@ -21,9 +21,12 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
+from numba.experimental.function_type import FunctionModel
+from numba.extending import NativeValue, register_model, unbox
 
 from ._jit_cache import PackageCache
 from ._jit_link import EntryCompiler, KernelCompiler, set_environments
@@ -42,9 +45,44 @@ PARTS_OUT = types.Array(types.int32, 1, "C")
 PARTS_2D_OUT = types.Array(types.int32, 2, "C")
 UINTS_OUT = types.Array(types.uint64, 1, "C")
 
+
+class FirstClass(types.FunctionType):
+    """The type of functions that kernels are given, as `Handle`.
+
+    Numba's own type would look up the address of the function at each call from Python, which takes some 30 us.
+    """
+
+
+register_model(FirstClass)(FunctionModel)
+
+
+class Handle:
+    """A compiled function as kernels are given it: by its addresses, looked up once."""
+
+    __slots__ = ("_dispatcher", "_numba_type_", "c_addr", "jit_addr")
+
+    def __init__(self, dispatcher, signature):
+        compiled = dispatcher.get_compile_result(signature)
+        address_of, names = compiled.library.get_pointer_to_function, compiled.fndesc
+        self.c_addr, self.jit_addr = address_of(names.llvm_cfunc_wrapper_name), address_of(names.llvm_func_name)
+        # Keeps the code alive.
+        self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)
+
+
+@unbox(FirstClass)
+def _unbox_handle(typ, handle, context):
+    function = cgutils.create_struct_proxy(typ)(context.context, context.builder)
+    for name in ("c_addr", "jit_addr"):
+        number = context.pyapi.object_getattr_string(handle, name)
+        setattr(function, name, context.pyapi.long_as_voidptr(number))
+        context.pyapi.decref(number)
+    function.py_addr = context.builder.ptrtoint(handle, context.context.get_value_type(types.voidptr))
+    return NativeValue(function._getvalue())
+
+
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
 ORACLE_SIGNATURE = types.float64(FLOATS, FLOATS, INTS, FLOATS_OUT, PARTS_OUT, PARTS_OUT)
-ORACLE = types.FunctionType(ORACLE_SIGNATURE)
+ORACLE = FirstClass(ORACLE_SIGNATURE)
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Sums may be reordered (so that they use vector instructions), but NaN and infinities keep their meaning.
@@ -159,7 +197,7 @@ class Entry:
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
         self._signature, self._options = signature, options
-        self._dispatcher = None
+        self._dispatcher = self._handle = None
         _entries.append(self)
 
     @property
@@ -172,12 +210,31 @@ class Entry:
                         self._dispatcher = _compile(self._signature, self.__wrapped__, **self._options)
         return self._dispatcher
 
+    @property
+    def handle(self):
+        """What stands for this function among the arguments of another one."""
+        if self._handle is None:
+            self._handle = Handle(self.dispatcher, self._signature)
+        return self._handle
+
     def __call__(self, *args):
-        return self.dispatcher(*[a.dispatcher if isinstance(a, Entry) else a for a in args])
+        return self.dispatcher(*map(_as_argument, args))
 
     def __reduce__(self):
         # By name, like any module-level function.
         return self.__name__
+
+
+@lru_cache(maxsize=64)
+def _handle_of(oracle):
+    """Return what stands for an oracle that is a dispatcher of Numba's."""
+    return Handle(oracle, ORACLE_SIGNATURE)
+
+
+def _as_argument(value):
+    if isinstance(value, Entry):
+        return value.handle
+    return _handle_of(value) if isinstance(value, Dispatcher) else value
 
 
 @contextmanager
