@@ -10,6 +10,7 @@ from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
 from ..losses._kernel import GOLD, INEXACT, Gold, join_gold, loss_of_sample
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
+from ._task import n_scores
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
 # `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.
@@ -169,7 +170,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
             raise ValueError(f"y[{i}]: {error}") from error
     gold = join_gold(encoded)
     if not structure.strict_encode:
-        n_additional = sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+        n_additional = n_scores(structure.learned_shapes(n_outputs))
         n_parts = np.array([int(np.prod(shape)) for shape in shapes])
         # What the oracle is asked takes memory.
         block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))
