@@ -14,8 +14,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.estimators._structured.graphs_of import GraphsOf
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Knapsack, OrOut, Pair, StructureFactor, Xor
+from sklearn_sparsemap.inference._graph.problems import GraphProblems
 from sklearn_sparsemap.losses import FenchelYoungLoss
-from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes, sample_of
+from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 from sklearn_sparsemap.training._data import LinearModel
 from sklearn_sparsemap.training._lbfgs import BatchObjective
@@ -116,8 +117,8 @@ def test_losses_and_gradients(name):
     for temperature in (1.0, 2.0):
 
         def loss(point, t=temperature):
-            sample = sample_of(graph, layout, point[:8], point[8:])
-            losses, du, dv, _ = graph_losses(name, t, layout, [sample], [gold])
+            problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
+            losses, du, dv, _ = graph_losses(name, t, problems, [gold])
             return losses[0], np.concatenate([du[0], dv[0]])
 
         for _ in range(4):
@@ -315,8 +316,9 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
 def graph_losses_of(model, X, y):
     graph = tree_graph(X[0])
     layout = graph.layout()
-    samples = [sample_of(graph, layout, x @ model.coef_[0] + model.intercept_[0], np.zeros(0)) for x in X]
-    return graph_losses(model.loss, model.temperature, layout, samples, [gold_parts(graph, layout, own) for own in y])
+    scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
+    problems = GraphProblems(layout, scores, np.zeros((1, 0)))
+    return graph_losses(model.loss, model.temperature, problems, [gold_parts(graph, layout, own) for own in y])
 
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
@@ -330,9 +332,8 @@ def test_losses_of_a_budget_are_those_of_its_subsets(name):
         for _ in range(10):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
             gold = gold_parts(graph, layout, y)
-            (value,), (gradient,), _, _ = graph_losses(
-                name, temperature, layout, [sample_of(graph, layout, scores, np.zeros(0))], [gold]
-            )
+            problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
+            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [gold])
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
             assert_allclose(gradient, slope["scores"], atol=1e-5)

@@ -136,7 +136,7 @@ class FactorGraph:
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
         )
         if key not in self._layouts:
-            self._layouts[key] = Layout(self.shapes, self.factors, given)
+            self._layouts[key] = Layout(self, self.shapes, self.factors, given)
         return self._layouts[key]
 
     def factor_of(self, number: int) -> Factor:

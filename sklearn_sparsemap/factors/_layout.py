@@ -9,16 +9,18 @@ from scipy.sparse.linalg import lsqr
 
 from .._jit import readonly
 from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays
+from ._forms import UserForms
 
 # Kernels take so many oracles; structures of one class share one.
 MAX_ORACLES = 4
 
 
-class Layout:
+class Layout(UserForms):
     """A graph laid out for the kernels, for additional scores of given shapes.
 
     Parameters
     ----------
+    graph : FactorGraph
     variable_shapes : dict of str -> tuple of int
         Of the variable arrays.
     factors : list of Factor
@@ -39,8 +41,9 @@ class Layout:
         Where each entry comes from in the joined scores of the user; None if they are the same.
     """
 
-    def __init__(self, variable_shapes, factors, given):
+    def __init__(self, graph, variable_shapes, factors, given):
         # The graph may grow; this layout, and the results that were made with it, do not.
+        self.graph = graph
         self.variable_shapes, self.factors = dict(variable_shapes), list(factors)
         self._given = given
         n_variables = sum(prod(shape) for shape in variable_shapes.values())
@@ -145,7 +148,7 @@ class Layout:
 
     def __reduce__(self):
         # Laid out anew: arrays come back writable, which kernels do not take here, and custom oracles renumbered.
-        return Layout, (self.variable_shapes, self.factors, self._given)
+        return Layout, (self.graph, self.variable_shapes, self.factors, self._given)
 
     def _number(self, oracle):
         for i, known in enumerate(self.oracles):

@@ -14,7 +14,7 @@ from ..factors._logic import Pair
 from ..solvers._graph import batch as _graph_batch
 from ..solvers._graph.pairs import GAP, OBJECTIVE, add_pair_residuals, label_map_range, label_sparsemap_range
 from ._graph.map import relax
-from ._graph.problems import GraphSample
+from ._graph.problems import GraphProblems
 from ._graph.solve import check_feasible, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
@@ -89,7 +89,7 @@ class LabelGraph:
     # -- With constraints, factor graphs -------------------------------------------------------------------------
 
     def _factor_graph(self, with_pairs):
-        """Return the factor graph and its layout."""
+        """Return the layout of the factor graph."""
         if with_pairs not in self._factor_graphs:
             graph = FactorGraph()
             u = graph.variables(self.n_labels, name="labels")
@@ -100,26 +100,25 @@ class LabelGraph:
             if with_pairs and len(self.edges):
                 graph.add(Pair(u[self.edges[:, 0]], u[self.edges[:, 1]], name="edges"))
                 shapes = {"edges": (len(self.edges),)}
-            self._factor_graphs[with_pairs] = graph, graph.layout(shapes)
+            self._factor_graphs[with_pairs] = graph.layout(shapes)
         return self._factor_graphs[with_pairs]
 
     def _solve_constrained(self, scores, edge_scores, tol, n_jobs, sharp):
         with_pairs = edge_scores is not None
-        graph, layout = self._factor_graph(with_pairs)
-        additional = readonly(edge_scores if with_pairs else np.zeros(0))
-        n_edges = len(additional)
-        chunk = max(1, _CHUNK_BYTES // (64 * (n_edges + self.n_labels)))
+        layout = self._factor_graph(with_pairs)
+        additional = (edge_scores if with_pairs else np.zeros(0))[None]
+        chunk = max(1, _CHUNK_BYTES // (64 * (additional.size + self.n_labels)))
         found = []
         for start in range(0, len(scores), chunk):
-            rows = scores[start : start + chunk]
-            samples = [GraphSample(graph, layout, True, readonly(row), additional) for row in rows]
+            problems = GraphProblems(layout, scores[start : start + chunk], additional)
             if sharp:
-                marginals, joint, values, gaps = relax(layout, samples, n_jobs=n_jobs)
+                marginals, joint, values, gaps = relax(problems, n_jobs=n_jobs)
             else:
-                (marginals, joint, *rest), statistics = solve_graph(layout, "newton", samples, tol, _MAX_ITER, n_jobs)
-                check_feasible(graph, layout, (marginals, joint, *rest), statistics, True)
-                values, gaps = statistics[:, _graph_batch.OBJECTIVE], np.abs(statistics[:, _graph_batch.GAP])
-                gaps = np.maximum(gaps, statistics[:, _graph_batch.RESIDUAL])
+                solutions = solve_graph(problems, tol, _MAX_ITER, solver="newton", n_jobs=n_jobs)
+                check_feasible(layout, solutions)
+                marginals, joint = solutions.marginals, solutions.joint
+                values, gap, residual = solutions.statistics[:, : _graph_batch.N_ITER].T
+                gaps = np.maximum(np.abs(gap), residual)
             found.append((marginals, joint, values, gaps))
         return LabelSolution(*map(np.concatenate, zip(*found)))
 

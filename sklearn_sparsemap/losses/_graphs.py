@@ -1,13 +1,15 @@
 """Fenchel-Young losses of factor graphs: SparseMAP and MAP in their linear relaxations."""
 
+from functools import partial
+
 import numpy as np
 
 from .._jit import readonly
 from ..factors._graph import FactorGraph
 from ..graphs._arrays import PAIR, STRUCTURE
 from ..inference._graph.map import relax
-from ..inference._graph.problems import GraphSample
-from ..inference._graph.solve import check_feasible, choose_solver, solve_graph
+from ..inference._graph.problems import GraphProblems
+from ..inference._graph.solve import check_feasible, solve_graph
 from ..solvers._graph.batch import GAP, OBJECTIVE
 from ._fenchel_young import LOSSES
 
@@ -95,13 +97,7 @@ def learned_shapes(graph):
     return shapes
 
 
-def sample_of(graph, layout, scores, joined):
-    """Return a sample under scores of its variables and the joined additional scores of all samples."""
-    additional = joined if layout.expand is None else joined[layout.expand]
-    return GraphSample(graph, layout, len(graph.shapes) == 1, readonly(scores), readonly(additional))
-
-
-def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
+def graph_losses(name, temperature, problems, gold, n_jobs=None):
     """Compute losses and gradients of samples of one layout.
 
     Parameters
@@ -109,8 +105,7 @@ def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
     name : str
         One of LOSSES, not of the Gibbs kind.
     temperature : float
-    layout : Layout
-    samples : list of GraphSample
+    problems : GraphProblems
     gold : list of (u, joint)
         As `gold_parts` returns.
 
@@ -123,32 +118,25 @@ def graph_losses(name, temperature, layout, samples, gold, n_jobs=None):
     inexact : bool array of shape (n_samples,)
         Whether inference ended so far from the optimum that it matters.
     """
-    recipe = LOSSES[name]
+    recipe, layout = LOSSES[name], problems.layout
     u, joint = (np.array(parts) for parts in zip(*gold))
     # What gold does not have costs 1; so does what is missing of it, unless that follows from the former.
     missing = recipe.margin and not layout.fixed_size
-    scaled = []
-    for sample, own in zip(samples, u):
-        scores = sample.scores / temperature
-        if recipe.margin:
-            scores = scores + (1.0 - 2.0 * own if missing else 1.0 - own)
-        scaled.append(sample.like(scores, sample.additional / temperature))
+    scores = problems.scores / temperature
+    if recipe.margin:
+        scores += 1.0 - 2.0 * u if missing else 1.0 - u
+    scaled = GraphProblems(layout, scores, problems.additional / temperature)
     if recipe.argmax == "map":
-        found, found_joint, values, gaps = relax(layout, scaled, n_jobs=n_jobs, check=_checker(samples, layout))
+        found, found_joint, values, gaps = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
         quadratic = 0.0
     else:
-        method = choose_solver(layout, "auto")
-        (found, found_joint, *rest), statistics = solve_graph(layout, method, scaled, _TOL, _MAX_ITER, n_jobs)
-        _checker(samples, layout)((found, found_joint, *rest), statistics)
-        values, gaps, quadratic = statistics[:, OBJECTIVE], np.abs(statistics[:, GAP]), 0.5
-    gold_scores = np.array([s.scores @ a + s.additional @ b for s, a, b in zip(samples, u, joint)]) / temperature
+        solutions = solve_graph(scaled, _TOL, _MAX_ITER, n_jobs=n_jobs)
+        check_feasible(layout, solutions)
+        found, found_joint, quadratic = solutions.marginals, solutions.joint, 0.5
+        values, gaps = solutions.statistics[:, OBJECTIVE], np.abs(solutions.statistics[:, GAP])
+    gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(values + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
     return temperature * losses, found - u, found_joint - joint, gaps > 1e-4 * (1.0 + losses)
-
-
-def _checker(samples, layout):
-    graph = samples[0]._graph
-    return lambda arrays, statistics: check_feasible(graph, layout, arrays, statistics, True)
 
 
 def check_graph(graph, n_rows):

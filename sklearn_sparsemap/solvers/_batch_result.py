@@ -11,7 +11,7 @@ from .._jit import readonly
 from .._ragged import RaggedArray
 from .._threads import over_ranges
 from .._validation import check_numbers
-from ._graph.result import has_converged
+from ._graph.result import LPSparseMAPResult, has_converged
 from ._polytope.batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
 from ._polytope.batch_backward import Supports, marginal_products_range, weight_products_range
 from ._polytope.result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
@@ -385,25 +385,51 @@ class LPSparseMAPBatch(LazyResults):
     converged : bool ndarray of shape (n_samples,)
     """
 
-    def __init__(self, groups, n, own_additional, make, tol, n_jobs):
+    def __init__(self, groups, n, own_additional, again, tol, n_jobs):
         super().__init__(n)
-        self._make_one, self._own_additional, self._n_jobs = make, own_additional, n_jobs
-        self._samples, self._arrays, statistics = [None] * n, [None] * n, np.empty((n, 5))
-        for places, samples, arrays, own in groups:
-            statistics[places] = own
-            for k, i in enumerate(places):
-                self._samples[i], self._arrays[i] = samples[k], tuple(array[k] for array in arrays)
-        self._statistics = statistics
-        self.objective, self.gap, self.residual = statistics[:, :3].T
-        self.n_iter = statistics[:, 3].astype(np.int64)
-        self.converged = has_converged(self.objective, self.gap, self.residual, tol)
+        self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
+        self._n_jobs = n_jobs
+        self._place = {i: (g, row) for g, (places, *_) in enumerate(groups) for row, i in enumerate(places)}
+
+    @cached_property
+    def _statistics(self):
+        statistics = np.empty((len(self), 5))
+        for places, _, solutions in self._groups:
+            statistics[places] = solutions.statistics
+        return statistics
+
+    @property
+    def objective(self) -> NDArray[np.float64]:
+        return self._statistics[:, 0]
+
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        return self._statistics[:, 1]
+
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        return self._statistics[:, 2]
+
+    @property
+    def n_iter(self) -> NDArray[np.int64]:
+        return self._statistics[:, 3].astype(np.int64)
+
+    @property
+    def converged(self) -> NDArray[np.bool_]:
+        return has_converged(self.objective, self.gap, self.residual, self._tol)
 
     def _make(self, i):
-        return self._make_one(self._samples[i], self._arrays[i], self._statistics[i])
+        g, row = self._place[i]
+        _, problems, solutions = self._groups[g]
+        return LPSparseMAPResult(problems.take([row]), solutions.take([row]), self._tol, self._again)
 
     @cached_property
     def marginals(self) -> RaggedArray | dict[str, RaggedArray]:
-        return _stack_shaped([s.shape_variables(a[0]) for s, a in zip(self._samples, self._arrays)])
+        shaped = [None] * len(self)
+        for places, problems, solutions in self._groups:
+            for i, u in zip(places, solutions.marginals):
+                shaped[i] = problems.layout.shape_variables(u)
+        return _stack_shaped(shaped)
 
     def vjp(self, vs: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the marginals (reverse mode).
@@ -457,7 +483,7 @@ class LPSparseMAPBatch(LazyResults):
     def _over_samples(self, function):
         found = over_ranges(
             lambda start, stop: [function(i) for i in range(start, stop)],
-            [len(a[0]) + len(a[3]) for a in self._arrays],
+            np.ones(len(self)),
             self._n_jobs,
         )
         return [one for part in found for one in part]

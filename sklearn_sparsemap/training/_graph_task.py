@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .._jit import readonly
-from ..inference._graph.map import map_samples
-from ..inference._graph.solve import check_feasible, choose_solver, solve_graph
-from ..losses._graphs import gold_parts, graph_losses, sample_of
+from ..inference._graph.map import best_assignments
+from ..inference._graph.problems import GraphProblems
+from ..inference._graph.solve import check_feasible, solve_graph
+from ..losses._graphs import gold_parts, graph_losses
 from ..solvers._graph.batch import GAP, OBJECTIVE
 from ._task import Task, accuracy_of, f1_of
 
@@ -56,57 +56,57 @@ class GraphTask(Task):
             setattr(found, name, [getattr(self, name)[i] for i in places])
         return found
 
-    def _groups(self, scores, additional):
-        """Yield what shares a layout and is solved together: places, rows of scores, graph, layout, samples."""
-        groups, additional = {}, readonly(additional)
+    def _groups(self):
+        """Yield what shares a layout and is solved together: places of the samples, their rows, layout."""
+        groups = {}
         for i, layout in enumerate(self.layouts):
             groups.setdefault(id(layout), []).append(i)
         for places in groups.values():
-            graph, layout = self.graphs[places[0]], self.layouts[places[0]]
-            rows = [slice(*self.row_ptr[i : i + 2]) for i in places]
-            samples = [sample_of(self.graphs[i], layout, scores[own, 0], additional) for i, own in zip(places, rows)]
-            yield places, rows, graph, layout, samples
+            layout = self.layouts[places[0]]
+            yield places, self.row_ptr[places][:, None] + np.arange(layout.n_variables), layout
+
+    def _problems(self, scores, additional):
+        """Yield places, rows, and the samples laid out for the kernels."""
+        for places, rows, layout in self._groups():
+            yield places, rows, GraphProblems(layout, scores[rows, 0], layout.expanded(additional)[None])
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        for places, rows, _, layout, samples in self._groups(scores, additional):
-            gold = [self.gold[i] for i in places]
-            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, layout, samples, gold, n_jobs)
+        for places, rows, problems in self._problems(scores, additional):
+            gold, expand = [self.gold[i] for i in places], problems.layout.expand
+            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs)
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
-            for own, share, residual in zip(rows, shares[places], du):
-                residuals[own, 0] = share * residual
+            residuals[rows, 0] = shares[places, None] * du
             dv = shares[places] @ dv
-            joined += dv if layout.expand is None else np.bincount(layout.expand, dv, minlength=len(joined))
+            joined += dv if expand is None else np.bincount(expand, dv, minlength=len(joined))
         return total, residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
         found = np.empty(len(self.graphs), dtype=object)
-        for places, _, graph, layout, samples in self._groups(scores, additional):
-            for i, result in zip(places, map_samples(graph, layout, samples, n_jobs)):
-                found[i] = result.structure
+        for places, _, problems in self._problems(scores, additional):
+            for i, structure in zip(places, best_assignments(problems, n_jobs).structures):
+                found[i] = problems.layout.shape_variables(structure)
         return found
 
     def marginals(self, scores, additional, n_jobs):
         u = np.empty_like(scores)
         gaps, objectives = np.empty((2, len(self.graphs)))
-        for places, rows, graph, layout, samples in self._groups(scores, additional):
-            method = choose_solver(layout, "auto")
-            arrays, statistics = solve_graph(layout, method, samples, _TOL, _MAX_ITER, n_jobs)
-            check_feasible(graph, layout, arrays, statistics, True)
-            gaps[places], objectives[places] = np.abs(statistics[:, GAP]), statistics[:, OBJECTIVE]
-            for own, found in zip(rows, arrays[0]):
-                u[own, 0] = found
+        for places, rows, problems in self._problems(scores, additional):
+            solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
+            check_feasible(problems.layout, solutions)
+            gaps[places], objectives[places] = np.abs(solutions.statistics[:, GAP]), solutions.statistics[:, OBJECTIVE]
+            u[rows, 0] = solutions.marginals
         return self.in_shapes(u), gaps, objectives
 
     def in_shapes(self, scores):
         """Cut what goes with the scores of all samples into arrays in the shapes of the variables."""
         found = np.empty(len(self.graphs), dtype=object)
-        for places, rows, _, _, samples in self._groups(scores, np.zeros(self.n_additional)):
-            for i, own, sample in zip(places, rows, samples):
-                found[i] = sample.shape_variables(scores[own, 0])
+        for places, rows, layout in self._groups():
+            for i, own in zip(places, scores[rows, 0]):
+                found[i] = layout.shape_variables(own)
         return found
 
     def agreement(self, gold, predicted, weights):

@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...graphs._arrays import FORBIDDEN
 from ...solvers._graph.batch import RESIDUAL, STATUS
 from ...solvers._graph.rows import INFEASIBLE
-from .problems import as_graph_samples
-from .sizes import ClippedSample, clipped_samples
-from .solve import check_feasible, choose_solver, size_of, solve_graph
+from .problems import as_graph_problems
+from .sizes import LARGE, clipped_samples, with_trials
+from .solve import check_feasible, choose_solver, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
@@ -19,6 +18,8 @@ _SHARPNESS = {"newton": 100.0, "block": 10.0}
 _MOST_STEPS = 50
 # Scores far below the largest move little in a step: the steps grow.
 _GROWTH, _SHARPEST = 3.0, 1e8
+# Scores that are all zero have no size.
+_LEAST_SIZE = 1e-100
 # A solution with a larger residual is none.
 _MOST_RESIDUAL = 1e-6
 # Most relaxations in the search for the best assignment where the first one is fractional.
@@ -49,53 +50,63 @@ class GraphMAPResult(NamedTuple):
     marginals: object
 
 
+class Assignments(NamedTuple):
+    """The best assignments that were found, one row a sample; see `GraphMAPResult`."""
+
+    structures: np.ndarray
+    values: np.ndarray
+    integral: np.ndarray
+    bounds: np.ndarray
+    marginals: np.ndarray
+
+
 def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
     """Find the best assignment; see `map_inference`."""
-    layout, samples, many = as_graph_samples(graph, scores, additional)
-    results = map_samples(graph, layout, samples, n_jobs, tol, many)
+    problems, many = as_graph_problems(graph, scores, additional)
+    found = best_assignments(problems, n_jobs, tol, many)
+    shape = problems.layout.shape_variables
+    results = [
+        GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
+        for structure, value, integral, bound, u in zip(*found)
+    ]
     return results if many else results[0]
 
 
-def map_samples(graph, layout, samples, n_jobs=None, tol=1e-9, many=True):
-    """Find the best assignments of samples that are laid out for the kernels: list of `GraphMAPResult`."""
-    results, trials = [None] * len(samples), []
-    for sample in samples:
-        plain = ClippedSample(layout, sample, sample.scores, [])
-        trials.append(clipped_samples(layout, sample, size_of(sample), 0.0) or [plain])
-    left = list(range(len(samples)))
-    while left:
-        current = [trials[i].pop(0) for i in left]
-        relaxed = relax(
-            layout,
-            [trial.sample for trial in current],
-            tol,
-            n_jobs,
-            lambda *found, left=left: check_feasible(graph, layout, *found, many, left),
+def best_assignments(problems, n_jobs=None, tol=1e-9, many=True):
+    """Find the best assignments of samples that are laid out for the kernels: `Assignments`."""
+    layout, left = problems.layout, np.arange(len(problems.scores))
+    shape, n = problems.scores.shape, len(left)
+    out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
+    trials = clipped_samples(problems, np.flatnonzero(problems.sizes() > LARGE), 0.0)
+    while len(left):
+        current = {i: trials[i].pop(0) for i in left.tolist() if i in trials}
+        own = with_trials(problems, left, current)
+        u, joint, values, gaps = relax(
+            own, tol, n_jobs, lambda solutions, left=left: check_feasible(layout, solutions, many, left)
         )
-        for i, trial, u, joint, *found in zip(left, current, *relaxed):
-            best, best_joint, value, bound = _round(trial.sample, layout, u, joint, *found, tol)
-            if bound == -np.inf:
-                _refuse(graph, layout, u, f"scores[{i}]" if many else "scores")
-            if trials[i] and not (trial.accepts(u, joint) and trial.accepts(best, best_joint)):
-                continue
-            trials[i] = []
-            gain = trial.value(best, best_joint)
-            results[i] = GraphMAPResult(
-                samples[i].shape_variables(best > 0.5),
-                float(value + gain),
-                not _fractional(u).any(),
-                float(bound + gain),
-                samples[i].shape_variables(u),
-            )
-        left = [i for i in left if trials[i]]
-    return results
+        best, best_joint, bounds, integral = u.copy(), joint.copy(), values + gaps, ~_fractional(u).any(axis=1)
+        for k in np.flatnonzero(~integral):
+            best[k], best_joint[k], values[k], bounds[k] = _branch(own.take([k]), u[k], joint[k], bounds[k], tol)
+            if bounds[k] == -np.inf:
+                _refuse(layout, u[k], f"scores[{left[k]}]" if many else "scores")
+        accepted = np.ones(len(left), bool)
+        for k, i in enumerate(left.tolist()):
+            if i in current:
+                trial = current[i]
+                accepted[k] = not trials[i] or (trial.accepts(u[k], joint[k]) and trial.accepts(best[k], best_joint[k]))
+                gain = trial.value(best[k], best_joint[k])
+                values[k], bounds[k] = values[k] + gain, bounds[k] + gain
+        for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
+            array[left[accepted]] = new[accepted]
+        left = left[~accepted]
+    return out
 
 
-def _refuse(graph, layout, u, which):
+def _refuse(layout, u, which):
     """Raise ValueError for a sample whose relaxation has the solution `u`, but which no assignment satisfies."""
     arrays = layout.arrays
     numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[_fractional(u)[arrays.links]])
-    message = ", ".join(repr(graph.factor_of(int(f))) for f in numbers[:4])
+    message = ", ".join(repr(layout.graph.factor_of(int(f))) for f in numbers[:4])
     message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(
         f"infeasible: under {which} (with the additional scores) no assignment satisfies all factors, though marginals "
@@ -104,13 +115,14 @@ def _refuse(graph, layout, u, which):
     )
 
 
-def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
+def relax(problems, tol=1e-9, n_jobs=None, check=None):
     """Solve the linear relaxation of samples that are laid out for the kernels, by the proximal point method.
 
     Parameters
     ----------
+    problems : GraphProblems
     check : callable, default=None
-        Called with the arrays and statistics of the first step.
+        Called with the solutions of the first step.
 
     Returns
     -------
@@ -120,46 +132,34 @@ def relax(layout, samples, tol=1e-9, n_jobs=None, check=None):
         The relaxation's value, and by how much it may be too small: infinite where it was not solved, NaN where nothing
         is feasible.
     """
-    method = choose_solver(layout, "auto")
-    n = len(samples)
-    sizes = np.array([_size(sample) for sample in samples])
+    layout, n = problems.layout, len(problems.scores)
+    sharpest = _SHARPNESS[choose_solver(layout)]
+    sizes = np.maximum(problems.sizes(), _LEAST_SIZE)
     u, joint = np.zeros((n, layout.n_variables)), np.zeros((n, layout.n_additional))
     gaps = np.full(n, np.inf)
     left, warm = np.arange(n), None
     for step in range(_MOST_STEPS):
-        sharpness = min(_SHARPNESS[method] * _GROWTH**step, _SHARPEST) / sizes[left]
-        moved = []
-        for i, sharp in zip(left, sharpness):
-            allowed = samples[i].scores > 0.5 * FORBIDDEN
-            own = np.where(allowed, sharp * samples[i].scores + u[i], FORBIDDEN)
-            moved.append(samples[i].like(own, sharp * samples[i].additional))
-        arrays, statistics = solve_graph(layout, method, moved, 1e-9, 2000, n_jobs, warm, clip=False)
+        sharpness = min(sharpest * _GROWTH**step, _SHARPEST) / sizes[left]
+        moved = problems.take(left).moved(sharpness, u[left])
+        found = solve_graph(moved, 1e-9, 2000, n_jobs=n_jobs, warm=warm, clip=False)
         if step == 0 and check is not None:
-            check(arrays, statistics)
-        change = np.abs(arrays[0] - u[left])
-        u[left], joint[left] = arrays[0], arrays[1]
+            check(found)
+        change = np.abs(found.marginals - u[left])
+        u[left], joint[left] = found.marginals, found.joint
         # What the quadratic term can hide: its gradient, times how far any other point is away.
         gaps[left] = change.sum(axis=1) / sharpness
-        gaps[left[statistics[:, RESIDUAL] > _MOST_RESIDUAL]] = np.inf
-        infeasible = statistics[:, STATUS] == INFEASIBLE
+        gaps[left[found.statistics[:, RESIDUAL] > _MOST_RESIDUAL]] = np.inf
+        infeasible = found.statistics[:, STATUS] == INFEASIBLE
         gaps[left[infeasible]] = np.nan
         open_ = (gaps[left] > tol * sizes[left]) & ~infeasible
         if not open_.any():
             break
         # Multipliers grow with the scores.
-        left, warm = left[open_], (_GROWTH * arrays[2][open_], _GROWTH * arrays[3][open_])
-    values = np.array([_value(sample, *found) for sample, *found in zip(samples, u, joint)])
-    return u, joint, values, gaps
+        left, warm = left[open_], (_GROWTH * found.multipliers[open_], _GROWTH * found.links[open_])
+    return u, joint, problems.values(u, joint), gaps
 
 
-def _round(sample, layout, u, joint, value, gap, tol):
-    """Return the relaxation where it is integral, else what branching from it finds; see `_branch`."""
-    if not _fractional(u).any():
-        return u, joint, value, value + gap
-    return _branch(sample, layout, u, joint, value + gap, tol)
-
-
-def _branch(sample, layout, u, joint, bound, tol):
+def _branch(problem, u, joint, bound, tol):
     """Branch and bound, depth first, for at most _MOST_NODES relaxations.
 
     Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
@@ -174,7 +174,7 @@ def _branch(sample, layout, u, joint, bound, tol):
     bound : float
         Of what was not examined; the value itself if the search is complete.
     """
-    size = _size(sample)
+    layout, size = problem.layout, max(problem.sizes()[0], _LEAST_SIZE)
     reward = 10.0 * size * max(layout.n_variables + layout.n_additional, 10)
     best, best_joint, best_value = u, joint, -np.inf
     # Fixed variables are +1 (on) and -1 (off).
@@ -190,9 +190,8 @@ def _branch(sample, layout, u, joint, bound, tol):
             own = fixed.copy()
             own[i] = sign
             n_nodes += 1
-            found, found_joint, _, gaps = relax(
-                layout, [sample.like(sample.scores + reward * own, sample.additional)], tol
-            )
+            fined = problem._replace(scores=problem.scores + reward * own)
+            found, found_joint, _, gaps = relax(fined, tol)
             wrong = np.where(own > 0, 1.0 - found[0], np.where(own < 0, found[0], 0.0)).max()
             if np.isnan(gaps[0]) or (gaps[0] <= size and wrong > _INTEGRAL):
                 # Nothing satisfies the factors and what is fixed.
@@ -200,7 +199,7 @@ def _branch(sample, layout, u, joint, bound, tol):
             if not gaps[0] <= size:
                 unsolved = max(unsolved, bound)
                 continue
-            score = _value(sample, found[0], found_joint[0])
+            score = problem.values(found, found_joint)[0]
             if _fractional(found[0]).any() and (own == 0).any():
                 children.append((score + gaps[0], own, found[0]))
             elif score > best_value:
@@ -212,13 +211,3 @@ def _branch(sample, layout, u, joint, bound, tol):
 
 def _fractional(u):
     return np.minimum(u, 1.0 - u) > _INTEGRAL
-
-
-def _size(sample):
-    """Return the largest score of a sample, at least a little."""
-    return max(size_of(sample), 1e-100)
-
-
-def _value(sample, u, joint):
-    allowed, used = sample.scores > 0.5 * FORBIDDEN, joint != 0.0
-    return sample.scores[allowed] @ u[allowed] + sample.additional[used] @ joint[used]

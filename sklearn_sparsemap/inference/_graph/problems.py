@@ -1,123 +1,58 @@
 """What a user asks of a factor graph, checked and laid out for the kernels."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..._jit import readonly
 from ..._validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
 from ...graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
 
 
-class GraphSample:
-    """One sample of a factor graph, checked and laid out for the kernels.
+class GraphProblems(NamedTuple):
+    """Samples of one factor graph, checked and laid out for the kernels.
 
     Attributes
     ----------
-    scores : read-only array of shape (n_variables,)
+    layout : Layout
+    scores : array of shape (n_samples, n_variables)
         With FORBIDDEN in place of -inf.
-    additional : read-only array of shape (n_additional,)
-        One entry for each pair, and those of the structures; see `Layout`.
+    additional : array of shape (n_samples, n_additional) or (1, n_additional)
+        One entry for each pair, and those of the structures; see `Layout`. A single row is that of all samples.
     """
 
-    __slots__ = ("_graph", "_layout", "_single", "additional", "scores")
+    layout: object
+    scores: np.ndarray
+    additional: np.ndarray
 
-    def __init__(self, graph, layout, single, scores, additional):
-        self._graph, self._layout, self._single = graph, layout, single
-        self.scores, self.additional = scores, additional
+    def take(self, rows):
+        """Return some of the samples."""
+        additional = self.additional if len(self.additional) == 1 else self.additional[rows]
+        return GraphProblems(self.layout, self.scores[rows], additional)
 
-    def like(self, scores, additional):
-        """Return a sample of the same graph under other scores."""
-        return GraphSample(self._graph, self._layout, self._single, readonly(scores), readonly(additional))
+    def sizes(self):
+        """Return the largest score of each sample."""
+        allowed = np.where(self.scores > 0.5 * FORBIDDEN, self.scores, 0.0)
+        finite = np.where(np.isfinite(self.additional), self.additional, 0.0)
+        return np.maximum(np.abs(allowed).max(axis=1, initial=0.0), np.abs(finite).max(axis=1, initial=0.0))
 
-    def shape_variables(self, flat):
-        """Give an array of one entry a variable the form in which the user gave the scores."""
-        arrays, start = {}, 0
-        for name, shape in self._layout.variable_shapes.items():
-            stop = start + int(np.prod(shape))
-            arrays[name] = flat[start:stop].reshape(shape).copy()
-            start = stop
-        return next(iter(arrays.values())) if self._single else arrays
+    def moved(self, factors, offset=0.0):
+        """Return the samples with the same things forbidden, and their other scores times a factor each.
 
-    def join_variables(self, values, name):
-        """Check what goes with the variables; return it flat."""
-        return _join_scores(self._layout.variable_shapes, values, self._single, name, _check_finite)
+        `offset` is then added to the scores of the variables.
+        """
+        factors = np.asarray(factors)[:, None]
+        scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores + offset, FORBIDDEN)
+        forbidden = self.additional == -np.inf
+        additional = np.where(forbidden, -np.inf, factors * np.where(forbidden, 0.0, self.additional))
+        return GraphProblems(self.layout, scores, additional)
 
-    def shape_additional(self, flat):
-        """Give one entry for each pair and structure score its place among the additional scores."""
-        shaped, start = {}, 0
-        for factor in self._layout.factors:
-            if factor.kind == PAIR:
-                shaped[factor.name] = flat[start : start + factor.n_pairs].reshape(factor.shape).copy()
-                start += factor.n_pairs
-            elif factor.kind == STRUCTURE and factor.name is not None:
-                shaped[factor.name] = {}
-                for (owner, name), shape in self._layout.shapes.items():
-                    if owner == factor.name and name is not None:
-                        stop = start + int(np.prod(shape))
-                        shaped[factor.name][name] = flat[start:stop].reshape(shape).copy()
-                        start = stop
-        return shaped
-
-    def sum_additional(self, flat):
-        """The same, in the shapes of the scores: what belongs to one score is summed."""
-        if self._layout.expand is not None:
-            flat = np.bincount(self._layout.expand, flat, minlength=self._layout.n_joined)
-        shaped, start = {}, 0
-        for (owner, name), shape in self._layout.shapes.items():
-            stop = start + int(np.prod(shape))
-            array = flat[start:stop].reshape(shape)
-            if name is None:
-                shaped[owner] = array
-            else:
-                shaped.setdefault(owner, {})[name] = array
-            start = stop
-        return shaped
-
-    def join_additional(self, given):
-        """Join what goes with the additional scores; what is not given is zero."""
-        joined = []
-        known = {owner for owner, _ in self._layout.shapes}
-        unknown = sorted(set(given) - known)
-        if unknown:
-            raise ValueError(f"no additional scores named {unknown[0]!r} were given; there are {sorted(known)}")
-        for (owner, name), shape in self._layout.shapes.items():
-            value = given.get(owner, {} if name is not None else 0.0)
-            value = value.get(name, 0.0) if name is not None else value
-            array = check_numbers(value, owner if name is None else f"{owner}[{name!r}]")
-            if array.shape not in (shape, ()):
-                raise ValueError(f"{owner} has shape {array.shape}; its scores have {shape}")
-            joined.append(np.broadcast_to(array, shape).ravel())
-        flat = np.concatenate(joined) if joined else np.zeros(0)
-        return flat if self._layout.expand is None else flat[self._layout.expand]
-
-
-def _check_finite(values, ndim, name):
-    array = check_numbers(values, name)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity")
-    return array
-
-
-def _join_scores(shapes, scores, single, name, check=check_scores):
-    """Check one sample's scores; return them flat. Arrays of variables that are left out are zero."""
-    if not isinstance(scores, dict):
-        if not single:
-            raise ValueError(f"{name} must be a dict with one array for each of {list(shapes)}")
-        scores = {next(iter(shapes)): scores}
-    unknown = sorted(set(scores) - set(shapes), key=str)
-    if unknown:
-        raise ValueError(f"{name} names {unknown[0]!r}, which the graph does not have; there are {list(shapes)}")
-    flat = []
-    for array_name, shape in shapes.items():
-        label = name if single else f"{name}[{array_name!r}]"
-        if array_name not in scores:
-            flat.append(np.zeros(int(np.prod(shape))))
-            continue
-        array = check(scores[array_name], len(shape), label)
-        if array.shape != shape:
-            raise ValueError(f"{label} has shape {array.shape}; the graph's variables have {shape}")
-        flat.append(array.ravel())
-    return np.concatenate(flat)
+    def values(self, u, joint):
+        """Return what the scores make of marginals, one row a sample, of the variables and the additional scores."""
+        additional = np.broadcast_to(self.additional, joint.shape)
+        allowed, used = self.scores > 0.5 * FORBIDDEN, joint != 0.0
+        rows = zip(self.scores, additional, u, joint, allowed, used)
+        return np.array([s[a] @ p[a] + t[b] @ v[b] for s, t, p, v, a, b in rows])
 
 
 def is_many(graph, scores):
@@ -139,8 +74,8 @@ def is_many(graph, scores):
         return True
 
 
-def as_graph_samples(graph, scores, additional, numbers=None):
-    """Check scores and additional scores; return a layout, a list of `GraphSample`, and whether there were many.
+def as_graph_problems(graph, scores, additional, numbers=None):
+    """Check scores and additional scores; return `GraphProblems`, and whether there were many.
 
     `numbers` are those of the samples, where they are not counted from 0: there are many then.
 
@@ -156,14 +91,13 @@ def as_graph_samples(graph, scores, additional, numbers=None):
     many = numbers is not None or is_many(graph, scores)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
-    single = len(graph.shapes) == 1
-    samples = list(scores) if many else [scores]
+    samples = scores if many else [scores]
+    numbers = range(len(samples)) if numbers is None else numbers
     if isinstance(additional, list | tuple):
         if not many or len(additional) != len(samples):
             n = len(samples) if many else "one sample"
             raise ValueError(f"additional is a list of {len(additional)} for {n}; pass one dict, or one a sample")
-        names = range(len(samples)) if numbers is None else numbers
-        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in zip(names, additional)]
+        given = [_check_additional(graph, own, f"additional[{i}]") for i, own in zip(numbers, additional)]
     else:
         given = [_check_additional(graph, additional, "additional")]
     shapes = [_shapes_of(own) for own in given]
@@ -171,20 +105,11 @@ def as_graph_samples(graph, scores, additional, numbers=None):
         if own != shapes[0]:
             raise ValueError(f"additional[{i}] has shapes {own}, but additional[0] has {shapes[0]}; make all alike")
     layout = graph.layout(shapes[0])
-    joined = []
-    for own in given:
-        flat = [np.zeros(0)]
-        for owner, name in layout.shapes:
-            flat.append((own[owner] if name is None else own[owner][name]).ravel())
-        flat = np.concatenate(flat)
-        joined.append(readonly(flat if layout.expand is None else flat[layout.expand]))
-    found = []
-    for i, own in enumerate(samples):
-        name = f"scores[{i if numbers is None else numbers[i]}]" if many else "scores"
-        flat = _join_scores(graph.shapes, own, single, name)
-        flat[flat == -np.inf] = FORBIDDEN
-        found.append(GraphSample(graph, layout, single, readonly(flat), joined[i if len(joined) > 1 else 0]))
-    return layout, found, many
+    rows = np.empty((len(samples), layout.n_variables))
+    for row, i, own in zip(rows, numbers, samples):
+        row[:] = layout.join_variables(own, f"scores[{i}]" if many else "scores", check_scores)
+    rows[rows == -np.inf] = FORBIDDEN
+    return GraphProblems(layout, rows, np.array([layout.join_additional(own) for own in given])), many
 
 
 def _shapes_of(given):
@@ -211,7 +136,9 @@ def _check_additional(graph, additional, label):
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
             given[name] = _pair_scores(additional[name], factor, what)
         elif factor.kind == STRUCTURE:
-            given[name] = _structure_scores(additional.get(name, {}), factor, what)
+            own = _structure_scores(additional.get(name, {}), factor, what)
+            if own:
+                given[name] = own
     return given
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...graphs._arrays import FORBIDDEN
 
 # Scores above this are large; others are said to be far below if they are so many times smaller.
-_LARGE, _FAR = 1e3, 1e3
+LARGE, _FAR = 1e3, 1e3
 # Scores are clipped at these multiples of the largest that is kept. More is needed where factors add up many scores.
 _CLIPS = (1e2, 1e4)
 # A marginal as close to 0 or 1 as this is moved there; the residual tells.
@@ -27,19 +27,17 @@ class ClippedSample:
 
     Attributes
     ----------
-    sample : GraphSample
+    scores, additional : arrays
+        As in a row of `GraphProblems`.
     """
 
-    def __init__(self, layout, original, scores, shifts, bound=np.inf):
+    def __init__(self, layout, given, original, scores, shifts, bound=np.inf):
         self._layout, self._shifts = layout, shifts
-        kept = original.scores == FORBIDDEN
-        clipped = np.where(kept, scores, np.clip(scores, -bound, bound))
-        given = original.additional
+        self.scores = np.where(original == FORBIDDEN, scores, np.clip(scores, -bound, bound))
         forbidden = given == -np.inf
-        additional = np.where(forbidden, given, np.clip(given, -bound, bound))
-        self.sample = original.like(clipped, additional)
-        self._excess = scores - clipped
-        self._additional_excess = np.where(forbidden, 0.0, given - np.where(forbidden, 0.0, additional))
+        self.additional = np.where(forbidden, given, np.clip(given, -bound, bound))
+        self._excess = scores - self.scores
+        self._additional_excess = np.where(forbidden, 0.0, given - np.where(forbidden, 0.0, self.additional))
 
     def accepts(self, u, joint):
         """Tell whether everything that was clipped is at its bound."""
@@ -78,32 +76,49 @@ class ClippedSample:
         return multipliers, links
 
 
-def clipped_samples(layout, sample, size, unit=1.0):
-    """Return samples to solve in place of one, until one of them is accepted; the last one has no score clipped.
+def clipped_samples(problems, rows, unit=1.0):
+    """Return samples to solve in place of some with large scores.
 
     Parameters
     ----------
-    size : float
-        The largest score.
+    problems : GraphProblems
+    rows : array of int
+        The samples with scores above LARGE.
     unit : float
         Scores below this count as being of this size.
 
     Returns
     -------
-    samples : list of ClippedSample
-        Empty if the scores are not large.
+    trials : dict of int -> list of ClippedSample
+        By row: to solve in turn until one is accepted; in the last one no score is clipped.
     """
-    if not size > _LARGE:
-        return []
-    scores, shifts = _shift(layout.arrays, sample.scores)
-    sizes = np.abs(np.concatenate([scores[sample.scores != FORBIDDEN], sample.additional]))
-    sizes = np.sort(np.maximum(sizes[np.isfinite(sizes)], unit))
-    found = []
-    for kept, next_size in pairwise(sizes):
-        if kept > 0.0 and next_size > max(_LARGE, _FAR * kept):
-            bounds = [clip * kept for clip in _CLIPS if clip * kept < next_size]
-            found += [ClippedSample(layout, sample, scores, shifts, bound) for bound in bounds]
-    return [*found, ClippedSample(layout, sample, scores, shifts)]
+    trials, layout = {}, problems.layout
+    for i in rows.tolist():
+        original, given = problems.scores[i], problems.additional[min(i, len(problems.additional) - 1)]
+        scores, shifts = _shift(layout.arrays, original)
+        sizes = np.abs(np.concatenate([scores[original != FORBIDDEN], given]))
+        sizes = np.sort(np.maximum(sizes[np.isfinite(sizes)], unit))
+        bounds = [
+            clip * kept
+            for kept, next_size in pairwise(sizes)
+            if kept > 0.0 and next_size > max(LARGE, _FAR * kept)
+            for clip in _CLIPS
+            if clip * kept < next_size
+        ]
+        trials[i] = [ClippedSample(layout, given, original, scores, shifts, bound) for bound in [*bounds, np.inf]]
+    return trials
+
+
+def with_trials(problems, rows, current):
+    """Return some samples, those of `current` (ClippedSample by row) with its scores."""
+    own = problems.take(rows)
+    if not current:
+        return own
+    scores, additional = own.scores.copy(), np.repeat(own.additional, len(rows) // len(own.additional), axis=0)
+    for k, i in enumerate(rows.tolist()):
+        if i in current:
+            scores[k], additional[k] = current[i].scores, current[i].additional
+    return own._replace(scores=scores, additional=additional)
 
 
 def _shift(arrays, scores):
@@ -124,7 +139,7 @@ def _shift(arrays, scores):
         allowed = scores[variables] > 0.5 * FORBIDDEN
         own = np.where(allowed, coefs * high[variables], -np.inf)
         nu = own.max()
-        if np.isfinite(nu) and abs(nu) > _LARGE:
+        if np.isfinite(nu) and abs(nu) > LARGE:
             shifts.append((r, nu))
             # Sums and their rounding errors: what is left may be much smaller.
             for i, taken in zip(variables[allowed], (-nu * coefs)[allowed]):

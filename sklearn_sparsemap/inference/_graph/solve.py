@@ -12,17 +12,27 @@ from ..._jit import readonly
 from ..._threads import over_ranges
 from ..._validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
-from ...graphs._arrays import FORBIDDEN, PAIR
+from ...graphs._arrays import PAIR
 from ...solvers import LPSparseMAPBatch
-from ...solvers._graph.batch import BY_MULTIPLIERS, GAP, GRAPH_SOLVERS, N_ITER, OBJECTIVE, RESIDUAL, STATUS
+from ...solvers._graph.batch import (
+    BY_MULTIPLIERS,
+    GAP,
+    GRAPH_SOLVERS,
+    N_ITER,
+    OBJECTIVE,
+    RESIDUAL,
+    STATUS,
+    GraphSamples,
+    GraphSolutions,
+)
 from ...solvers._graph.result import LPSparseMAPResult
 from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
 from ...solvers._polytope.active_set import active_set
 from ...solvers._polytope.argmax import map_argmax
 from ...solvers._polytope.protocol import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
-from .problems import as_graph_samples
-from .sizes import clipped_samples
+from .problems import as_graph_problems
+from .sizes import LARGE, clipped_samples, with_trials
 
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
@@ -109,26 +119,24 @@ def lp_sparsemap(
     check_positive("tol", tol)
     check_positive("max_iter", max_iter, integer=True)
     if isinstance(graph, FactorGraph):
-        groups = [(graph, slice(None), *as_graph_samples(graph, scores, additional))]
-        many, n = groups[0][-1], len(groups[0][-2])
+        problems, many = as_graph_problems(graph, scores, additional)
+        n, groups = len(problems.scores), [(np.arange(len(problems.scores)), problems)]
     else:
-        groups, many, n = _by_graph(graph, scores, additional), True, len(scores)
+        many, n, groups = True, len(scores), _by_graph(graph, scores, additional)
     warm_start = _check_warm_start(warm_start, n)
     solved = []
-    for own_graph, places, layout, samples, _ in groups:
-        numbers = np.arange(n)[places]
-        method = choose_solver(layout, solver)
-        warm = None if warm_start is None else _warm([warm_start[i] for i in numbers], samples, numbers)
-        arrays, statistics = solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm)
-        check_feasible(own_graph, layout, arrays, statistics, many, numbers)
-        solved.append((numbers, samples, arrays, statistics))
+    for places, problems in groups:
+        warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
+        solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
+        check_feasible(problems.layout, solutions, many, places)
+        solved.append((places, problems, solutions))
     own_additional = isinstance(additional, list | tuple)
-    batch = LPSparseMAPBatch(solved, n, own_additional, partial(_as_result, tol=tol, solver=solver), tol, n_jobs)
+    batch = LPSparseMAPBatch(solved, n, own_additional, partial(_solve_on, solver), tol, n_jobs)
     return batch if many else batch[0]
 
 
 def _by_graph(graphs, scores, additional):
-    """Check a list of graphs with one sample of each; return groups of samples that share a graph."""
+    """Check a list of graphs with one sample of each; return places and problems of those that share a graph."""
     if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str):
         raise ValueError(f"graph must be a FactorGraph, or a list with one for each sample; got {graphs!r}")
     for i, graph in enumerate(graphs):
@@ -144,25 +152,15 @@ def _by_graph(graphs, scores, additional):
         places.setdefault(id(graph), []).append(i)
     groups = []
     for chosen in places.values():
-        graph = graphs[chosen[0]]
         given = [additional[i] for i in chosen] if own else additional
-        groups.append((graph, chosen, *as_graph_samples(graph, [scores[i] for i in chosen], given, chosen)))
+        problems, _ = as_graph_problems(graphs[chosen[0]], [scores[i] for i in chosen], given, chosen)
+        groups.append((chosen, problems))
     return groups
 
 
-def _as_result(sample, arrays, row, tol, solver):
-    """Make the result of one sample."""
-    return LPSparseMAPResult(
-        sample._graph, sample._layout, sample, arrays, row, tol, partial(_solve_on, solver)
-    )
-
-
-def _solve_on(solver, result, tol):
-    """Solve a sample again from where a result ended, more exactly."""
-    sample, warm = result._sample, (result._multipliers[None], result._links[None])
-    layout = sample._layout
-    arrays, statistics = solve_graph(layout, choose_solver(layout, solver), [sample], tol, 10_000, None, warm)
-    return _as_result(sample, [array[0] for array in arrays], statistics[0], tol, solver)
+def _solve_on(solver, problem, solution, tol):
+    """Solve a sample again from where a solution ended, more exactly."""
+    return solve_graph(problem, tol, 10_000, solver=solver, warm=(solution.multipliers, solution.links))
 
 
 def structure_solver(layout):
@@ -170,7 +168,7 @@ def structure_solver(layout):
     return active_set if len(layout.arrays.structures) else map_argmax
 
 
-def choose_solver(layout, solver):
+def choose_solver(layout, solver="auto"):
     """Return the name of the solver that serves a graph."""
     arrays = layout.arrays
     shared = bool((arrays.owners == -2).any())
@@ -183,11 +181,12 @@ def choose_solver(layout, solver):
     return solver
 
 
-def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None, clip=True):
+def solve_graph(problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, clip=True):
     """Solve samples that are laid out for the kernels.
 
     Parameters
     ----------
+    problems : GraphProblems
     warm : (multipliers, links), default=None
         To start from, one row a sample.
     clip : bool, default=True
@@ -195,49 +194,45 @@ def solve_graph(layout, method, samples, tol, max_iter, n_jobs, warm=None, clip=
 
     Returns
     -------
-    arrays : tuple of arrays with one row a sample
-        Marginals, marginals of the additional scores, multipliers of rows and pairs, dual variables of the links.
-    statistics : array of shape (n_samples, 5)
-        Columns as in solvers/_graph_batch.py.
+    solutions : GraphSolutions
     """
-    sizes = np.array([size_of(sample) for sample in samples])
-    trials = [clipped_samples(layout, sample, size) if clip else [] for sample, size in zip(samples, sizes)]
-    if not any(trials):
-        return _solve_easy_first(layout, method, samples, sizes, tol, max_iter, n_jobs, warm)
-    out, statistics = _empty(layout, len(samples))
-    plain = [i for i, own in enumerate(trials) if not own]
-    if plain:
-        own_warm = None if warm is None else [array[plain] for array in warm]
-        some = [samples[i] for i in plain]
-        solved = _solve_easy_first(layout, method, some, sizes[plain], tol, max_iter, n_jobs, own_warm)
-        _put(out, statistics, plain, *solved)
-    left = [i for i, own in enumerate(trials) if own]
-    while left:
-        current = [trials[i].pop(0) for i in left]
-        offsets = [np.array(own) for own in zip(*(trial.offsets() for trial in current))]
+    method = choose_solver(problems.layout, solver)
+    solve = partial(_solve_easy_first, method=method, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    sizes = problems.sizes()
+    large = sizes > LARGE if clip else np.zeros(len(sizes), bool)
+    if not large.any():
+        return solve(problems, sizes, warm)
+    out = _empty(problems.layout, len(sizes))
+    if not large.all():
+        own_warm = None if warm is None else [array[~large] for array in warm]
+        out.put(~large, solve(problems.take(~large), sizes[~large], own_warm))
+    left = np.flatnonzero(large)
+    trials = clipped_samples(problems, left)
+    while len(left):
+        current = {i: trials[i].pop(0) for i in left.tolist()}
+        offsets = [np.array(own) for own in zip(*(trial.offsets() for trial in current.values()))]
         own_warm = None if warm is None else [array[left] - own for array, own in zip(warm, offsets)]
-        some = [trial.sample for trial in current]
-        own_sizes = np.array([size_of(sample) for sample in some])
-        found, own = _solve_easy_first(layout, method, some, own_sizes, tol, max_iter, n_jobs, own_warm)
-        own[:, N_ITER] += statistics[left, N_ITER]
-        for k, (i, trial) in enumerate(zip(left, current)):
-            u, joint = found[0][k], found[1][k]
-            if own[k, STATUS] == INFEASIBLE:
-                # Scores have no part in that.
+        own = with_trials(problems, left, current)
+        own_sizes = own.sizes()
+        found = solve(own, own_sizes, own_warm)
+        found.statistics[:, N_ITER] += out.statistics[left, N_ITER]
+        for k, (i, trial) in enumerate(current.items()):
+            u, joint, statistics = found.marginals[k], found.joint[k], found.statistics[k]
+            if statistics[STATUS] == INFEASIBLE:
+                # Scores have no part in that. What is found holds the proof.
                 trials[i] = []
-            elif not trials[i] or trial.accepts(u, joint):
+                continue
+            if not trials[i] or trial.accepts(u, joint):
                 trials[i] = []
-                own[k, RESIDUAL] += trial.snap(u)
-                own[k, OBJECTIVE] += trial.value(u, joint)
-                if _is_rounded(size_of(trial.sample), u, own[k], tol):
-                    own[k, STATUS] = TOO_LARGE
-        # Where nothing is feasible, they hold the proof.
-        solved = own[:, STATUS] != INFEASIBLE
-        for array, offset in zip(found[2:], offsets):
-            array[solved] += offset[solved]
-        _put(out, statistics, left, found, own)
-        left = [i for i in left if trials[i]]
-    return out, statistics
+                statistics[RESIDUAL] += trial.snap(u)
+                statistics[OBJECTIVE] += trial.value(u, joint)
+                if _is_rounded(own_sizes[k], u, statistics, tol):
+                    statistics[STATUS] = TOO_LARGE
+            for array, offset in zip((found.multipliers, found.links), offsets):
+                array[k] += offset[k]
+        out.put(left, found)
+        left = np.array([i for i in left.tolist() if trials[i]], np.int64)
+    return out
 
 
 def _is_rounded(size, u, statistics, tol):
@@ -248,110 +243,80 @@ def _is_rounded(size, u, statistics, tol):
     return not solved or bool((np.minimum(u, 1.0 - u) > 1e-9).any())
 
 
-def _put(out, statistics, chosen, found, own):
-    """Write solutions of some samples into the arrays of all."""
-    for array, new in zip(out, found):
-        array[chosen] = new
-    statistics[chosen] = own
-
-
-def _solve_easy_first(layout, method, samples, sizes, tol, max_iter, n_jobs, warm):
+def _solve_easy_first(problems, sizes, warm, *, method, tol, max_iter, n_jobs):
     """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
-    far = sizes > _FAR if warm is None else np.zeros(len(samples), bool)
+    far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
-        out, statistics = _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm)
+        out = _solve_once(problems, warm, method, tol, max_iter, n_jobs)
     else:
-        out, statistics = _empty(layout, len(samples))
+        out = _empty(problems.layout, len(sizes))
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
             if chosen.any():
-                own_samples = [samples[i] for i in np.flatnonzero(chosen)]
-                _put(out, statistics, chosen, *_solve_once(layout, method, own_samples, tol, most, n_jobs))
-    left = np.flatnonzero((statistics[:, STATUS] == NOT_CONVERGED) & ~far)
+                out.put(chosen, _solve_once(problems.take(chosen), None, method, tol, most, n_jobs))
+    status = out.statistics[:, STATUS]
+    left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
-        none = [_scaled(samples[i], 0.0) for i in left]
-        found, own = _solve_once(layout, method, none, 1e-6, max_iter, n_jobs)
-        _replace(out, statistics, found, own, left, own[:, STATUS] == INFEASIBLE)
-    left = np.flatnonzero((statistics[:, STATUS] == NOT_CONVERGED) & (sizes > _EASY))
+        none = problems.take(left).moved(np.zeros(len(left)))
+        found = _solve_once(none, None, method, 1e-6, max_iter, n_jobs)
+        _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
+    left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
     # Where scores are large, multipliers have far to go.
     scale, start = _EASY / sizes[left], None
     while len(left):
-        trial = [_scaled(samples[i], s) for i, s in zip(left, scale)]
-        found, own = _solve_once(layout, method, trial, tol, max_iter, n_jobs, start)
+        found = _solve_once(problems.take(left).moved(scale), start, method, tol, max_iter, n_jobs)
+        own = found.statistics
         done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
         better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
-        _replace(out, statistics, found, own, left, better)
-        statistics[left[~better], N_ITER] += own[~better, N_ITER]
-        growth = np.minimum(_GROWTH, 1.0 / scale)
-        start = tuple((growth[:, None] * array)[~done] for array in found[2:])
+        _replace(out, found, left, better)
+        out.statistics[left[~better], N_ITER] += own[~better, N_ITER]
+        growth = np.minimum(_GROWTH, 1.0 / scale)[:, None]
+        start = tuple((growth * array)[~done] for array in (found.multipliers, found.links))
         left, scale = left[~done], np.minimum(scale * _GROWTH, 1.0)[~done]
-    return out, statistics
+    return out
 
 
-def size_of(sample):
-    """Return the largest score of a sample."""
-    allowed = sample.scores[sample.scores > 0.5 * FORBIDDEN]
-    finite = sample.additional[np.isfinite(sample.additional)]
-    return max(np.abs(allowed).max(initial=0.0), np.abs(finite).max(initial=0.0))
-
-
-def _scaled(sample, factor):
-    """Return a sample with the same things forbidden, and its other scores times a factor."""
-    scores = np.where(sample.scores > 0.5 * FORBIDDEN, factor * sample.scores, FORBIDDEN)
-    forbidden = sample.additional == -np.inf
-    additional = factor * np.where(forbidden, 0.0, sample.additional)
-    additional[forbidden] = -np.inf
-    return sample.like(scores, additional)
-
-
-def _replace(out, statistics, found, own, left, chosen):
+def _replace(out, found, left, chosen):
     """Put the chosen ones of new solutions in the place of the old ones."""
-    for array, new in zip(out, found):
-        array[left[chosen]] = new[chosen]
-    before = statistics[left[chosen], N_ITER]
-    statistics[left[chosen]] = own[chosen]
-    statistics[left[chosen], N_ITER] += before
+    before = out.statistics[left[chosen], N_ITER]
+    out.put(left[chosen], found.take(chosen))
+    out.statistics[left[chosen], N_ITER] += before
 
 
 def _empty(layout, n):
-    """Return arrays and statistics of `n` samples, as `solve_graph` does."""
+    """Return solutions of `n` samples to be filled."""
     arrays = layout.arrays
     n_multipliers = len(arrays.row_bounds) + len(arrays.pairs)
-    sizes = layout.n_variables, layout.n_additional, n_multipliers, len(arrays.links)
-    return tuple(np.zeros((n, size)) for size in sizes), np.zeros((n, 5))
+    sizes = layout.n_variables, layout.n_additional, n_multipliers, len(arrays.links), 5
+    return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
-def _solve_once(layout, method, samples, tol, max_iter, n_jobs, warm=None):
+def _solve_once(problems, warm, method, tol, max_iter, n_jobs):
     """Solve samples; see `solve_graph`."""
-    arrays, n = layout.arrays, len(samples)
-    scores = readonly([sample.scores for sample in samples])
-    shared = all(sample.additional is samples[0].additional for sample in samples)
-    additional = readonly([sample.additional for sample in (samples[:1] if shared else samples)])
-    out, statistics = _empty(layout, n)
-    none = readonly(np.zeros((0, 0)))
-    if warm is not None:
-        warm = readonly(warm[0] if method in BY_MULTIPLIERS else warm[1])
-    oracles = layout.all_oracles(Simplex.oracle)
+    layout, n = problems.layout, len(problems.scores)
+    arrays, out = layout.arrays, _empty(layout, n)
+    start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
+    samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start)))
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
     aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
     limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
+    # The graph, its oracles, and the solver of its structures.
+    own = arrays, *layout.all_oracles(Simplex.oracle), structure_solver(layout)
     over_ranges(
-        lambda start, stop: GRAPH_SOLVERS[method](
-            arrays, *oracles, structure_solver(layout), scores, additional, none if warm is None else warm, aim, limits,
-            start, stop, *out, statistics
-        ),
+        lambda begin, end: GRAPH_SOLVERS[method](*own, samples, aim, limits, begin, end, out),
         np.full(n, len(arrays.links) + layout.n_variables),
         n_jobs,
         limit=limits,
-    )  # fmt: skip
-    return out, statistics
+    )
+    return out
 
 
-def check_feasible(graph, layout, arrays, statistics, many, numbers=None):
+def check_feasible(layout, solutions, many=True, numbers=None):
     """Raise ValueError for the first sample in which no marginals satisfy all factors, or rounding hides which do.
 
     `numbers` are those of the samples, where they are not counted from 0.
     """
+    statistics = solutions.statistics
     too_large = np.flatnonzero(statistics[:, STATUS] == TOO_LARGE)
     if len(too_large):
         which = _name(too_large[0], many, numbers)
@@ -364,17 +329,18 @@ def check_feasible(graph, layout, arrays, statistics, many, numbers=None):
         return
     i = infeasible[0]
     # What proves it: multipliers of rows, or variables of links.
-    strength = np.zeros(len(layout.arrays.kinds))
-    np.maximum.at(strength, layout.arrays.row_factors, np.abs(arrays[2][i][: len(layout.arrays.row_factors)]))
+    arrays = layout.arrays
+    strength = np.zeros(len(arrays.kinds))
+    np.maximum.at(strength, arrays.row_factors, np.abs(solutions.multipliers[i, : len(arrays.row_factors)]))
     if not strength.any():
-        of_link = np.repeat(np.arange(len(strength)), np.diff(layout.arrays.link_ptr))
-        np.maximum.at(strength, of_link, np.abs(arrays[3][i]))
+        of_link = np.repeat(np.arange(len(strength)), np.diff(arrays.link_ptr))
+        np.maximum.at(strength, of_link, np.abs(solutions.links[i]))
     which = _name(i, many, numbers)
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
         numbers = [f for f in order if strength[f] > 1e-6 * strength.max()]
-        message += "; these contradict each other: " + ", ".join(repr(graph.factor_of(f)) for f in numbers[:4])
+        message += "; these contradict each other: " + ", ".join(repr(layout.graph.factor_of(f)) for f in numbers[:4])
         message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
 
@@ -395,10 +361,11 @@ def _check_warm_start(warm_start, n):
     return results
 
 
-def _warm(results, samples, numbers):
+def _warm(results, problems, numbers):
     """Check results to start from; return their multipliers and link variables."""
-    for i, result, sample in zip(numbers, results, samples):
-        same = isinstance(result, LPSparseMAPResult) and result._graph is sample._graph
-        if not same or len(result._links) != len(sample._layout.arrays.links):
+    layout = problems.layout
+    for i, result in zip(numbers, results):
+        same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
+        if not same or len(result._links) != len(layout.arrays.links):
             raise ValueError(f"warm_start[{i}] is no result of this graph; solve the graph once without it")
     return np.array([r._multipliers for r in results]), np.array([r._links for r in results])

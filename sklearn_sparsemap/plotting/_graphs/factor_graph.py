@@ -90,7 +90,7 @@ class FactorGraphDisplay:
         if hasattr(graph, "marginals") and hasattr(graph, "_graph"):
             if marginals is not None or additional is not None:
                 raise ValueError("a result brings its own marginals and scores; pass the result alone")
-            result, graph = graph, graph._graph
+            result, graph = graph, graph._layout.graph
             marginals = result.marginals
             arrays = result._layout.arrays
             pair_scores = result._additional[arrays.additional_ptr[arrays.pairs]].tolist()

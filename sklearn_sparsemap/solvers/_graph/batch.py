@@ -1,6 +1,7 @@
 """The loop over many samples of one factor graph, inside one compiled call each."""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -49,93 +50,106 @@ def _link_multipliers(graph, dual, lam):
                 lam[link] += left / graph.degrees[i]
 
 
-# Arguments of each loop: the graph, its oracles and the solver of its structures; then
-#   scores, additional    one row a sample (`additional` may have a single row for all)
-#   warm                  multipliers or link variables to start from, one row a sample or no row
-#   tol, limits, start, stop (see `solve_rows`)
-# and what is written, one row a sample: marginals, marginals of the additional scores, multipliers of rows and pairs,
-# dual variables of the links, statistics.
+class GraphSamples(NamedTuple):
+    """Samples of one graph, one row each, read-only."""
+
+    scores: np.ndarray  # with FORBIDDEN in place of -inf
+    additional: np.ndarray  # a single row is that of all samples
+    warm: np.ndarray  # multipliers or link variables to start from; no row: from nothing
+
+
+class GraphSolutions(NamedTuple):
+    """What is found for samples of one graph, one row each."""
+
+    marginals: np.ndarray  # of the variables
+    joint: np.ndarray  # marginals of the additional scores
+    multipliers: np.ndarray  # of rows and pairs
+    links: np.ndarray  # dual variables of the links
+    statistics: np.ndarray  # see the columns above
+
+    def take(self, rows):
+        """Return the solutions of some samples."""
+        return GraphSolutions(*(array[rows] for array in self))
+
+    def put(self, rows, others):
+        """Write the solutions of some samples."""
+        for array, new in zip(self, others):
+            array[rows] = new
+
+
+_SAMPLES = types.NamedUniTuple(FLOATS_2D, 3, GraphSamples)
+_SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
+
+# Each loop takes a graph, its oracles and the solver of its structures; samples; tol, limits (see `solve_rows`); which
+# samples, start..stop; and where to write their solutions.
 _LOOP = types.void(
-    GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER,
-    FLOATS_2D, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64,
-    FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT, FLOATS_2D_OUT,
+    GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER, _SAMPLES, types.float64, INTS, types.int64, types.int64,
+    _SOLUTIONS,
 )  # fmt: skip
 
 
 @kernel
-def _finish(
-    graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, n_iter, status, joint,
-    statistics,
-):  # fmt: skip
-    """Certify the solution of one sample."""
-    statistics[3], statistics[4] = n_iter, status
+def _row_of(rows, i):
+    """Return row `i` of rows of which there may be one for all, or none: then nothing."""
+    return rows[min(i, rows.shape[0] - 1)] if rows.shape[0] > 0 else np.empty(0)
+
+
+@kernel
+def _finish(graph, oracles, solver, samples, i, supports, limits, n_iter, status, out):
+    """Certify the solution of sample `i`, with the supports of its structures."""
+    statistics = out.statistics[i]
+    statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
-        statistics[0], statistics[1], statistics[2] = certify(
-            graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, joint
-        )
+        additional, (slots, extra, weights) = _row_of(samples.additional, i), supports
+        statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
+            graph, oracles, solver, samples.scores[i], additional, out.marginals[i], out.links[i], slots, extra,
+            weights, limits, out.joint[i]
+        )  # fmt: skip
 
 
 @entry(types.void(types.boolean, *_LOOP.args))
-def rows_range(
-    use_newton, graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint,
-    multipliers, links, statistics
-):  # fmt: skip
+def rows_range(use_newton, graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
-    oracles, cold = (o0, o1, o2, o3), np.empty(0)
-    n_rows = graph.row_bounds.shape[0]
+    oracles, n_rows = (o0, o1, o2, o3), graph.row_bounds.shape[0]
     for i in range(start, stop):
-        own = additional[min(i, additional.shape[0] - 1)]
-        dual, supports, extra, weights, n_iter, status = solve_rows(
-            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits, use_newton
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        dual, slots, extra, weights, n_iter, status = solve_rows(
+            graph, oracles, solver, samples.scores[i], own, warm, tol, limits, use_newton
         )
-        copy_into(marginals[i], dual.u)
-        copy_into(multipliers[i], dual.mu)
-        copy_into(multipliers[i, n_rows:], dual.t)
-        _link_multipliers(graph, dual, links[i])
-        _finish(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
-            status, joint[i], statistics[i]
-        )  # fmt: skip
+        copy_into(out.marginals[i], dual.u)
+        copy_into(out.multipliers[i], dual.mu)
+        copy_into(out.multipliers[i, n_rows:], dual.t)
+        _link_multipliers(graph, dual, out.links[i])
+        _finish(graph, oracles, solver, samples, i, (slots, extra, weights), limits, n_iter, status, out)
+
+
+@kernel
+def _finish_links(graph, oracles, solver, samples, i, found, limits, out):
+    """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
+    u, lam, slots, extra, weights, n_iter, status = found
+    copy_into(out.marginals[i], u)
+    copy_into(out.links[i], lam)
+    _finish(graph, oracles, solver, samples, i, (slots, extra, weights), limits, n_iter, status, out)
 
 
 @entry(_LOOP)
-def block_range(
-    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
-    links, statistics
-):  # fmt: skip
+def block_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
-    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    oracles = o0, o1, o2, o3
     for i in range(start, stop):
-        own = additional[min(i, additional.shape[0] - 1)]
-        u, lam, supports, extra, weights, n_iter, status = solve_block(
-            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
-        )
-        copy_into(marginals[i], u)
-        copy_into(links[i], lam)
-        _finish(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
-            status, joint[i], statistics[i]
-        )  # fmt: skip
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        found = solve_block(graph, oracles, solver, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, oracles, solver, samples, i, found, limits, out)
 
 
 @entry(_LOOP)
-def admm_range(
-    graph, o0, o1, o2, o3, solver, scores, additional, warm, tol, limits, start, stop, marginals, joint, multipliers,
-    links, statistics
-):  # fmt: skip
+def admm_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
-    oracles, cold = (o0, o1, o2, o3), np.empty(0)
+    oracles = o0, o1, o2, o3
     for i in range(start, stop):
-        own = additional[min(i, additional.shape[0] - 1)]
-        u, lam, supports, extra, weights, n_iter, status = solve_admm(
-            graph, oracles, solver, scores[i], own, warm[i] if warm.shape[0] > 0 else cold, tol, limits
-        )
-        copy_into(marginals[i], u)
-        copy_into(links[i], lam)
-        _finish(
-            graph, oracles, solver, scores[i], own, marginals[i], links[i], supports, extra, weights, limits, n_iter,
-            status, joint[i], statistics[i]
-        )  # fmt: skip
+        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        found = solve_admm(graph, oracles, solver, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, oracles, solver, samples, i, found, limits, out)
 
 
 # By the names of the public `solver` parameter. Each is compiled at its first use only.

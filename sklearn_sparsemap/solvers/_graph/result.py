@@ -59,26 +59,24 @@ class LPSparseMAPResult:
         Whether all marginals are 0 or 1 up to 1e-6.
     """
 
-    def __init__(self, graph, layout, sample, arrays, statistics, tol, again):
-        self._graph, self._layout, self._sample = graph, layout, sample
-        self._scores, self._additional = sample.scores, sample.additional
-        self._u, self._joint, self._multipliers, self._links = arrays
-        self._again = again
+    def __init__(self, problem, solution, tol, again):
+        # Both are batches of one sample; `again` solves such a problem from such a solution more exactly.
+        self._problem, self._solution, self._again = problem, solution, again
+        self._layout, self._scores, self._additional = problem.layout, problem.scores[0], problem.additional[0]
+        self._u, self._joint, self._multipliers, self._links, statistics = (array[0] for array in solution)
         self._sharp = None
         self._joined = self._faces = None
-        self.objective = float(statistics[0])
-        self.gap = float(statistics[1])
-        self.residual = float(statistics[2])
+        self.objective, self.gap, self.residual = statistics[:3].tolist()
         self.n_iter = int(statistics[3])
         self.converged = bool(has_converged(self.objective, self.gap, self.residual, tol))
 
     @property
     def marginals(self) -> Any:
-        return self._sample.shape_variables(self._u)
+        return self._layout.shape_variables(self._u)
 
     @property
     def additional_marginals(self) -> dict[str, Any]:
-        return self._sample.shape_additional(self._joint)
+        return self._layout.shape_additional(self._joint)
 
     @property
     def integral(self) -> bool:
@@ -88,9 +86,9 @@ class LPSparseMAPResult:
     def structures(self) -> dict[str, list[tuple[Any, float]]]:
         """For each named structure factor, its selected structures: dict of str -> list of (structure, probability)."""
         return {
-            self._graph.factor_of(f).name: self._supports(f)[2]
+            self._layout.graph.factor_of(f).name: self._supports(f)[2]
             for f in self._layout.arrays.structures
-            if self._graph.factor_of(f).name is not None
+            if self._layout.graph.factor_of(f).name is not None
         }
 
     def vjp(
@@ -118,10 +116,10 @@ class LPSparseMAPResult:
             raise ValueError(f"method={method!r} is not one of 'cg', 'average'")
         if not (tol > 0 and max_iter >= 1):
             raise ValueError(f"tol and max_iter must be positive; got {tol!r} and {max_iter!r}")
-        v = self._sample.join_variables(v, "v")
+        v = self._layout.join_variables(v, "v")
         here = self._sharpened()
         w, joint = here._project(v, method == "average", tol, max_iter)
-        return {"scores": self._sample.shape_variables(w), "additional": self._sample.sum_additional(joint)}
+        return {"scores": self._layout.shape_variables(w), "additional": self._layout.sum_additional(joint)}
 
     def jvp(self, scores: Any = None, additional: Mapping[str, Any] | None = None) -> Any:
         """Directional derivative of the marginals (forward mode).
@@ -138,17 +136,18 @@ class LPSparseMAPResult:
         derivative : like `marginals`
         """
         here = self._sharpened()
-        direction = np.zeros(len(self._u)) if scores is None else self._sample.join_variables(scores, "scores").copy()
-        here._pull_back(self._sample.join_additional(additional or {}), direction)
+        direction = np.zeros(len(self._u)) if scores is None else self._layout.join_variables(scores, "scores").copy()
+        here._pull_back(self._layout.join_additional(additional or {}), direction)
         w, _ = here._project(direction, False, 1e-12, 10_000)
-        return self._sample.shape_variables(w)
+        return self._layout.shape_variables(w)
 
     def _sharpened(self):
         """Return this result, or one that is solved to rounding, for faces are to be told apart."""
         if self._sharp is None:
             self._sharp, tol = self, 0.1 * self._snap
             if not (self.residual <= tol and self.gap <= tol * max(1.0, abs(self.objective))):
-                self._sharp = self._again(self, tol)
+                solution = self._again(self._problem, self._solution, tol)
+                self._sharp = LPSparseMAPResult(self._problem, solution, tol, self._again)
                 self._sharp._sharp = self._sharp
         return self._sharp
 
@@ -169,7 +168,7 @@ class LPSparseMAPResult:
 
     def _supports(self, f):
         """Solve SparseMAP of a structure factor anew; return its problem, its support and the decoded structures."""
-        arrays, structure = self._layout.arrays, self._graph.factor_of(f).structure
+        arrays, structure = self._layout.arrays, self._layout.graph.factor_of(f).structure
         _, _, _, z = self._literals(f)
         own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
         dims = readonly(arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], np.int64)
@@ -210,7 +209,7 @@ class LPSparseMAPResult:
             variables, signs, _, _ = self._literals(f)
             (problem, dims, sizes, p), (slots, extra), _ = self._supports(f)
             spanning = complete_face(
-                self._graph.factor_of(f).structure.oracle,
+                self._layout.graph.factor_of(f).structure.oracle,
                 problem.scores,
                 problem.additional,
                 dims,
