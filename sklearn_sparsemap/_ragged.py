@@ -183,8 +183,12 @@ class RaggedArray:
             key = np.flatnonzero(key)
         if key.ndim != 1 or key.dtype.kind not in "iu":
             raise IndexError("index a RaggedArray by an integer, a slice, integers or a mask")
-        key = np.arange(len(self))[key]
-        lengths = self.lengths[key]
+        key, n = key.astype(np.int64), len(self)
+        if ((key < -n) | (key >= n)).any():
+            raise IndexError(f"sample {key[(key < -n) | (key >= n)][0]} is out of range for {n} samples")
+        key[key < 0] += n
+        # Few of very many samples take no longer than few of few.
+        lengths = self.indptr[key + 1] - self.indptr[key]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # Row r of the result comes from its sample's first row plus its place within the sample.
         rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])

@@ -118,7 +118,7 @@ def test_losses_and_gradients(name):
 
         def loss(point, t=temperature):
             problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
-            losses, du, dv, _ = graph_losses(name, t, problems, [gold])
+            losses, du, dv, _ = graph_losses(name, t, problems, [part[None] for part in gold])
             return losses[0], np.concatenate([du[0], dv[0]])
 
         for _ in range(4):
@@ -318,7 +318,8 @@ def graph_losses_of(model, X, y):
     layout = graph.layout()
     scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
     problems = GraphProblems(layout, scores, np.zeros((1, 0)))
-    return graph_losses(model.loss, model.temperature, problems, [gold_parts(graph, layout, own) for own in y])
+    gold = [np.array(parts) for parts in zip(*(gold_parts(graph, layout, own) for own in y))]
+    return graph_losses(model.loss, model.temperature, problems, gold)
 
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
@@ -333,7 +334,7 @@ def test_losses_of_a_budget_are_those_of_its_subsets(name):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
             gold = gold_parts(graph, layout, y)
             problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
-            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [gold])
+            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [part[None] for part in gold])
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
             assert_allclose(gradient, slope["scores"], atol=1e-5)

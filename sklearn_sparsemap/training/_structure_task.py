@@ -105,7 +105,6 @@ class StructureTask(Task):
         slots, additional = (RaggedArray(*pair)[places] for pair in (self.gold[:2], self.gold[2:]))
         arrays = slots.values, slots.indptr, additional.values, additional.indptr
         found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
-        found.__dict__.pop("_learned", None)
         return found
 
     @property

@@ -45,9 +45,12 @@ class Task:
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
     def take(self, places):
-        """Return a task of some of the samples; a subclass takes what else it has for each sample."""
+        """Return a task of the samples of some numbers; a subclass takes what else it has for each sample."""
         found = copy(self)
-        found.row_ptr = np.concatenate([[0], np.cumsum(np.diff(self.row_ptr)[places])])
+        # What has an underscore was made of all samples.
+        for name in [name for name in vars(found) if name.startswith("_")]:
+            delattr(found, name)
+        found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[places + 1] - self.row_ptr[places])])
         if self.weights is not None:
             found.weights = self.weights[places]
         return found

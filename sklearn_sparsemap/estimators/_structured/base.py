@@ -301,17 +301,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     @property
     def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
-        return self._additional(self._current)
+        model = self._current
+        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _learned(self, name):
-        additional = self._additional(self._current)
+        additional = self.additional_scores_
         if name not in additional:
             raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
         return additional[name]
-
-    def _additional(self, model):
-        """Return a model's additional scores by name, as views."""
-        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
