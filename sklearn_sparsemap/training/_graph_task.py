@@ -35,12 +35,13 @@ class GraphTask(Task):
     def varies(self):
         return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
 
-    def learn(self, gold, weights, loss, temperature, cost):
-        """Take over what is right, an assignment of the variables of each sample, and the loss; return the task."""
+    def learn(self, gold, weights, loss, temperature, cost=None):
+        """Return a task that knows what is right, an assignment of the variables of each sample, and the loss."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
-        self.gold, self.weights, self.loss, self.temperature = self._parts(gold), weights, loss, temperature
-        return self
+        found = self.copy()
+        found.gold, found.weights, found.loss, found.temperature = self._parts(gold), weights, loss, temperature
+        return found
 
     def _parts(self, assignments):
         """Write the assignments of all samples as marginals; see `gold_parts`."""

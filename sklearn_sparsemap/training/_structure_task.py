@@ -81,8 +81,8 @@ class StructureTask(Task):
         """`dims`, `sizes` and shapes of all samples; see `linear_problems`."""
         return linear_problems(self.structure, self.X, self.n_outputs)
 
-    def learn(self, gold, weights, loss, temperature, cost):
-        """Take over what is right, and the loss that says so; return the task.
+    def learn(self, gold, weights, loss, temperature, cost=None):
+        """Return a task that knows what is right, and the loss that says so.
 
         Parameters
         ----------
@@ -92,11 +92,16 @@ class StructureTask(Task):
         loss, temperature, cost
             As of `FenchelYoungLoss`.
         """
-        self.loss, self.weights = loss, weights
-        self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
-        self.inference = inference_of(self.structure, loss)
-        self.gold = encode_gold(self.structure, self.laid_out, self.n_outputs, gold)
-        return self
+        found = self.under(loss, temperature, cost)
+        found.gold, found.weights = encode_gold(self.structure, self.laid_out, self.n_outputs, gold), weights
+        return found
+
+    def under(self, loss, temperature, cost=None):
+        """Return a task with another loss."""
+        found = self.copy()
+        found.loss, found.inference = loss, inference_of(self.structure, loss)
+        found.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
+        return found
 
     def take(self, places):
         found = super().take(places)

@@ -407,6 +407,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task.loss = self._loss
         return task
 
+    def _training_task(self, structure, X, codes, classes, weights, cost=None):
+        """Lay out samples to learn from."""
+        task = lay_out(structure, X, 1 if classes is None else len(classes))
+        return task.learn(codes, weights, self.loss, self.temperature, cost)
+
     def _predict_codes(self, task, X, model):
         """Return the prediction as `codes`."""
         if task.is_flat:

@@ -24,7 +24,7 @@ from .._fitting import (
     start_fit,
 )
 from .._progress import CallbackSupportMixin, with_callbacks
-from .base import LinearStructuredClassifier, is_flat, lay_out, resolve_structure
+from .base import LinearStructuredClassifier, is_flat, resolve_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -270,7 +270,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        task = self._training_task(structure, X, codes, classes, weights)
+        task = self._training_task(structure, X, codes, classes, weights, self.cost)
         model = self._initial_model(structure, task, X.values.shape[1], classes)
         validate = None
         if self.early_stopping:
@@ -319,7 +319,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         first = not hasattr(self, "_structure")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
         weights = self._sample_weights(X, codes, given, sample_weight)
-        task = self._training_task(structure, X, codes, given, weights)
+        task = self._training_task(structure, X, codes, given, weights, self.cost)
         if first:
             self._model, self._optimizer = new_model(task, X.values.shape[1]), None
             self.n_iter_, self.loss_curve_ = 0, []
@@ -331,15 +331,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._optimizer = new_optimizer(self, task, self._check_finite(self._model))
         # The optimiser has the weights now, also when it is interrupted.
         self._model = None
-        learn_batch(self, self._optimizer, task, X, keep=goes_on)
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
         return self
-
-    def _training_task(self, structure, X, codes, classes, weights):
-        """Lay out samples to learn from."""
-        task = lay_out(structure, X, 1 if classes is None else len(classes))
-        if self.solver == "mira" and not task.sequential:
-            raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
-        return task.learn(codes, weights, self.loss, self.temperature, self.cost)
 
     def _begin(self, structure, classes):
         """Note what the model is of."""
