@@ -22,6 +22,7 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
+from numba.extending import overload
 
 from ._jit_cache import PackageCache
 
@@ -103,6 +104,25 @@ def copy_into(target, source):
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+def by_type(kernels):
+    """Return what kernels call one of several kernels by: the one for the namedtuple that is the first argument.
+
+    Parameters
+    ----------
+    kernels : dict of namedtuple class -> kernel
+        All with the same parameters.
+    """
+
+    def function(*args):
+        raise TypeError("only compiled functions can call this")
+
+    @overload(function, jit_options=_OPTIONS, strict=False)
+    def choose(first, *others):
+        return kernels[first.instance_class].py_func
+
+    return function
 
 
 # A first use that takes longer than so many seconds says why, once in a process.

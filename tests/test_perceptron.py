@@ -23,8 +23,8 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training import _curve
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
 from sklearn_sparsemap.training._data import make_rows, make_targets
-from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
-from sklearn_sparsemap.training._pairs.store import COUNT, HEAD
+from sklearn_sparsemap.training._online.groups import GroupOptimizer
+from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])
@@ -55,7 +55,7 @@ def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
 
 def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
-    optimizer = PairOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
+    optimizer = GroupOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
     settings = {"C": np.inf, "budget": None, "alpha": 0.0, "frozen": None, "fit_intercept": True, **settings}
     settings["C"] = min(settings["C"], 1e300)
     optimizer.configure(**settings)

@@ -1,7 +1,8 @@
 """How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
 
-from ._batch_result import LPSparseMAPBatch, MAPBatch, MarginalBatch, SparseMAPBatch
+from ._graph.batch_result import LPSparseMAPBatch
 from ._graph.result import LPSparseMAPResult
+from ._polytope.batch_result import MAPBatch, MarginalBatch, SparseMAPBatch
 from ._polytope.result import MAPResult, MarginalResult, SparseMAPResult
 
 __all__ = [

@@ -69,7 +69,7 @@ class LinearModel:
 
     Attributes
     ----------
-    coef : array of shape (n_features, n_outputs)
+    coef : array or CSR of shape (n_features, n_outputs)
     intercept : array of shape (n_outputs,)
     additional : array of shape (n_additional,)
         Flattened and joined as in structures/_base.py.
@@ -79,8 +79,16 @@ class LinearModel:
         self.coef, self.intercept, self.additional = coef, intercept, additional
 
     @classmethod
-    def zeros(cls, n_features, n_outputs, n_additional):
-        return cls(np.zeros((n_features, n_outputs)), np.zeros(n_outputs), np.zeros(n_additional))
+    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False):
+        shape = n_features, n_outputs
+        coef = sparse.csr_array(shape) if sparse_coef else np.zeros(shape)
+        return cls(coef, np.zeros(n_outputs), np.zeros(n_additional))
+
+    def dense(self):
+        """Return the model with dense `coef`."""
+        if not sparse.issparse(self.coef):
+            return self
+        return LinearModel(self.coef.toarray(), self.intercept, self.additional)
 
     def copy(self):
         return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())

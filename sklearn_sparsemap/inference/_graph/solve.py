@@ -158,9 +158,10 @@ def _by_graph(graphs, scores, additional):
     return groups
 
 
-def _solve_on(solver, problem, solution, tol):
-    """Solve a sample again from where a solution ended, more exactly."""
-    return solve_graph(problem, tol, 10_000, solver=solver, warm=(solution.multipliers, solution.links))
+def _solve_on(solver, problems, solutions, tol, n_jobs):
+    """Solve samples again from where solutions ended, more exactly."""
+    warm = solutions.multipliers, solutions.links
+    return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
 
 
 def structure_solver(layout):

@@ -93,7 +93,7 @@ class FactorGraphDisplay:
             result, graph = graph, graph._layout.graph
             marginals = result.marginals
             arrays = result._layout.arrays
-            pair_scores = result._additional[arrays.additional_ptr[arrays.pairs]].tolist()
+            pair_scores = result._problem.additional[0][arrays.additional_ptr[arrays.pairs]].tolist()
         elif not (hasattr(graph, "factors") and hasattr(graph, "n_variables")):
             raise ValueError(f"graph must be a FactorGraph, or the result of lp_sparsemap; got {graph!r}")
         if graph.n_variables == 0:

@@ -7,51 +7,229 @@ averages the factors' projections until nothing changes, is kept beside it; all 
 factors, of which those that do not touch a variable leave it alone, for else the projection would not be orthogonal.
 """
 
-from collections import namedtuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS, entry, kernel
-from ...graphs._arrays import GRAPH_ARRAYS, STRUCTURE
+from ..._jit import (
+    FLOATS,
+    FLOATS_2D,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    INTS_2D_OUT,
+    INTS_OUT,
+    ORACLE,
+    PARTS,
+    PARTS_2D_OUT,
+    PARTS_OUT,
+    copy_into,
+    entry,
+    kernel,
+)
+from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
 from ...graphs._closed_forms import is_free, jacobian_logic, pair_slopes
-from .._polytope.cholesky import add_scaled, dot
-from .rows import project_on_face
+from .._polytope.batch import with_room
+from .._polytope.cholesky import add_scaled, dot, solve_lower
+from .._polytope.face import FACE_TOLERANCE, respond, span_face, spread
+from .._polytope.protocol import AIM, SOLVER, STRUCTURE_TOL
+from .certificate import literal_scores
+from .rows import force_parts, project_on_face
 
-# The faces of the structures of a graph, one after the other: of each, affinely independent structures that span it
-# (`slots`), the Cholesky factor R of their Gram matrix (see _support.py), and ``R'^{-1} 1``. `sizes` counts structures.
-Faces = namedtuple("Faces", ["slots", "factors", "ones", "sizes"])
-FACES = types.NamedTuple([PARTS, FLOATS, FLOATS, INTS], Faces)
+# A marginal as close to a bound as this lies on it, and a structure whose reduced cost is this small is in the face,
+# both relative to the scores where these are small; solutions are made ten times as exact before. No solution is exact
+# beyond rounding.
+SNAP, LEAST_SNAP, _LEAST_TOLERANCE = 1e-9, 1e-13, 1e-12
+
+
+class Optima(NamedTuple):
+    """Samples of one graph with their solutions, one row each."""
+
+    scores: np.ndarray
+    additional: np.ndarray  # a single row is that of all samples
+    marginals: np.ndarray
+    links: np.ndarray
+    snaps: np.ndarray  # how close to a bound a marginal must be to lie on it
+
+
+class Faces(NamedTuple):
+    """The faces of the structures of all samples, one after the other.
+
+    Of each, affinely independent structures that span it, the Cholesky factor R of their Gram matrix (see _support.py),
+    and ``R'^{-1} 1``.
+    """
+
+    slots: np.ndarray
+    additional: np.ndarray
+    factors: np.ndarray
+    ones: np.ndarray
+    counts: np.ndarray  # of structures, one row a sample, one column a structure factor
+    starts: np.ndarray  # where a sample begins in the first four, one row a sample
+
+
+class Products(NamedTuple):
+    """What Jacobian products are written to, one row a sample."""
+
+    marginals: np.ndarray  # directions first, then their products
+    joint: np.ndarray
+    n_iter: np.ndarray
+
+
+# One face of `Faces`.
+class _Face(NamedTuple):
+    slots: np.ndarray
+    additional: np.ndarray
+    factor: np.ndarray
+    ones: np.ndarray
+
+
+_OPTIMA = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], Optima)
+_FACES = types.NamedTuple([PARTS, PARTS, FLOATS, FLOATS, INTS_2D, INTS_2D], Faces)
+_PRODUCTS = types.NamedTuple([FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT], Products)
 
 
 @kernel
-def _project_links(graph, additional, literals, faces, snap, d, change):
+def _additional_of(optima, i):
+    return optima.additional[min(i, optima.additional.shape[0] - 1)]
+
+
+@kernel
+def _solve_structure(graph, oracles, solver, optima, i, f, limits):
+    """Solve SparseMAP of a structure factor of sample `i` anew.
+
+    Returns
+    -------
+    z, p : arrays
+        Scores and marginals of its literals.
+    slots, additional_slots, weights : arrays
+    """
+    n = graph.link_ptr[f + 1] - graph.link_ptr[f]
+    z, p = np.empty(n), np.empty(n)
+    literal_scores(graph, f, optima.scores[i], optima.marginals[i], optima.links[i], z)
+    own = _additional_of(optima, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+    force_parts(z, own, graph.sizes[f])
+    none = np.empty((0, 0), np.int32)
+    slots, additional_slots, weights, k, _, _, _ = solver(
+        oracles[graph.oracles[f]],
+        z,
+        own,
+        graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+        graph.sizes[f],
+        AIM * STRUCTURE_TOL,
+        STRUCTURE_TOL,
+        limits,
+        none,
+        none,
+        np.empty(0),
+        p,
+    )
+    return z, p, slots[:k].copy(), additional_slots[:k].copy(), weights[:k].copy()
+
+
+@entry(
+    types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(
+        GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER, _OPTIMA, types.int64, types.int64, INTS
+    )
+)
+def support_of_structure(graph, o0, o1, o2, o3, solver, optima, i, f, limits):
+    """Return the structures of a structure factor of sample `i`, one a row, and their weights."""
+    _, _, slots, _, weights = _solve_structure(graph, (o0, o1, o2, o3), solver, optima, i, f, limits)
+    return slots, weights
+
+
+@entry(
+    types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT))(
+        GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER, _OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
+    )
+)
+def find_faces_range(graph, o0, o1, o2, o3, solver, optima, directions, limits, start, stop):
+    """Complete the faces of all structures of samples start..stop, first along `directions`: as in `Faces`."""
+    oracles, n_structures = (o0, o1, o2, o3), graph.structures.shape[0]
+    slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
+    factor_pool, one_pool = np.empty(64), np.empty(16)
+    counts, starts = np.empty((stop - start, n_structures), np.int64), np.empty((stop - start, 4), np.int64)
+    n_slots, n_additional, n_factors, n_ones = 0, 0, 0, 0
+    for i in range(start, stop):
+        at = starts[i - start]
+        at[0], at[1], at[2], at[3] = n_slots, n_additional, n_factors, n_ones
+        tolerance = max(FACE_TOLERANCE * optima.snaps[i] / SNAP, _LEAST_TOLERANCE)
+        for place in range(n_structures):
+            f = graph.structures[place]
+            z, p, slots, additional_slots, _ = _solve_structure(graph, oracles, solver, optima, i, f, limits)
+            own = _additional_of(optima, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+            upstream = np.empty(z.shape[0])
+            for k in range(z.shape[0]):
+                link = graph.link_ptr[f] + k
+                upstream[k] = graph.signs[link] * directions[i, graph.links[link]]
+            support, k = span_face(
+                oracles[graph.oracles[f]], z, own, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+                graph.sizes[f], p, slots, additional_slots, upstream, tolerance,
+            )  # fmt: skip
+            counts[i - start, place] = k
+            slot_pool = with_room(slot_pool, n_slots, k * graph.sizes[f, 0])
+            additional_pool = with_room(additional_pool, n_additional, k * graph.sizes[f, 1])
+            factor_pool, one_pool = with_room(factor_pool, n_factors, k * k), with_room(one_pool, n_ones, k)
+            ones = np.ones(k)
+            solve_lower(support.factor, k, ones)
+            copy_into(one_pool[n_ones:], ones)
+            n_ones += k
+            for s in range(k):
+                copy_into(slot_pool[n_slots:], support.slots[s])
+                copy_into(additional_pool[n_additional:], support.additional[s])
+                copy_into(factor_pool[n_factors:], support.factor[s, :k])
+                n_slots += graph.sizes[f, 0]
+                n_additional += graph.sizes[f, 1]
+                n_factors += k
+    return (
+        slot_pool[:n_slots].copy(), additional_pool[:n_additional].copy(), factor_pool[:n_factors].copy(),
+        one_pool[:n_ones].copy(), counts, starts,
+    )  # fmt: skip
+
+
+@kernel
+def _next_face(graph, faces, i, place, at):
+    """Return the face of a structure of sample `i`; `at` says where it begins, and is moved behind it."""
+    k, f = faces.counts[i, place], graph.structures[place]
+    n, n_additional = graph.sizes[f, 0], graph.sizes[f, 1]
+    face = _Face(
+        faces.slots[at[0] : at[0] + k * n].reshape((k, n)),
+        faces.additional[at[1] : at[1] + k * n_additional].reshape((k, n_additional)),
+        faces.factors[at[2] : at[2] + k * k].reshape((k, k)),
+        faces.ones[at[3] : at[3] + k],
+    )
+    at[0] += k * n
+    at[1] += k * n_additional
+    at[2] += k * k
+    at[3] += k
+    return face, k
+
+
+@kernel
+def _project_links(graph, optima, i, literals, faces, d, change):
     """Overwrite `d`, one entry a link, with the product of each factor's Jacobian.
 
     `literals` are the marginals of all literals. `change` gets, for each factor, how the joint probability of a pair
     changes.
     """
-    place, first_slot, first_entry, first_one = 0, 0, 0, 0
+    place, at, own = 0, faces.starts[i].copy(), _additional_of(optima, i)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
             d[link] *= graph.signs[link]
         if graph.kinds[f] == STRUCTURE:
-            k, n = faces.sizes[place], graph.sizes[f, 0]
-            slots = faces.slots[first_slot : first_slot + k * n].reshape((k, n))
-            factor = faces.factors[first_entry : first_entry + k * k].reshape((k, k))
-            ones = faces.ones[first_one : first_one + k]
+            face, k = _next_face(graph, faces, i, place, at)
             # Once more on what the first projection leaves of the face by rounding.
-            rest, products, norm = d[start:stop].copy(), np.empty(k), dot(ones, ones)
-            project_on_face(factor, slots, k, ones, norm, d[start:stop], products)
+            rest, products, norm = d[start:stop].copy(), np.empty(k), dot(face.ones, face.ones)
+            project_on_face(face.factor, face.slots, k, face.ones, norm, d[start:stop], products)
             add_scaled(rest, -1.0, d[start:stop])
-            project_on_face(factor, slots, k, ones, norm, rest, products)
+            project_on_face(face.factor, face.slots, k, face.ones, norm, rest, products)
             add_scaled(d[start:stop], 1.0, rest)
             place += 1
-            first_slot, first_entry, first_one = first_slot + k * n, first_entry + k * k, first_one + k
         else:
             first = graph.additional_ptr[f]
-            score = additional[first] if graph.additional_ptr[f + 1] > first else 0.0
+            score = own[first] if graph.additional_ptr[f + 1] > first else 0.0
             change[f] = jacobian_logic(
                 graph.kinds[f],
                 graph.costs[start:stop],
@@ -59,7 +237,7 @@ def _project_links(graph, additional, literals, faces, snap, d, change):
                 graph.high[f],
                 score,
                 literals[start:stop],
-                snap,
+                optima.snaps[i],
                 d[start:stop],
             )
         for link in range(start, stop):
@@ -67,10 +245,10 @@ def _project_links(graph, additional, literals, faces, snap, d, change):
 
 
 @kernel
-def _complement(graph, additional, literals, faces, snap, d, scratch, change):
+def _complement(graph, optima, i, literals, faces, d, scratch, change):
     """Overwrite `d` with what the factors' Jacobians take from it."""
-    scratch[:] = d
-    _project_links(graph, additional, literals, faces, snap, scratch, change)
+    copy_into(scratch, d)
+    _project_links(graph, optima, i, literals, faces, scratch, change)
     for link in range(d.shape[0]):
         d[link] -= scratch[link]
 
@@ -90,67 +268,61 @@ def _gather(graph, values, out):
         out[link] = values[graph.links[link]]
 
 
-@entry(
-    types.int64(
-        GRAPH_ARRAYS, FLOATS, FLOATS, FACES, types.float64, FLOATS, types.boolean, types.float64, types.int64,
-        FLOATS_OUT, FLOATS_OUT
-    )
-)  # fmt: skip
-def project_on_faces(graph, additional, marginals, faces, snap, direction, average, tol, max_iter, w, change):
-    """Project a direction, one entry a variable, onto the directions that all factors allow, into `w`.
+@kernel
+def _project(graph, optima, i, faces, average, tol, limits, w, change):
+    """Project `w`, one entry a variable, onto the directions that all factors of sample `i` allow.
 
     Parameters
     ----------
-    faces : Faces
-        Of the structures.
-    snap : float
-        Marginals as close to a bound as this lie on it.
     average : bool
         Whether to use the paper's iteration instead of conjugate gradients.
     tol : float
         Relative to the direction.
-    w : array of shape (n_variables,)
+    limits : int array
+        First the most iterations.
     change : array of shape (n_factors,)
-        How the joint probability of each pair changes along `w`.
+        Gets how the joint probability of each pair changes along `w`.
 
     Returns
     -------
     n_iter : int
     """
+    marginals, snap = optima.marginals[i], optima.snaps[i]
     n_links, n = graph.links.shape[0], marginals.shape[0]
     literals = np.empty(n_links)
     for link in range(n_links):
         u = marginals[graph.links[link]]
         literals[link] = u if graph.signs[link] > 0.0 else 1.0 - u
-    for i in range(n):
+    for v in range(n):
         # The box bounds those that are in no factor.
-        w[i] = direction[i] if graph.degrees[i] > 0 or is_free(marginals[i], snap) else 0.0
+        if not (graph.degrees[v] > 0 or is_free(marginals[v], snap)):
+            w[v] = 0.0
     goal = tol * np.sqrt(dot(w, w))
     links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
     n_iter = 0
     if average:
         most = 1
-        for i in range(n):
-            most = max(most, graph.degrees[i])
-        while n_iter < max_iter:
+        for v in range(n):
+            most = max(most, graph.degrees[v])
+        while n_iter < limits[0]:
             n_iter += 1
             _gather(graph, w, links)
-            _project_links(graph, additional, literals, faces, snap, links, change)
+            _project_links(graph, optima, i, literals, faces, links, change)
             _scatter(graph, links, total)
             moved = 0.0
-            for i in range(n):
-                change_of_w = (total[i] - graph.degrees[i] * w[i]) / most
+            for v in range(n):
+                change_of_w = (total[v] - graph.degrees[v] * w[v]) / most
                 moved += change_of_w * change_of_w
-                w[i] += change_of_w
+                w[v] += change_of_w
             if np.sqrt(moved) <= goal:
                 break
     else:
         residual, step_links = np.empty(n_links), np.empty(n_links)
         _gather(graph, w, residual)
-        _complement(graph, additional, literals, faces, snap, residual, scratch, change)
-        step_links[:] = residual
+        _complement(graph, optima, i, literals, faces, residual, scratch, change)
+        copy_into(step_links, residual)
         rho = dot(residual, residual)
-        while n_iter < max_iter and np.sqrt(rho) > goal:
+        while n_iter < limits[0] and np.sqrt(rho) > goal:
             n_iter += 1
             # step_links lies in the range of the complements already.
             _scatter(graph, step_links, total)
@@ -160,25 +332,74 @@ def project_on_faces(graph, additional, marginals, faces, snap, direction, avera
             step = rho / curvature
             add_scaled(w, -step, total)
             _gather(graph, total, links)
-            _complement(graph, additional, literals, faces, snap, links, scratch, change)
+            _complement(graph, optima, i, literals, faces, links, scratch, change)
             add_scaled(residual, -step, links)
             previous, rho = rho, dot(residual, residual)
             for link in range(n_links):
                 step_links[link] = residual[link] + rho / previous * step_links[link]
     _gather(graph, w, links)
-    _project_links(graph, additional, literals, faces, snap, links, change)
+    _project_links(graph, optima, i, literals, faces, links, change)
     return n_iter
 
 
-@entry(types.void(GRAPH_ARRAYS, FLOATS, FLOATS, types.float64, FLOATS, FLOATS_OUT))
-def pull_back_pairs(graph, additional, marginals, snap, changes, direction):
-    """Add to `direction` the scores that move the marginals as changes of the pairs' scores do."""
-    for e in range(graph.pairs.shape[0]):
-        place = graph.additional_ptr[graph.pairs[e]]
-        i, j = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
-        first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
-        p = marginals[i] if first > 0.0 else 1.0 - marginals[i]
-        q = marginals[j] if second > 0.0 else 1.0 - marginals[j]
-        with_p, with_q = pair_slopes(additional[place], p, q, snap)
-        direction[i] += first * with_p * changes[place]
-        direction[j] += second * with_q * changes[place]
+@entry(
+    types.void(
+        GRAPH_ARRAYS, _OPTIMA, _FACES, types.boolean, types.float64, INTS, types.int64, types.int64, _PRODUCTS
+    )
+)
+def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
+    """Multiply directions with the Jacobians of samples start..stop; see `_project`.
+
+    ``out.joint`` gets how the marginals of the additional scores change.
+    """
+    change = np.zeros(graph.kinds.shape[0])
+    for i in range(start, stop):
+        w, joint = out.marginals[i], out.joint[i]
+        out.n_iter[i] = _project(graph, optima, i, faces, average, tol, limits, w, change)
+        for v in range(w.shape[0]):
+            if optima.scores[i, v] < 0.5 * FORBIDDEN:
+                w[v] = 0.0
+        for e in range(graph.pairs.shape[0]):
+            joint[graph.additional_ptr[graph.pairs[e]]] = change[graph.pairs[e]]
+        at = faces.starts[i].copy()
+        for place in range(graph.structures.shape[0]):
+            face, k = _next_face(graph, faces, i, place, at)
+            f = graph.structures[place]
+            start_link = graph.link_ptr[f]
+            unary, products = np.empty(graph.link_ptr[f + 1] - start_link), np.zeros(k)
+            for link in range(unary.shape[0]):
+                unary[link] = graph.signs[start_link + link] * w[graph.links[start_link + link]]
+            # Leaves in `products` how the weights of the structures change.
+            project_on_face(face.factor, face.slots, k, face.ones, dot(face.ones, face.ones), unary, products)
+            spread(face, k, products, unary, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
+
+
+@entry(types.void(GRAPH_ARRAYS, _OPTIMA, _FACES, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))
+def pull_back_range(graph, optima, faces, changes, start, stop, directions):
+    """Add to `directions` the scores that move the marginals as changes of the additional scores do."""
+    for i in range(start, stop):
+        own, marginals, direction = _additional_of(optima, i), optima.marginals[i], directions[i]
+        for e in range(graph.pairs.shape[0]):
+            place = graph.additional_ptr[graph.pairs[e]]
+            first, second = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
+            sign_p, sign_q = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
+            p = marginals[first] if sign_p > 0.0 else 1.0 - marginals[first]
+            q = marginals[second] if sign_q > 0.0 else 1.0 - marginals[second]
+            with_p, with_q = pair_slopes(own[place], p, q, optima.snaps[i])
+            direction[first] += sign_p * with_p * changes[i, place]
+            direction[second] += sign_q * with_q * changes[i, place]
+        at = faces.starts[i].copy()
+        for place in range(graph.structures.shape[0]):
+            face, k = _next_face(graph, faces, i, place, at)
+            f = graph.structures[place]
+            start_link, first = graph.link_ptr[f], graph.additional_ptr[f]
+            products = np.zeros(k)
+            for s in range(k):
+                for part in face.additional[s]:
+                    if part >= 0:
+                        products[s] += changes[i, first + part]
+            respond(face, k, products)
+            unary, unused = np.empty(graph.link_ptr[f + 1] - start_link), np.empty(graph.additional_ptr[f + 1] - first)
+            spread(face, k, products, unary, unused)
+            for link in range(unary.shape[0]):
+                direction[graph.links[start_link + link]] += graph.signs[start_link + link] * unary[link]

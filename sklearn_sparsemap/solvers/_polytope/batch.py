@@ -13,8 +13,7 @@ from .protocol import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
 # may share additional scores), dims[i] and sizes[i] (what `Structure.layout`
-# returns). All arrays are made
-# read-only with `readonly`.
+# returns). All arrays are made read-only with `readonly`.
 Problems = namedtuple(
     "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
 )
@@ -64,7 +63,7 @@ def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expe
 
 
 @kernel
-def _with_room(pool, used, needed):
+def with_room(pool, used, needed):
     """Return `pool` with room for `needed` more entries."""
     if used + needed <= pool.shape[0]:
         return pool
@@ -115,9 +114,9 @@ def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marg
         statistics[i, 2] = n_iter
         statistics[i, 3] = k
         k = max(k, 0)
-        slot_pool = _with_room(slot_pool, n_slots_used, k * n_slots)
-        additional_pool = _with_room(additional_pool, n_additional_used, k * n_additional)
-        weight_pool = _with_room(weight_pool, n_weights_used, k)
+        slot_pool = with_room(slot_pool, n_slots_used, k * n_slots)
+        additional_pool = with_room(additional_pool, n_additional_used, k * n_additional)
+        weight_pool = with_room(weight_pool, n_weights_used, k)
         for s in range(k):
             copy_into(slot_pool[n_slots_used:], slots[s])
             copy_into(additional_pool[n_additional_used:], additional_slots[s])

@@ -11,10 +11,14 @@ from .face import FACE_TOLERANCE, respond, span_face, spread
 from .support import gather, independent_support
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with
-# sizes[i, 0] slots from slot_ptr[i] on, and sizes[i, 1] additional ones. `unary`, like the scores, and `extra`, problem
-# i from extra_ptr[i] on, are directions; the products are written in the same places of `out` and `extra_out`.
+# sizes[i, 0] slots from slot_ptr[i] on, and sizes[i, 1] additional ones. Directions have `unary`, like the scores, and
+# `extra`, problem i from extra_ptr[i] on; products are written in the same places.
 Supports = namedtuple("Supports", ["slots", "slot_ptr", "additional", "additional_ptr", "first"])
 SUPPORTS = types.NamedTuple([PARTS, INTS, PARTS, INTS, INTS], Supports)
+Directions = namedtuple("Directions", ["unary", "extra", "extra_ptr"])
+DIRECTIONS = types.NamedTuple([FLOATS, FLOATS, INTS], Directions)
+Products = namedtuple("Products", ["unary", "extra"])
+PRODUCTS = types.NamedUniTuple(FLOATS_OUT, 2, Products)
 
 
 @kernel
@@ -37,30 +41,25 @@ def _support_of(supports, sizes, i):
     )
 
 
-@entry(
-    types.void(
-        ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, FLOATS, FLOATS, INTS, FLOATS_OUT, FLOATS_OUT
-    )
-)
-def marginal_products_range(
-    oracle, problems, start, stop, supports, marginals, unary, extra, extra_ptr, out, extra_out
-):
+@entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, DIRECTIONS, PRODUCTS))
+def marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, out):
     """Multiply directions with the Jacobians of problems start..stop: of marginals and additional marginals."""
+    extra_ptr = directions.extra_ptr
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         slots, additional_slots = _support_of(supports, problems.sizes, i)
-        scores, direction = problems.scores[first:last], unary[first:last]
+        scores, direction = problems.scores[first:last], directions.unary[first:last]
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
         support, k = span_face(
             oracle, scores, additional, problems.dims[i], problems.sizes[i], marginals[first:last], slots,
             additional_slots, direction, FACE_TOLERANCE,
         )  # fmt: skip
-        own = extra[extra_ptr[i] : extra_ptr[i + 1]]
+        own = directions.extra[extra_ptr[i] : extra_ptr[i + 1]]
         products = np.empty(k)
         for s in range(k):
             products[s] = gather(direction, support.slots[s]) + gather(own, support.additional[s])
         respond(support, k, products)
-        spread(support, k, products, out[first:last], extra_out[extra_ptr[i] : extra_ptr[i + 1]])
+        spread(support, k, products, out.unary[first:last], out.extra[extra_ptr[i] : extra_ptr[i + 1]])
 
 
 @entry(

@@ -1,50 +1,19 @@
-"""What inference returns for many samples: arrays, and results that are made when they are asked for."""
+"""What inference in structures returns for many samples: arrays, and results that are made when they are asked for."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import readonly
-from .._ragged import RaggedArray
-from .._threads import over_ranges
-from .._validation import check_numbers
-from ._graph.result import LPSparseMAPResult, has_converged
-from ._polytope.batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
-from ._polytope.batch_backward import Supports, marginal_products_range, weight_products_range
-from ._polytope.result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
-
-
-class LazyResults(Sequence):
-    """A sequence of results that are made, once, when they are asked for.
-
-    Subclasses say how many there are, and make one.
-    """
-
-    def __init__(self, n):
-        self._made = [None] * n
-
-    def _make(self, i):
-        raise NotImplementedError
-
-    def __len__(self):
-        return len(self._made)
-
-    def __getitem__(self, key):
-        if isinstance(key, slice):
-            return [self[i] for i in range(len(self))[key]]
-        try:
-            i = range(len(self))[key]
-        except IndexError:
-            raise IndexError(f"there are {len(self)} results; got index {key}") from None
-        if self._made[i] is None:
-            self._made[i] = self._make(i)
-        return self._made[i]
-
-    def __repr__(self):
-        return f"{type(self).__name__}(n_samples={len(self)})"
+from ..._jit import readonly
+from ..._ragged import RaggedArray
+from ..._threads import over_ranges
+from ..._validation import check_numbers
+from .._lazy import LazyResults, starts
+from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
+from .batch_backward import Directions, Products, Supports, marginal_products_range, weight_products_range
+from .result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 
 class _OfStructures(LazyResults):
@@ -164,11 +133,11 @@ class SparseMAPBatch(_OfStructures):
     def _ptr(self):
         """Where each sample's structures begin: as rows, slots and additional slots of all samples."""
         counts, sizes = self._statistics[:, N_STRUCTURES].astype(np.int64), self._problems.sizes
-        return [_starts(counts * n) for n in (1, sizes[:, 0], sizes[:, 1])]
+        return [starts(counts * n) for n in (1, sizes[:, 0], sizes[:, 1])]
 
     @cached_property
     def _extra_ptr(self):
-        return _starts([len(s.additional) for s in self._samples])
+        return starts([len(s.additional) for s in self._samples])
 
     @cached_property
     def converged(self):
@@ -296,17 +265,16 @@ class SparseMAPBatch(_OfStructures):
     def _products(self, unary, extra):
         problems = self._problems
         supports = _lay_out(self._slots, self._additional_slots, np.diff(self._ptr[0]), problems.sizes)
-        out, extra_out = np.empty(len(problems.scores)), np.empty(len(extra))
-        marginals, extra_ptr = readonly(self._flat), readonly(self._extra_ptr, np.int64)
+        directions = Directions(readonly(unary), readonly(extra), readonly(self._extra_ptr, np.int64))
+        out, marginals = Products(np.empty(len(unary)), np.empty(len(extra))), readonly(self._flat)
         over_ranges(
             lambda start, stop: marginal_products_range(
-                self._structure.oracle, problems, start, stop, supports, marginals, unary, extra, extra_ptr, out,
-                extra_out,
+                self._structure.oracle, problems, start, stop, supports, marginals, directions, out
             ),
             np.diff(problems.score_ptr),
             self._n_jobs,
-        )  # fmt: skip
-        return out, extra_out
+        )
+        return out
 
     def _gradients(self, out, extra):
         """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
@@ -319,11 +287,6 @@ class SparseMAPBatch(_OfStructures):
             own = [piece[name] for piece in pieces]
             found[name] = own if name in self._own_names else np.sum(own, axis=0)
         return found
-
-
-def _starts(lengths):
-    """Return where each of some parts of these lengths begins, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def _join_flat(values, name, sizes, shapes):
@@ -358,7 +321,7 @@ def _check_finite(flat, name, sizes):
 
 def _lay_out(slots, additional, counts, sizes):
     """Return structures, `counts[i]` of problem i, as the kernels take them."""
-    ptr = [_starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
+    ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
     slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
     return Supports(readonly(slots, np.int32), slot_ptr, readonly(additional, np.int32), additional_ptr, first)
 
@@ -370,144 +333,3 @@ def _take_rows(pool, ptr, first, widths, rows):
     starts = ptr[of_sample] + (rows - first[of_sample]) * width
     ends = np.cumsum(width)
     return pool[np.repeat(starts - (ends - width), width) + np.arange(ends[-1] if len(ends) else 0)]
-
-
-class LPSparseMAPBatch(LazyResults):
-    """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made when they are asked for.
-
-    Attributes
-    ----------
-    marginals : RaggedArray, or dict of str -> RaggedArray
-        Of all samples, flat in `values`; by name where a graph has several arrays of variables.
-    objective, gap, residual : ndarray of shape (n_samples,)
-        See `LPSparseMAPResult`.
-    n_iter : int ndarray of shape (n_samples,)
-    converged : bool ndarray of shape (n_samples,)
-    """
-
-    def __init__(self, groups, n, own_additional, again, tol, n_jobs):
-        super().__init__(n)
-        self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
-        self._n_jobs = n_jobs
-        self._place = {i: (g, row) for g, (places, *_) in enumerate(groups) for row, i in enumerate(places)}
-
-    @cached_property
-    def _statistics(self):
-        statistics = np.empty((len(self), 5))
-        for places, _, solutions in self._groups:
-            statistics[places] = solutions.statistics
-        return statistics
-
-    @property
-    def objective(self) -> NDArray[np.float64]:
-        return self._statistics[:, 0]
-
-    @property
-    def gap(self) -> NDArray[np.float64]:
-        return self._statistics[:, 1]
-
-    @property
-    def residual(self) -> NDArray[np.float64]:
-        return self._statistics[:, 2]
-
-    @property
-    def n_iter(self) -> NDArray[np.int64]:
-        return self._statistics[:, 3].astype(np.int64)
-
-    @property
-    def converged(self) -> NDArray[np.bool_]:
-        return has_converged(self.objective, self.gap, self.residual, self._tol)
-
-    def _make(self, i):
-        g, row = self._place[i]
-        _, problems, solutions = self._groups[g]
-        return LPSparseMAPResult(problems.take([row]), solutions.take([row]), self._tol, self._again)
-
-    @cached_property
-    def marginals(self) -> RaggedArray | dict[str, RaggedArray]:
-        shaped = [None] * len(self)
-        for places, problems, solutions in self._groups:
-            for i, u in zip(places, solutions.marginals):
-                shaped[i] = problems.layout.shape_variables(u)
-        return _stack_shaped(shaped)
-
-    def vjp(self, vs: Any) -> dict[str, Any]:
-        """Multiply vectors with the Jacobians of the marginals (reverse mode).
-
-        Parameters
-        ----------
-        vs : list of array-like or dict, or RaggedArray
-            For each sample the gradient of some loss with respect to its marginals.
-
-        Returns
-        -------
-        gradients : dict
-            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores, summed over the samples,
-            where one dict served all; else a list with one for each sample.
-        """
-        vs = self._each(vs, "vs")
-        found = self._over_samples(lambda i: self[i].vjp(vs[i]))
-        additional = [gradients["additional"] for gradients in found]
-        return {
-            "scores": _stack_shaped([gradients["scores"] for gradients in found]),
-            "additional": additional if self._own_additional else _sum_nested(additional),
-        }
-
-    def jvp(self, scores: Any = None, additional: Any = None) -> RaggedArray | dict[str, RaggedArray]:
-        """Directional derivatives of the marginals (forward mode).
-
-        Parameters
-        ----------
-        scores : list of array-like or dict, or RaggedArray, default=None
-            For each sample the direction in which its scores change; None is zero.
-        additional : dict, or list of dict, default=None
-            Directions of the additional scores: one dict where one dict served all samples, else a list.
-
-        Returns
-        -------
-        derivatives : like `marginals`
-        """
-        each = [None] * len(self) if scores is None else self._each(scores, "scores")
-        own = additional if isinstance(additional, list | tuple) else [additional] * len(self)
-        if len(own) != len(self):
-            raise ValueError(f"additional holds {len(own)} directions for {len(self)} samples")
-        return _stack_shaped(self._over_samples(lambda i: self[i].jvp(each[i], own[i])))
-
-    def _each(self, values, name):
-        if len(values) != len(self):
-            raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
-        if not isinstance(values, RaggedArray):
-            return values
-        return [np.reshape(value, u.shape) for value, u in zip(values, (self[i].marginals for i in range(len(self))))]
-
-    def _over_samples(self, function):
-        found = over_ranges(
-            lambda start, stop: [function(i) for i in range(start, stop)],
-            np.ones(len(self)),
-            self._n_jobs,
-        )
-        return [one for part in found for one in part]
-
-
-def _stack_shaped(arrays):
-    """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
-    kinds = {tuple(array) if isinstance(array, dict) else None for array in arrays}
-    if len(kinds) > 1:
-        raise ValueError(
-            "the graphs differ in their arrays of variables, so that there is no common form for all samples; take the "
-            "results one by one"
-        )
-    if isinstance(arrays[0], dict):
-        return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
-    indptr = _starts([array.size for array in arrays])
-    shapes = [array.shape for array in arrays] if len({array.ndim for array in arrays}) == 1 else None
-    return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=shapes)
-
-
-def _sum_nested(dicts):
-    """Return the sum of dicts of arrays, or of dicts of arrays."""
-    first = dicts[0]
-    return {
-        name: _sum_nested([d[name] for d in dicts]) if isinstance(first[name], dict) else sum(d[name] for d in dicts)
-        for name in first
-    }

@@ -1,0 +1,40 @@
+"""Results that are made when they are asked for: what all batches have in common."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+class LazyResults(Sequence):
+    """A sequence of results that are made, once, when they are asked for.
+
+    Subclasses say how many there are, and make one.
+    """
+
+    def __init__(self, n):
+        self._made = [None] * n
+
+    def _make(self, i):
+        raise NotImplementedError
+
+    def __len__(self):
+        return len(self._made)
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self[i] for i in range(len(self))[key]]
+        try:
+            i = range(len(self))[key]
+        except IndexError:
+            raise IndexError(f"there are {len(self)} results; got index {key}") from None
+        if self._made[i] is None:
+            self._made[i] = self._make(i)
+        return self._made[i]
+
+    def __repr__(self):
+        return f"{type(self).__name__}(n_samples={len(self)})"
+
+
+def starts(lengths):
+    """Return where each of some parts of these lengths begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
