@@ -48,12 +48,13 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _structure_task
-from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
+from sklearn_sparsemap.training._data import LinearModel, make_rows
 from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
 from sklearn_sparsemap.training._online.epoch import EPOCHS
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from sklearn_sparsemap.training._structure_task import StructureTask
 
 X, Y = make_chains(30)
 FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)
@@ -572,7 +573,8 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     rng, loss = np.random.default_rng(0), "hinge" if kind == "mira" else "sparsemap"
     ragged = RaggedArray.from_list([1e-3 * rng.normal(size=(60, 3)) for _ in range(20)])
     structure, n_outputs = LinearChain(), 10
-    targets = make_targets(structure, ragged, n_outputs, list(rng.integers(10, size=(20, 60))), np.ones(20))
+    gold = list(rng.integers(10, size=(20, 60)))
+    targets = StructureTask(structure, ragged, n_outputs).learn(gold, np.ones(20), loss).targets
     form, inference, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), inference_of(structure, loss), 120
     # The last step of an order is the one that is interrupted.
     order = np.tile(np.arange(20), 20_000)

@@ -151,6 +151,24 @@ def test_the_objective_has_the_gradient_it_says():
             assert gradient[j] == pytest.approx(difference, abs=1e-6)
 
 
+def test_parts_and_means_of_graphs():
+    X, y = make_rings(9, 4)
+    ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
+    weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
+    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
+    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    scores = rng.normal(size=(len(ragged[places].values), 1))
+    loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
+    assert loss > 0.0 and n_inexact == 0
+    for one, other in zip(whole.take(places).loss_gradient(scores, additional, None), (loss, residuals, joined, 0)):
+        assert_array_equal(one, other)
+    same_loss, mean, mean_joined, _ = part.loss_gradient(scores, additional, None, mean=True)
+    assert same_loss == loss
+    assert_allclose(mean * weights[places].sum(), residuals)
+    assert_allclose(mean_joined * weights[places].sum(), joined)
+
+
 @pytest.mark.parametrize("options", [{}, {"solver": "adagrad"}, {"solver": "adagrad", "early_stopping": True}])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_function_of_the_user_runs_once_a_sample_and_call(options):

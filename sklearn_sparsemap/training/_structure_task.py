@@ -68,8 +68,7 @@ class StructureTask(Task):
     sequential = True
 
     def __init__(self, structure, X, n_outputs):
-        self.structure, self.X, self.n_outputs = structure, X, n_outputs
-        self.row_ptr = X.indptr
+        self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
         self.additional_shapes, self.varies = structure.learned_shapes(n_outputs), not structure.fixed_size
 
     @property
@@ -79,9 +78,9 @@ class StructureTask(Task):
     @cached_property
     def laid_out(self):
         """`dims`, `sizes` and shapes of all samples; see `linear_problems`."""
-        return linear_problems(self.structure, self.X, self.n_outputs)
+        return linear_problems(self.structure, self.grids, self.n_outputs)
 
-    def learn(self, gold, weights, loss, temperature, cost=None):
+    def learn(self, gold, weights, loss, temperature=1.0, cost=None):
         """Return a task that knows what is right, and the loss that says so.
 
         Parameters
@@ -93,7 +92,7 @@ class StructureTask(Task):
             As of `FenchelYoungLoss`.
         """
         found = self.under(loss, temperature, cost)
-        found.gold, found.weights = encode_gold(self.structure, self.laid_out, self.n_outputs, gold), weights
+        found.gold, found.weights = encode_gold(self.structure, found.laid_out, self.n_outputs, gold), weights
         return found
 
     def under(self, loss, temperature, cost=None):
