@@ -474,25 +474,33 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """The loss that the model has minimised last."""
         return self._loss
 
-    def _check_stream(self, structure, classes):
-        """Check what all calls of `partial_fit` must agree in.
+    def _check_stream(self, X, y, classes, sample_weight, cost=None):
+        """Check the parameters, a mini-batch, and what all calls of `partial_fit` must agree in.
 
         Returns
         -------
+        first : bool
+            Whether this is the first call.
         structure : Structure or GraphsOf
             That of the first call.
         classes : array or None
             All labels; None where structures are not made of labels.
+        X : RaggedArray
+        task : Task
         """
+        structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
-        first = not hasattr(self, "_structure")
         if not first:
             self._check_same_structure(structure)
-        if not structure.labelled and classes is not None:
+            structure = self._structure
+        if structure.labelled:
+            classes = given_classes(classes, None if first else self.classes_)
+        elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        given = given_classes(classes, None if first else self.classes_) if structure.labelled else None
-        return structure if first else self._structure, given
+        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
+        weights = self._sample_weights(X, codes, classes, sample_weight)
+        return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
 
     def _check_same_structure(self, structure):
         if structure != self._structure:

@@ -322,15 +322,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure, given = self._check_stream(self._check_params(), classes)
-        first = not hasattr(self, "_structure")
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
-        weights = self._sample_weights(X, codes, given, sample_weight)
-        task = self._training_task(structure, X, codes, given, weights, self.cost)
+        first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
         if first:
             self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []
-        self._begin(structure, given)
+        self._begin(structure, classes)
         goes_on = self._optimizer is not None
         if goes_on:
             adjust_optimizer(self, task, self._optimizer)

@@ -367,19 +367,15 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure, given = self._check_stream(self._check_params(), classes)
-        first = not hasattr(self, "_structure")
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
-        weights = self._sample_weights(X, codes, given, None)
-        task = self._training_task(structure, X, codes, given, weights)
+        first, structure, classes, X, task = self._check_stream(X, y, classes, None)
         if first:
             groups, group_weights = self._make_groups(X)
             optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
-            self._begin(structure, given, groups, group_weights, optimizer)
+            self._begin(structure, classes, groups, group_weights, optimizer)
             self.n_iter_, self._losses = 0, Course(mean_of)
         elif self._optimizer is None:
             optimizer = self._loaded_optimizer()
-            self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
+            self._begin(structure, classes, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
         self._check_budget(self.groups_)
         if optimizer.average != self.average:
