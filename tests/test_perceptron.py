@@ -364,11 +364,17 @@ def test_fit_leaves_little_behind():
     X, y = sensors()
     model = quick(budget=2).fit(X, y)
     assert len(pickle.dumps(model)) < 20_000
-    before = model.coef_.toarray()
-    model.partial_fit(X[:1], y[:1])
-    # Training goes on from there.
-    assert 0 < np.abs(model.coef_.toarray() - before).max() < 0.5 * np.abs(before).max()
+    before, predicted = model.coef_.toarray(), model.predict(X[:1])
+    wrong = np.where(predicted == "a", "b", "a")
+    # Training goes on from there: where it is right nothing moves, else the two labels do.
+    model.partial_fit(X[:1], predicted)
+    assert_array_equal(model.coef_.toarray(), before)
     assert model.score(X, y) > 0.8
+    model.partial_fit(X[:1], wrong)
+    step = (model.classes_ == wrong).astype(float) - (model.classes_ == predicted)
+    change = model.coef_.toarray() - before
+    assert_allclose(change, np.outer(step, X[0]) * (np.abs(change).max() / np.abs(X[0]).max()), atol=1e-12)
+    assert np.abs(change).max() > 0.1
 
 
 def test_digits_by_rows_of_pixels():

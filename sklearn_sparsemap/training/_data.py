@@ -7,7 +7,7 @@ from numba import types
 from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
-from ..losses._kernel import GOLD, INEXACT, Gold, join_gold, loss_of_sample
+from ..losses._kernel import GOLD, INEXACT, Gold, Target, join_gold, loss_of_sample
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
 from ._task import n_scores
@@ -41,23 +41,16 @@ def loss_of_target(
         Whether the inference ended so far from the optimum that it matters.
     """
     gold = targets.gold
-    loss, gap = loss_of_sample(
-        oracle,
-        solver,
-        form,
+    target = Target(
         scores,
         additional,
         targets.dims[i],
         targets.sizes[i],
         gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
         gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
-        tol,
-        memory,
-        i,
         targets.weights[i],
-        residual,
-        additional_residual,
     )
+    loss, gap = loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, additional_residual)
     return loss, gap > INEXACT * (1.0 + abs(loss))
 
 
