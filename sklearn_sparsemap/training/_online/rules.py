@@ -5,7 +5,7 @@ outputs whose marginals are wrong: SparseMAP is exactly right on most samples af
 moves. The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs a fraction
 of the samples themselves.
 
-1-best MIRA is the smallest change of the weights that mends a sample's worst mistake (Crammer and Singer 2003; G 5):
+1-best MIRA is the smallest change of the weights that mends a sample's worst mistake (Crammer and Singer 2003):
 they move against the gradient of its hinge loss by ``min(C, loss / |gradient|^2)``. There is no penalty and no step
 size; averaging does the regularising.
 """

@@ -1,4 +1,4 @@
-"""Gradient steps over groups of features that are shrunk: the rule, and a shrinkage (G 3).
+"""Gradient steps over groups of features that are shrunk: the rule, and a shrinkage (Martins et al. 2011, section 3).
 
 Every so many samples all groups are shrunk: with a fixed strength, or with the one that leaves as many groups as the
 budget allows.
