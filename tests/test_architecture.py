@@ -141,7 +141,8 @@ def test_a_second_process_compiles_nothing():
 
 
 def test_where_names_share_a_prefix_there_is_a_folder():
-    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    # But for the foundation, which is a few files at the root.
+    folders = {path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE}
     assert len(folders) > 20
     for folder in folders:
         names = [path.stem.lstrip("_") for path in folder.glob("*.py") if path.stem != "__init__"]
