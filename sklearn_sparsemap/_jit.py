@@ -2,16 +2,18 @@
 
 Three kinds of compiled function are enough for the whole package:
 
-- `kernel`: a function that other kernels call. It has no signature of its own; it is compiled with its caller.
+- `kernel`: a function that other kernels call. It has no signature of its own; it is compiled with its caller, and
+  becomes part of it (`_jit_link.py`).
 - `entry`: a function that Python calls. It has one explicit signature, is compiled at its first call (never at
   import), and is loaded from the cache in every later process.
 - `as_oracle`: an entry with the signature of a MAP oracle. Kernels take it as a first-class function, so that one
   compiled solver serves every structure.
 
-All are `nogil` and cached. Arrays reach an entry C-contiguous and in one of the types below: an argument of a
-read-only type takes both read-only and writable arrays, so that no input compiles a second version.
+All are `nogil`, and what has a signature is cached. Arrays reach an entry C-contiguous and in one of the types below:
+an argument of a read-only type takes both read-only and writable arrays, so that no input compiles a second version.
 """
 
+import gc
 import logging
 import threading
 from contextlib import contextmanager
@@ -19,11 +21,15 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
+from numba.experimental.function_type import FunctionModel
+from numba.extending import NativeValue, overload, register_model, unbox
 
 from ._jit_cache import PackageCache
+from ._jit_link import EntryCompiler, KernelCompiler, set_environments
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
@@ -39,9 +45,50 @@ PARTS_OUT = types.Array(types.int32, 1, "C")
 PARTS_2D_OUT = types.Array(types.int32, 2, "C")
 UINTS_OUT = types.Array(types.uint64, 1, "C")
 
+
+class FirstClass(types.FunctionType):
+    """The type of functions that kernels are given, as `Handle`.
+
+    Numba's own type would look up the address of the function at each call from Python, which takes some 30 us.
+    """
+
+
+register_model(FirstClass)(FunctionModel)
+
+
+class Handle:
+    """A compiled function as kernels are given it: by its addresses, looked up once."""
+
+    __slots__ = ("_dispatcher", "_numba_type_", "c_addr", "jit_addr")
+
+    def __init__(self, dispatcher, signature):
+        compiled = dispatcher.get_compile_result(signature)
+        address_of, names = compiled.library.get_pointer_to_function, compiled.fndesc
+        self.c_addr, self.jit_addr = address_of(names.llvm_cfunc_wrapper_name), address_of(names.llvm_func_name)
+        # Keeps the code alive.
+        self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)
+
+
+# By the name that Numba has for them; before 0.61 there is one, and the other field is that of the Python object.
+_ADDRESSES = {"addr": "c_addr", "c_addr": "c_addr", "jit_addr": "jit_addr"}
+
+
+@unbox(FirstClass)
+def _unbox_handle(typ, handle, context):
+    function = cgutils.create_struct_proxy(typ)(context.context, context.builder)
+    for field in context.context.data_model_manager.lookup(typ)._fields:
+        if field in _ADDRESSES:
+            number = context.pyapi.object_getattr_string(handle, _ADDRESSES[field])
+            setattr(function, field, context.pyapi.long_as_voidptr(number))
+            context.pyapi.decref(number)
+        else:
+            setattr(function, field, context.builder.ptrtoint(handle, context.context.get_value_type(types.voidptr)))
+    return NativeValue(function._getvalue())
+
+
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
 ORACLE_SIGNATURE = types.float64(FLOATS, FLOATS, INTS, FLOATS_OUT, PARTS_OUT, PARTS_OUT)
-ORACLE = types.FunctionType(ORACLE_SIGNATURE)
+ORACLE = FirstClass(ORACLE_SIGNATURE)
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Sums may be reordered (so that they use vector instructions), but NaN and infinities keep their meaning.
@@ -51,8 +98,19 @@ _entries = []
 _compile_lock = threading.Lock()
 
 
-def _compile(signature, function, fastmath, **options):
-    dispatcher = njit(**{**_OPTIONS, "fastmath": fastmath, **options})(function)
+@contextmanager
+def _seldom_collecting():
+    """Within this context Python looks for garbage less often: it took a tenth of the time that compiling takes."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(thresholds[0], 50_000) if thresholds[0] else 0, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def _compile(signature, function, **options):
+    dispatcher = njit(**{**_OPTIONS, **options})(function)
     try:
         # What `cache=True` does, with a cache of our own.
         dispatcher._cache = PackageCache(function)
@@ -60,9 +118,10 @@ def _compile(signature, function, fastmath, **options):
         # Nowhere to write the cache (read-only home): slower to start, but it works.
         if "cannot cache function" not in str(error):
             raise
-    if signature is not None:
+    with _seldom_collecting():
         dispatcher.compile(signature)
-        dispatcher.disable_compile()
+    dispatcher.disable_compile()
+    set_environments(dispatcher)
     return dispatcher
 
 
@@ -88,8 +147,7 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    # Half of the machine code would be the ways in from Python.
-    dispatcher = _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    dispatcher = njit(**_OPTIONS, fastmath=allowed or False, pipeline_class=KernelCompiler)(function)
     dispatcher.__class__ = _Kernel
     return dispatcher
 
@@ -103,6 +161,25 @@ def copy_into(target, source):
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+def by_type(kernels):
+    """Return what kernels call one of several kernels by: the one for the namedtuple that is the first argument.
+
+    Parameters
+    ----------
+    kernels : dict of namedtuple class -> kernel
+        All with the same parameters.
+    """
+
+    def function(*args):
+        raise TypeError("only compiled functions can call this")
+
+    @overload(function, jit_options=_OPTIONS, strict=False)
+    def choose(first, *others):
+        return kernels[first.instance_class].py_func
+
+    return function
 
 
 # A first use that takes longer than so many seconds says why, once in a process.
@@ -145,7 +222,7 @@ class Entry:
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
         self._signature, self._options = signature, options
-        self._dispatcher = None
+        self._dispatcher = self._handle = None
         _entries.append(self)
 
     @property
@@ -155,15 +232,34 @@ class Entry:
             with _compile_lock:
                 if self._dispatcher is None:
                     with _Patience.of_user():
-                        self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
+                        self._dispatcher = _compile(self._signature, self.__wrapped__, **self._options)
         return self._dispatcher
 
+    @property
+    def handle(self):
+        """What stands for this function among the arguments of another one."""
+        if self._handle is None:
+            self._handle = Handle(self.dispatcher, self._signature)
+        return self._handle
+
     def __call__(self, *args):
-        return self.dispatcher(*[a.dispatcher if isinstance(a, Entry) else a for a in args])
+        return self.dispatcher(*map(_as_argument, args))
 
     def __reduce__(self):
         # By name, like any module-level function.
         return self.__name__
+
+
+@lru_cache(maxsize=64)
+def _handle_of(oracle):
+    """Return what stands for an oracle that is a dispatcher of Numba's."""
+    return Handle(oracle, ORACLE_SIGNATURE)
+
+
+def _as_argument(value):
+    if isinstance(value, Entry):
+        return value.handle
+    return _handle_of(value) if isinstance(value, Dispatcher) else value
 
 
 @contextmanager
@@ -177,8 +273,8 @@ def compiling_is_expected():
 
 
 def entry(signature):
-    """Make a module-level function an `Entry` with this Numba signature."""
-    return lambda function: Entry(function, signature)
+    """Make a module-level function an `Entry` with this Numba signature, which only Python calls."""
+    return lambda function: Entry(function, signature, pipeline_class=EntryCompiler)
 
 
 def as_oracle(function=None, *, calls_python=False):

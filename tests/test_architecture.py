@@ -4,12 +4,16 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_threads", "_validation", "_version"}
+FOUNDATION = {
+    *("_jit", "_jit_cache", "_jit_link", "_ragged", "_select", "_template_grammar", "_threads", "_validation"),
+    "_version",
+}
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
@@ -26,7 +30,7 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
+    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
@@ -74,9 +78,15 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_importing_the_package_imports_no_numba():
-    code = "import sys, sklearn_sparsemap; print('numba' in sys.modules, 'sklearn' in sys.modules)"
-    assert run_python(code) == ["False", "False"]
+def test_importing_imports_no_more_than_it_must():
+    code = """
+import sys, sklearn_sparsemap
+print(*(name in sys.modules for name in ("numba", "sklearn")))
+from sklearn_sparsemap.plotting import TreeDisplay
+TreeDisplay([[0, 1]], [1.0])
+print(*(name in sys.modules for name in ("matplotlib", "numba")))
+"""
+    assert run_python(code) == ["False"] * 4
 
 
 USE_EVERYTHING = """
@@ -128,3 +138,19 @@ def test_a_second_process_compiles_nothing():
         at_import, loaded, compiled = run_python(USE_EVERYTHING)
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
+
+
+def test_where_names_share_a_prefix_there_is_a_folder():
+    # But for the foundation, which is a few files at the root.
+    folders = {path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE}
+    assert len(folders) > 20
+    for folder in folders:
+        names = [path.stem.lstrip("_") for path in folder.glob("*.py") if path.stem != "__init__"]
+        prefixes = Counter(name.split("_")[0] for name in names)
+        crowded = {prefix: n for prefix, n in prefixes.items() if n >= 3}
+        assert not crowded, f"{folder.relative_to(PACKAGE)}: {crowded}"
+
+
+def test_graphs_of_stands_where_the_structure_is_resolved():
+    named = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "GraphsOf" in path.read_text()}
+    assert named == {"estimators/_structured/graphs_of.py", "estimators/_structured/base.py"}

@@ -85,7 +85,7 @@ def test_separation_finds_a_violated_set_where_there_is_one():
 def solve_blocks(weight, on, n_centred, x):
     n_blocks, n = x.shape
     lower, coupling = np.empty((n_blocks, n, n)), np.empty((n_blocks, n, n))
-    factorize(weight, on, n_centred, 0.0, 1e-14, lower, coupling)
+    factorize(weight, 1.0, on, n_centred, 0.0, 1e-14, lower, coupling)
     solve(lower, coupling, x)
 
 

@@ -22,9 +22,10 @@ from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training import _curve
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
-from sklearn_sparsemap.training._data import make_rows, make_targets
-from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
-from sklearn_sparsemap.training._pairs.store import COUNT, HEAD
+from sklearn_sparsemap.training._data import make_rows
+from sklearn_sparsemap.training._online.groups import GroupOptimizer
+from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
+from sklearn_sparsemap.training._structure_task import StructureTask
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])
@@ -55,7 +56,7 @@ def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
 
 def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
-    optimizer = PairOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
+    optimizer = GroupOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
     settings = {"C": np.inf, "budget": None, "alpha": 0.0, "frozen": None, "fit_intercept": True, **settings}
     settings["C"] = min(settings["C"], 1e300)
     optimizer.configure(**settings)
@@ -65,7 +66,7 @@ def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, averag
 def run(optimizer, structure, loss, samples, gold, n_outputs, order, memory_size=0):
     X = RaggedArray.from_list([sparse.csr_array(x) for x in samples])
     codes = np.array(gold) if isinstance(structure, Simplex) else gold
-    targets = make_targets(structure, X, n_outputs, codes, np.ones(len(samples)))
+    targets = StructureTask(structure, X, n_outputs).learn(codes, np.ones(len(samples)), "sparsemap").targets
     inference, form = inference_of(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
     return optimizer.epoch(inference, form, make_rows(X.values), targets, order, new_memory(targets.sizes, 0))
 
@@ -90,8 +91,8 @@ def test_scaled_storage_is_the_dense_algorithm(structure, loss, strength):
         budget=strength.get("budget"),
         alpha=strength.get("alpha", 0.0),
     )
-    # A thousand steps.
-    for _ in range(25):
+    # A thousand steps of one loss, some hundred of the others.
+    for _ in range(25 if loss == "hinge" and isinstance(structure, LinearChain) else 6):
         order = rng.permutation(40)
         run(optimizer, structure, loss, samples, gold, n_outputs, order)
         for i in order:
@@ -204,7 +205,7 @@ def test_predictions_do_not_depend_on_the_step_size(structure):
     models = [quick(structure=structure, budget=3, debias=None, eta0=eta0).fit(X, y) for eta0 in (1.0, 0.3, 128.0)]
     for other, eta0 in zip(models[1:], (0.3, 128.0)):
         assert_allclose(other.coef_.toarray(), eta0 * models[0].coef_.toarray(), rtol=1e-9, atol=1e-12 * eta0)
-        for found, wanted in zip(other.predict(X), models[0].predict(X)):
+        for found, wanted in zip(other.predict(X), models[0].predict(X), strict=True):
             assert_array_equal(found, wanted)
 
 
@@ -215,7 +216,7 @@ def test_a_fixed_strength_is_that_which_the_budget_implied():
     assert fixed.selected_groups_.tolist() == budgeted.selected_groups_.tolist()
     assert fixed.sigma_ == budgeted.sigma_
     frozen = quick(budget=2, debias=None, loss="crf", max_iter=20, freeze_after=10).fit(X, y)
-    assert len(frozen.selected_groups_) <= 2
+    assert len(frozen.selected_groups_) == 2
 
 
 @pytest.mark.parametrize("weights", ["uniform", "log2", "sqrt", [3.0, 1.0, 0.2, 1.0, 2.0]])
@@ -299,12 +300,15 @@ def test_all_forms_of_groups():
 def test_coarse_to_fine_drops_what_is_finer():
     X, y = sensors()
     order = GroupOrder([("a", "b"), ("b", "c"), ("d", "e")], columns=dict(zip("abcde", np.arange(20).reshape(5, 4))))
+    sizes = []
     for budget in (1, 2, 3, 4):
         model = quick(groups=order, budget=budget, debias=None).fit(X, y)
         selected = {model.groups_.names[g] for g in model.selected_groups_}
         assert len(selected) <= budget
+        sizes.append(len(selected))
         for coarse, fine in (("a", "b"), ("b", "c"), ("d", "e")):
             assert coarse in selected or fine not in selected
+    assert max(sizes) > 2
 
 
 def sentences(n=150, seed=0):
@@ -360,11 +364,17 @@ def test_fit_leaves_little_behind():
     X, y = sensors()
     model = quick(budget=2).fit(X, y)
     assert len(pickle.dumps(model)) < 20_000
-    before = model.coef_.toarray()
-    model.partial_fit(X[:1], y[:1])
-    # Training goes on from there.
-    assert_allclose(model.coef_.toarray(), before, atol=5.0)
+    before, predicted = model.coef_.toarray(), model.predict(X[:1])
+    wrong = np.where(predicted == "a", "b", "a")
+    # Training goes on from there: where it is right nothing moves, else the two labels do.
+    model.partial_fit(X[:1], predicted)
+    assert_array_equal(model.coef_.toarray(), before)
     assert model.score(X, y) > 0.8
+    model.partial_fit(X[:1], wrong)
+    step = (model.classes_ == wrong).astype(float) - (model.classes_ == predicted)
+    change = model.coef_.toarray() - before
+    assert_allclose(change, np.outer(step, X[0]) * (np.abs(change).max() / np.abs(X[0]).max()), atol=1e-12)
+    assert np.abs(change).max() > 0.1
 
 
 def test_digits_by_rows_of_pixels():

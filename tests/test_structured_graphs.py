@@ -74,13 +74,13 @@ def test_learns_and_predicts():
         assert model.additional_scores_["neighbours"] > 0.0
         assert_allclose(np.sign(model.coef_[0]), np.sign(WEIGHTS))
         assert not hasattr(model, "classes_") and model.coef_.shape == (1, 3)
-        for x, found, scores in zip(held, model.predict(held), model.decision_function(held)):
+        for x, found, scores in zip(held, model.predict(held), model.decision_function(held), strict=True):
             assert found.dtype == bool and found.sum() <= len(x) // 2
             # The SparseMAP loss takes half the temperature off each variable that is on.
             off = 0.0 if "loss" in options else 0.5
             assert_allclose(scores, x @ model.coef_[0] + model.intercept_[0] - off)
             assert_array_equal(found, map_inference(graph_of(x), scores, additional=model.additional_scores_).structure)
-        for x, u in zip(held[:5], model.predict_marginals(held[:5])):
+        for x, u in zip(held[:5], model.predict_marginals(held[:5]), strict=True):
             scores = x @ model.coef_[0] + model.intercept_[0] + (0.5 if "loss" in options else 0.0)
             expected = lp_sparsemap(graph_of(x), scores, additional=model.additional_scores_, tol=1e-8)
             assert_allclose(u, expected.marginals, atol=1e-7)
@@ -118,7 +118,7 @@ def test_losses_and_gradients(name):
 
         def loss(point, t=temperature):
             problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
-            losses, du, dv, _ = graph_losses(name, t, problems, [gold])
+            losses, du, dv, _ = graph_losses(name, t, problems, [part[None] for part in gold])
             return losses[0], np.concatenate([du[0], dv[0]])
 
         for _ in range(4):
@@ -149,6 +149,24 @@ def test_the_objective_has_the_gradient_it_says():
             e = np.eye(len(x))[j] * 1e-5
             difference = (objective.loss_gradient(x + e)[0] - objective.loss_gradient(x - e)[0]) / 2e-5
             assert gradient[j] == pytest.approx(difference, abs=1e-6)
+
+
+def test_parts_and_means_of_graphs():
+    X, y = make_rings(9, 4)
+    ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
+    weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
+    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
+    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    scores = rng.normal(size=(len(ragged[places].values), 1))
+    loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
+    assert loss > 0.0 and n_inexact == 0
+    for one, other in zip(whole.take(places).loss_gradient(scores, additional, None), (loss, residuals, joined, 0)):
+        assert_array_equal(one, other)
+    same_loss, mean, mean_joined, _ = part.loss_gradient(scores, additional, None, mean=True)
+    assert same_loss == loss
+    assert_allclose(mean * weights[places].sum(), residuals)
+    assert_allclose(mean_joined * weights[places].sum(), joined)
 
 
 @pytest.mark.parametrize("options", [{}, {"solver": "adagrad"}, {"solver": "adagrad", "early_stopping": True}])
@@ -184,7 +202,7 @@ def test_scikit_learn_tools():
     assert grid.best_params_ == {"alpha": 1e-2}
     model.fit(X, y)
     again = pickle.loads(pickle.dumps(model))
-    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X)))
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X), strict=True))
     assert_array_equal(clone(model).set_params(n_jobs=2).fit(X, y).coef_, model.coef_)
     stream = StructuredSparseMAPClassifier(graph_of, alpha=1e-3)
     for _ in range(15):
@@ -302,12 +320,12 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
     # Under the same weights, all is the same.
     graph._model = tree._model
     losses, _, _, _ = graph_losses_of(graph, flat, y)
-    for x, own, gold in zip(X, losses, heads):
+    for x, own, gold in zip(X, losses, heads, strict=True):
         value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)
         assert own == pytest.approx(value, abs=1e-5)
-    for a, b in zip(graph.predict(flat), tree.predict(X)):
+    for a, b in zip(graph.predict(flat), tree.predict(X), strict=True):
         assert_array_equal(a, np.arange(4)[:, None] == b)
-    for s, x in zip(graph.decision_function(flat), X):
+    for s, x in zip(graph.decision_function(flat), X, strict=True):
         assert_allclose(s, x @ tree.coef_[0] + tree.intercept_[0])
     # The share of variables that are right: an arc that is wrong makes two of twelve so.
     assert graph.score(flat, y) == pytest.approx(1.0 - (1.0 - tree.score(X, heads)) / 2)
@@ -318,7 +336,8 @@ def graph_losses_of(model, X, y):
     layout = graph.layout()
     scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
     problems = GraphProblems(layout, scores, np.zeros((1, 0)))
-    return graph_losses(model.loss, model.temperature, problems, [gold_parts(graph, layout, own) for own in y])
+    gold = [np.array(parts) for parts in zip(*(gold_parts(graph, layout, own) for own in y))]
+    return graph_losses(model.loss, model.temperature, problems, gold)
 
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
@@ -333,7 +352,7 @@ def test_losses_of_a_budget_are_those_of_its_subsets(name):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
             gold = gold_parts(graph, layout, y)
             problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
-            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [gold])
+            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [part[None] for part in gold])
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
             assert_allclose(gradient, slope["scores"], atol=1e-5)

@@ -6,6 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -26,6 +27,8 @@ from ..._validation import (
 from ...inference import sparsemap
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
+from ...training._data import make_rows
+from ...training._online.scores import sparse_scores
 from ...training._structure_task import StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
@@ -238,12 +241,22 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        return self._current.coef.T
+        coef = self._current.coef.T
+        return sparse.csr_array(coef) if sparse.issparse(coef) else coef
 
     @coef_.setter
-    def coef_(self, values: ArrayLike) -> None:
-        coef = _check_weights("coef_", values, self._current.coef.shape[::-1], finite=True)
-        self._edit(coef=np.ascontiguousarray(coef.T))
+    def coef_(self, values: Any) -> None:
+        known = self._current.coef
+        if not sparse.issparse(known):
+            self._edit(coef=np.ascontiguousarray(_check_weights("coef_", values, known.shape[::-1], finite=True).T))
+            return
+        coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
+        if coef.shape != known.shape[::-1]:
+            raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
+        _check_weights("coef_", coef.data, coef.data.shape, finite=True)
+        coef = coef.T.tocsr()
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
@@ -301,17 +314,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     @property
     def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
-        return self._additional(self._current)
+        model = self._current
+        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _learned(self, name):
-        additional = self._additional(self._current)
+        additional = self.additional_scores_
         if name not in additional:
             raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
         return additional[name]
-
-    def _additional(self, model):
-        """Return a model's additional scores by name, as views."""
-        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
@@ -398,6 +408,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
+        if sparse.issparse(model.coef):
+            return sparse_scores(make_rows(X.values), make_rows(model.coef), model.intercept, self.n_jobs)
         # Overflow, after someone edited the model, is for those to report who use the scores.
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X.values @ model.coef
@@ -409,6 +421,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task = lay_out(self._structure, X, len(self._current.intercept))
         task.loss = self._loss
         return task
+
+    def _training_task(self, structure, X, codes, classes, weights, cost=None):
+        """Lay out samples to learn from."""
+        task = lay_out(structure, X, 1 if classes is None else len(classes))
+        return task.learn(codes, weights, self.loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model):
         """Return the prediction as `codes`."""
@@ -457,25 +474,33 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """The loss that the model has minimised last."""
         return self._loss
 
-    def _check_stream(self, structure, classes):
-        """Check what all calls of `partial_fit` must agree in.
+    def _check_stream(self, X, y, classes, sample_weight, cost=None):
+        """Check the parameters, a mini-batch, and what all calls of `partial_fit` must agree in.
 
         Returns
         -------
+        first : bool
+            Whether this is the first call.
         structure : Structure or GraphsOf
             That of the first call.
         classes : array or None
             All labels; None where structures are not made of labels.
+        X : RaggedArray
+        task : Task
         """
+        structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
-        first = not hasattr(self, "_structure")
         if not first:
             self._check_same_structure(structure)
-        if not structure.labelled and classes is not None:
+            structure = self._structure
+        if structure.labelled:
+            classes = given_classes(classes, None if first else self.classes_)
+        elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        given = given_classes(classes, None if first else self.classes_) if structure.labelled else None
-        return structure if first else self._structure, given
+        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
+        weights = self._sample_weights(X, codes, classes, sample_weight)
+        return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
 
     def _check_same_structure(self, structure):
         if structure != self._structure:

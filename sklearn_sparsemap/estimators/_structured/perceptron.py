@@ -1,4 +1,4 @@
-"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
+"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (Martins et al. 2011)."""
 
 from __future__ import annotations
 
@@ -11,30 +11,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._threads import over_ranges
-from ..._validation import (
-    N_JOBS,
-    NOT_NEGATIVE,
-    POSITIVE,
-    POSITIVE_INT,
-    POSITIVE_OR_INF,
-    check_numbers,
-    check_parameters,
-)
+from ..._ragged import RaggedArray
+from ..._validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...losses import LOSSES
-from ...losses._fenchel_young import inference_of, loss_form
-from ...losses._kernel import new_memory
+from ...losses._fenchel_young import inference_of
 from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ...structures import Structure
 from ...training._curve import Course, mean_of
-from ...training._data import make_rows, make_targets
-from ...training._pairs.epoch import add_sparse_scores
-from ...training._pairs.optimizer import PairOptimizer, SparseLinearModel
-from ...training._pairs.store import SINCE_SHRINK, UNCONVERGED
-from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
+from ...training._data import LinearModel
+from ...training._online.dense import SINCE
+from ...training._online.groups import GroupOptimizer
+from .._fitting import Monitor, keep_if, learn_batch, leaves_whole, relative, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, resolve_structure
-from .graphs_of import GraphsOf
-from .labels import check_classes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from typing_extensions import Self
 
-    from ...structures import Structure
 
 # What `debias` may be besides the names of losses.
 _MIRA = "mira"
@@ -55,11 +43,11 @@ _MOST_COLUMNS = 2**31 - 1
 
 
 class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier that selects groups of features while it learns (G; the "sparseptron").
+    """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
     group lasso, with a fixed strength `alpha`, or with the strength that leaves just `budget` groups. Groups that reach
-    zero take no memory. Then the weights of the selected groups are learned anew without a penalty (`debias`).
+    zero take no memory [1]_. Then the weights of the selected groups are learned anew without a penalty (`debias`).
 
     Weights exist only for pairs of a feature and a label that were updated, so that millions of features are no
     obstacle.
@@ -136,7 +124,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
-        How many weights existed, before and after each shrinkage (G Fig. 2). After some 2,000 shrinkages, of
+        How many weights existed, before and after each shrinkage ([1]_, figure 2). After some 2,000 shrinkages, of
         neighbouring ones that with the most weights, and the last one.
     memory_steps_ : int ndarray of shape (n_records,)
         The number of samples visited until then; debiasing counts on.
@@ -166,6 +154,10 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     StructuredSparseMAPClassifier : All features, with a squared penalty.
     sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
 
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
+
     Examples
     --------
     Of three groups of sensors only one says something about the label:
@@ -181,6 +173,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
     array(['up'], dtype='<U4')
     """
+
+    _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
 
     # Those that are "no_validation" are checked where they are read, and messages there say more.
     _parameter_constraints = {
@@ -279,27 +273,25 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, None)
         groups, group_weights = self._make_groups(X)
-        n_outputs = 1 if classes is None else len(classes)
-        weights = weights / weights.max()
-        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        task = self._training_task(structure, X, codes, classes, relative(weights))
         rng = check_random_state(self.random_state)
         selects = self.budget is not None or self.alpha > 0.0
         debiases = selects and self.debias is not None
-        optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+        optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
         self._configure(optimizer, len(X), None)
         self._begin(structure, classes, groups, group_weights, optimizer)
         monitor = PairMonitor(self, optimizer, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
         keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
-        self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
+        self._run_epochs(optimizer, task, X, self.max_iter, rng, monitor)
         # The last shrinkage keeps to the budget.
         self._configure(optimizer, len(X), None)
         if selects:
             self._select(optimizer)
         if debiases and not monitor.stopped:
-            optimizer = self._learn_anew(structure, optimizer, X, targets, rng, monitor)
+            optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
         monitor.is_complete = True
         self._take(monitor)
-        warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+        warn_of_inference(optimizer.unconverged)
         monitor.progress.end(lambda: monitor.attributes(self._model))
         return self
 
@@ -313,32 +305,31 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
                 "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha"
             )
 
-    def _run_epochs(self, optimizer, loss, structure, features, targets, n_epochs, rng, monitor):
+    def _run_epochs(self, optimizer, task, X, n_epochs, rng, monitor):
         """Visit all samples some times."""
-        inference, form, memory = self._inference(structure, loss, targets, optimizer.n_outputs)
-        rows, order = make_rows(features), np.arange(len(targets.weights))
-        monitor.follow(optimizer, loss)
-        for epoch in range(n_epochs):
+        epoch, order = task.epochs(optimizer, X, remember=False), np.arange(len(X))
+        monitor.follow(optimizer, task.loss)
+        for number in range(n_epochs):
             if self.shuffle:
                 rng.shuffle(order)
-            total = optimizer.epoch(inference, form, rows, targets, order, memory)
-            if epoch + 1 == self.freeze_after and optimizer is monitor.first:
+            total = epoch(order)
+            if number + 1 == self.freeze_after and optimizer is monitor.first:
                 self._configure(optimizer, len(order), float(optimizer.sigma[0]))
-            if monitor.iteration(total / targets.weights.sum()):
+            if monitor.iteration(total / task.weights.sum()):
                 break
 
-    def _learn_anew(self, structure, first, X, targets, rng, monitor):
+    def _learn_anew(self, first, task, X, rng, monitor):
         """Learn the weights of the features that an optimiser has left without a penalty."""
-        kept, n_outputs = np.flatnonzero(first.alive()[first.source.atom_of]), first.n_outputs
+        kept = np.flatnonzero(first.alive()[first.source.atom_of])
         features = X.values[:, kept]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
         mira = self.debias == _MIRA
-        optimizer = PairOptimizer(
+        optimizer = GroupOptimizer(
             Groups.partition(np.zeros(len(kept), np.int64), names=["selected"]),
             np.zeros(1),
-            n_outputs,
-            self._n_additional(structure, n_outputs),
+            task.n_outputs,
+            task.n_additional,
             average=self.average,
             mira=mira,
             columns=kept,
@@ -347,8 +338,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             eta0=self.eta0, period=len(X), C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
             frozen=None, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-        loss = "hinge" if mira else self.debias
-        self._run_epochs(optimizer, loss, structure, features, targets, self.debias_max_iter, rng, monitor)
+        task = task.under("hinge" if mira else self.debias, self.temperature)
+        self._run_epochs(optimizer, task, RaggedArray(features, X.indptr), self.debias_max_iter, rng, monitor)
         return optimizer
 
     @leaves_whole
@@ -376,44 +367,25 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure = self._check_params()
-        if self.class_weight == "balanced":
-            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
-        first = not hasattr(self, "_structure")
-        if not first and structure != self._structure:
-            raise ValueError(
-                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
-            )
-        given = self._given_classes(structure, classes, first)
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
-        weights = self._sample_weights(X, codes, given, None)
-        n_outputs = 1 if given is None else len(given)
-        targets = make_targets(structure, X, n_outputs, codes, weights)
+        first, structure, classes, X, task = self._check_stream(X, y, classes, None)
         if first:
             groups, group_weights = self._make_groups(X)
-            optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
-            self._begin(structure, given, groups, group_weights, optimizer)
+            optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
+            self._begin(structure, classes, groups, group_weights, optimizer)
             self.n_iter_, self._losses = 0, Course(mean_of)
         elif self._optimizer is None:
-            optimizer = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
-            optimizer.load(self._model, self._final["shrunk"])
-            self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
+            optimizer = self._loaded_optimizer()
+            self._begin(structure, classes, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
         self._check_budget(self.groups_)
         if optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = self.loss
         self._configure(optimizer, self.shrink_every, None)
-        inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)
         # The optimiser has the weights, also when it is interrupted.
-        self._model = None
-        before, n_steps = int(optimizer.counters[UNCONVERGED]), optimizer.n_steps
-        keep_if(self, lambda: optimizer.n_steps > n_steps)
-        total = optimizer.epoch(inference, form, make_rows(X.values), targets, np.arange(len(X)), memory)
-        check_finite_loss(total)
-        warn_of_inference(int(optimizer.counters[UNCONVERGED]) - before)
-        self.n_iter_ += 1
-        self._losses.note(float(total / max(weights.sum(), np.finfo(float).tiny)))
+        self._model, before = None, optimizer.unconverged
+        self._losses.note(learn_batch(self, optimizer, task, X))
+        warn_of_inference(optimizer.unconverged - before)
         return self
 
     @leaves_whole
@@ -455,28 +427,23 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         check_is_fitted(self)
         if (X is None) != (y is None):
             raise ValueError("finalize takes both X and y, or none of them")
-        if structure != self._structure:
-            raise ValueError(
-                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
-            )
+        self._check_same_structure(structure)
         self._check_budget(self.groups_)
         classes = self.classes_ if structure.labelled else None
-        n_outputs = len(self._current.intercept)
         selects = self.budget is not None or self.alpha > 0.0
         if X is not None:
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
-            targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+            task = self._training_task(structure, X, codes, classes, relative(weights))
         first = self._optimizer
         if first is None:
-            first = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
-            first.load(self._model, self._final["shrunk"])
+            first = self._loaded_optimizer()
         # A model that was edited, or is to have fewer groups now, needs a shrinkage without new samples, too.
         exceeds = self.budget is not None and first.alive_groups().sum() > self.budget
         if selects and (self._optimizer is not None or exceeds):
             self._configure(first, self.shrink_every, None)
             if exceeds:
-                first.counters[SINCE_SHRINK] = max(1, first.counters[SINCE_SHRINK])
+                first.counters[SINCE] = max(1, first.counters[SINCE])
             # A shrinkage stays, whatever comes after it.
             keep_if(self, lambda: True)
             self._model, self._optimizer = None, first
@@ -484,31 +451,14 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         last, loss = first, self._latest_loss
         if X is not None and selects and self.debias is not None:
             monitor = PairMonitor(self, first, None)
-            last = self._learn_anew(structure, first, X, targets, check_random_state(self.random_state), monitor)
+            last = self._learn_anew(first, task, X, check_random_state(self.random_state), monitor)
             loss = monitor.loss
-            warn_of_inference(int(last.counters[UNCONVERGED]))
+            warn_of_inference(last.unconverged)
         final = final_state(first, last, loss)
         if self._final is not None and not exceeds:
             final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
         self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), final, None
         return self
-
-    def _given_classes(self, structure, classes, first):
-        """Return the labels of a stream; None where structures are not made of labels."""
-        if not structure.labelled:
-            if classes is not None:
-                raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-            return None
-        if classes is None:
-            if first:
-                raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
-            return self.classes_
-        given = check_classes(classes)
-        if not first and given.tolist() != self.classes_.tolist():
-            raise ValueError(
-                f"classes={given.tolist()} differ from those of the first call, {self.classes_.tolist()}; fit a clone"
-            )
-        return given
 
     # -- Parts of both ---------------------------------------------------------------------------------------------
 
@@ -535,25 +485,21 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if self.budget is not None and self.budget > groups.n_groups:
             raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
 
-    @staticmethod
-    def _n_additional(structure, n_outputs):
-        return sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+    def _new_optimizer(self, groups, group_weights, n_outputs, n_additional):
+        return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
 
-    def _new_optimizer(self, structure, groups, group_weights, n_outputs):
-        return PairOptimizer(
-            groups, group_weights, n_outputs, self._n_additional(structure, n_outputs), average=self.average, mira=False
-        )
+    def _loaded_optimizer(self):
+        """Return an optimiser that starts from the present model."""
+        n_outputs, n_additional = len(self._model.intercept), len(self._model.additional)
+        optimizer = self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)
+        optimizer.load(self._model, self._final["shrunk"])
+        return optimizer
 
     def _configure(self, optimizer, period, frozen):
         optimizer.configure(
             eta0=self.eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every, budget=self.budget,
             alpha=self.alpha, frozen=frozen, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-
-    def _inference(self, structure, loss, targets, n_outputs):
-        """Return what an epoch needs to know of the loss."""
-        form = loss_form(structure, loss, self.temperature, None, n_outputs)
-        return inference_of(structure, loss), form, new_memory(targets.sizes, 0)
 
     def _begin(self, structure, classes, groups, group_weights, optimizer):
         """Note what the model is of."""
@@ -579,23 +525,6 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, monitor.loss)
             self._optimizer = None
 
-    @property
-    def coef_(self) -> Any:
-        return sparse.csr_array(self._current.coef.T)
-
-    @coef_.setter
-    def coef_(self, values: Any) -> None:
-        shape = self._current.coef.shape[::-1]
-        if not sparse.issparse(values):
-            values = check_numbers(values, "coef_")
-        coef = sparse.csr_array(values, dtype=np.float64).T.tocsr()
-        if coef.shape != shape[::-1]:
-            raise ValueError(f"coef_ must have shape {shape}; got {coef.shape[::-1]}")
-        if not np.isfinite(coef.data).all():
-            raise ValueError("coef_ contains NaN or infinity; weights must be finite")
-        coef.eliminate_zeros()
-        self._edit(coef=coef)
-
     def _edit(self, **arrays):
         if self._optimizer is not None:
             self._final = final_state(self._optimizer, self._optimizer, self._loss)
@@ -607,7 +536,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
-        selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
+        selected = np.flatnonzero(self._state("selected", GroupOptimizer.selected_groups))
         shrinks = self.budget is not None or self.alpha > 0.0
         if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
             warn_user(
@@ -624,7 +553,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def group_norms_(self) -> NDArray[np.float64]:
-        return self._state("norms", PairOptimizer.group_norms)
+        return self._state("norms", GroupOptimizer.group_norms)
 
     @property
     def sigma_(self) -> float:
@@ -632,11 +561,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def memory_curve_(self) -> NDArray[np.int64]:
-        return self._state("curve", PairOptimizer.joined_curve)[:, 1]
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 1]
 
     @property
     def memory_steps_(self) -> NDArray[np.int64]:
-        return self._state("curve", PairOptimizer.joined_curve)[:, 0]
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 0]
 
     def _state(self, name, of_optimizer):
         """Return what the training has left, or what its state is in a stream."""
@@ -649,19 +578,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         # Debiasing has a loss of its own.
         return self._loss if self._final is None else self._final["loss"]
 
-    def _linear_scores(self, X, model):
-        rows, coef = make_rows(X.values), make_rows(model.coef)
-        scores = np.empty((X.values.shape[0], len(model.intercept)))
-        scores[:] = model.intercept
-        costs = np.diff(rows.indptr) + 1
-        over_ranges(lambda start, stop: add_sparse_scores(rows, coef, start, stop, scores), costs, self.n_jobs)
-        return scores
-
     def _check_params(self):
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if isinstance(structure, GraphsOf):
+        if not isinstance(structure, Structure):
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         inference_of(structure, self.loss)
         if self.debias not in (None, _MIRA):
@@ -696,18 +617,7 @@ class PairMonitor(Monitor):
         return self.stopped
 
     def attributes(self, model):
-        estimator = self.estimator
-        names = ("classes_", "groups_", "group_weights_")
-        return {
-            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
-            "_structure": estimator._structure,
-            "_loss": estimator._loss,
-            "n_features_in_": estimator.n_features_in_,
-            "n_iter_": max(1, len(self.losses)),
-            "_model": model.copy(),
-            "_optimizer": None,
-            "_final": final_state(self.first, self.optimizer, self.loss),
-        }
+        return super().attributes(model) | {"_final": final_state(self.first, self.optimizer, self.loss)}
 
 
 def final_state(first, last, loss):
@@ -737,7 +647,7 @@ def wide_model(optimizer, n_features):
     coef = sparse.csr_array(
         (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
     )
-    return SparseLinearModel(coef, model.intercept, model.additional)
+    return LinearModel(coef, model.intercept, model.additional)
 
 
 def _check_memory(n_columns, of_each):

@@ -7,8 +7,8 @@ from numba import types
 
 from ..._jit import FLOATS, INTS, INTS_2D, INTS_OUT, PARTS, entry
 from .._flow.chains import chain_interior_point, chain_products
+from .._polytope.backward import DIRECTIONS, PRODUCTS
 from .._polytope.batch import PROBLEMS
-from .._polytope.batch_backward import DIRECTIONS, PRODUCTS
 from .matchings import matching_facets, matching_products
 from .protocol import PRODUCTS as FACET_PRODUCTS
 from .sparsemax import sparsemax
@@ -34,10 +34,8 @@ FACET_PRODUCTS_OF = {
 Facets = namedtuple("Facets", ["slots", "slot_ptr", "additional", "additional_ptr", "weights", "weight_ptr", "usable"])
 FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], Facets)
 
-# Facets are likely to be quicker than structures where a row has so many entries in its support by itself, or for
-# matrices that are no larger.
+# Facets are likely to be quicker than structures where a row has so many entries in its support by itself.
 ENOUGH = {"matching": 1.5, "tree": 3.0}
-SMALL = 11
 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, INTS_2D, types.float64, INTS_OUT))
@@ -52,9 +50,6 @@ def prefer_facets_range(problems, start, stop, shapes, enough, prefers):
         n_rows, n_cols = shapes[p, 0], shapes[p, 1]
         across = n_rows <= n_cols
         n, m = min(n_rows, n_cols), max(n_rows, n_cols)
-        if m <= SMALL:
-            prefers[p] = 1
-            continue
         line, u = np.empty(m), np.empty(m)
         total, threshold = 0.0, np.inf
         for a in range(n):

@@ -41,9 +41,11 @@ def project(rows, cuts, tight, n_tight):
     if n_tight == 0:
         return
     curvature, factor = np.empty((n_tight, n_tight)), np.empty((n_tight, n_tight))
-    x, shift = np.empty(n_tight), np.zeros(rows.u.shape[1])
+    x, shift, all_of_them = np.empty(n_tight), np.empty(rows.u.shape[1]), np.empty(n_tight, np.int64)
+    for a in range(n_tight):
+        all_of_them[a] = a
     curvature_of(rows, cuts, tight, n_tight, curvature)
-    factorize(curvature, np.arange(n_tight), n_tight, 0.0, factor)
+    factorize(curvature, all_of_them, n_tight, 0.0, factor)
     for _ in range(_ROUNDS):
         for a in range(n_tight):
             x[a] = 0.0

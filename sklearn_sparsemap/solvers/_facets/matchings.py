@@ -73,7 +73,7 @@ def matching_products(
         for c in range(m):
             place = r * n_cols + c if n_rows <= n_cols else c * n_cols + r
             add_entry(rows, r, c, marginals[place], direction[place])
-    tight, k = np.empty(m, np.int64), 0
+    tight, k = np.empty(m, np.int64), np.int64(0)
     for c in range(m):
         if n == m or weights[c] > BINDING:
             tight[k] = c

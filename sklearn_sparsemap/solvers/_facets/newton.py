@@ -32,8 +32,14 @@ _DEPENDENT = 1e-10
 @kernel
 def new_rows(n_rows, n_columns):
     """Make room for rows; their scores are to be filled."""
-    u, shifted = np.zeros((n_rows, n_columns)), np.empty((n_rows, n_columns))
-    return Rows(np.empty((n_rows, n_columns)), shifted, np.full(n_rows, np.inf), np.empty(n_rows), u)
+    threshold = np.empty(n_rows)
+    for r in range(n_rows):
+        # Whatever it is, projections start from there.
+        threshold[r] = np.inf
+    return Rows(
+        np.empty((n_rows, n_columns)), np.empty((n_rows, n_columns)), threshold, np.empty(n_rows),
+        np.empty((n_rows, n_columns)),
+    )  # fmt: skip
 
 
 @kernel
@@ -41,10 +47,11 @@ def new_cuts(capacity, n_columns, of_sets):
     """Make room for cuts: of sets of nodes, or of columns."""
     n_words = (n_columns + 63) >> 6
     kept = capacity if of_sets else 0
-    return Cuts(
-        np.zeros((kept, n_columns)), np.zeros((kept, n_words), np.uint64), np.ones(capacity), np.zeros(capacity),
-        np.zeros(capacity),
-    )  # fmt: skip
+    bound, multiplier = np.empty(capacity), np.empty(capacity)
+    for c in range(capacity):
+        bound[c], multiplier[c] = 1.0, 0.0
+    member, bits = np.empty((kept, n_columns)), np.empty((kept, n_words), np.uint64)
+    return Cuts(member, bits, bound, multiplier, np.empty(capacity))
 
 
 @kernel
@@ -198,7 +205,7 @@ def _symmetric_product(matrix, n, d, a):
 @kernel
 def _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x):
     """Maximise the quadratic model over the entries that are not fixed, into the first of `x`; return how many."""
-    k = 0
+    k = np.int64(0)
     for a in range(n):
         if not fixed[a]:
             kept[k] = a
@@ -285,7 +292,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
         if violation <= goal:
             break
         steps += 1
-        n, largest = 0, 0.0
+        n, largest = np.int64(0), 0.0
         for c in range(k):
             if c < n_free or multiplier[c] > 0.0 or slope[c] > 0.0:
                 chosen[n] = c
@@ -338,13 +345,14 @@ def has_flat_dual(rows, cuts, k, n_free):
     the first cut is tight without a multiplier is common, and taken for a kink only if it depends on the others; of
     others it is rare. One that is constant on the supports says nothing.
     """
-    tight, n, idle = np.empty(k, np.int64), 0, 0
+    # As int64: Numba compiles a second version of what is called with a literal.
+    tight, n, idle = np.empty(k, np.int64), np.int64(0), 0
     curvature, factor = np.empty((k, k)), np.empty((k, k))
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING or cuts.slope[c] >= -TIE:
             tight[n] = c
             if c >= n_free and cuts.multiplier[c] <= BINDING:
-                curvature_of(rows, cuts, tight[n:], 1, curvature)
+                curvature_of(rows, cuts, tight[n:], np.int64(1), curvature)
                 if curvature[0, 0] <= _DEPENDENT:
                     continue
                 idle += 1
@@ -354,7 +362,9 @@ def has_flat_dual(rows, cuts, k, n_free):
     if idle == 0:
         return False
     curvature_of(rows, cuts, tight, n, curvature)
-    factorize(curvature, np.arange(n), n, 0.0, factor)
+    for a in range(n):
+        tight[a] = a
+    factorize(curvature, tight, n, 0.0, factor)
     n_dependent = 0
     for a in range(n):
         n_dependent += factor[a, a] == np.inf

@@ -25,7 +25,7 @@ A solver that does not get to the end soon gives up, with GAVE_UP in place of FA
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, kernel
+from ..._jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, FirstClass, kernel
 from .._polytope.support import certified_gap, rounding_of_gap
 
 FACETS, GAVE_UP = -2, -3
@@ -41,7 +41,7 @@ BINDING = 1e-10
 PRODUCTS_SIGNATURE = types.void(
     INTS, FLOATS, PARTS, PARTS, FLOATS, FLOATS, FLOATS, FLOATS_OUT, FLOATS_OUT
 )
-PRODUCTS = types.FunctionType(PRODUCTS_SIGNATURE)
+PRODUCTS = FirstClass(PRODUCTS_SIGNATURE)
 
 
 def as_products(function):

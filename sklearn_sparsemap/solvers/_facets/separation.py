@@ -34,12 +34,14 @@ def contract_cycles(u, sets):
     Quick, and finds most sets that `minimum_cuts` would; not all.
     """
     n_nodes = u.shape[1]
-    weights, owner = np.zeros((n_nodes, n_nodes)), np.arange(n_nodes)
-    head, mark = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
-    for m in range(1, n_nodes):
+    weights, owner = np.empty((n_nodes, n_nodes)), np.empty(n_nodes, np.int64)
+    head, mark = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
+    for m in range(n_nodes):
+        owner[m], mark[m], head[m] = m, 0, 0
         for h in range(n_nodes):
-            weights[m, h] = u[m - 1, h] if h != m else 0.0
-        head[m] = _heaviest(weights[m], m)
+            weights[m, h] = u[m - 1, h] if h != m and m > 0 else 0.0
+        if m > 0:
+            head[m] = _heaviest(weights[m], m)
     found = 0
     # Walk along heads from each node; a walk that meets itself has found a cycle, and goes on from what it becomes.
     for start in range(1, n_nodes):
@@ -140,12 +142,13 @@ def minimum_cuts(u, sets):
         How many sets are in `sets`: those that separate, and those that are tight; and how many of them separate.
     """
     n_nodes = u.shape[1]
-    residual, excess = np.zeros((n_nodes, n_nodes)), np.zeros(n_nodes)
+    residual, excess = np.empty((n_nodes, n_nodes)), np.empty(n_nodes)
     # Of a node: its distance label; and whether it is awake (-1), on the source side (0) or in a sleeping layer.
-    label, layer = np.ones(n_nodes, np.int64), np.full(n_nodes, _AWAKE)
-    for j in range(1, n_nodes):
+    label, layer = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
+    for j in range(n_nodes):
+        label[j], layer[j] = 1, _AWAKE
         for i in range(n_nodes):
-            residual[i, j] = u[j - 1, i] if i != j else 0.0
+            residual[i, j] = u[j - 1, i] if i != j and j > 0 else 0.0
     layer[0], label[0] = 0, n_nodes
     for j in range(1, n_nodes):
         excess[j] = residual[0, j]

@@ -14,7 +14,9 @@ def _shift(scores, min_size, max_size):
     total = 0.0
     for i in range(scores.shape[0]):
         total += min(max(scores[i], 0.0), 1.0)
-    ones = np.ones(scores.shape[0])
+    ones = np.empty(scores.shape[0])
+    for i in range(scores.shape[0]):
+        ones[i] = 1.0
     if total > max_size:
         return threshold(scores, ones, float(max_size), 0.0, 0.0, np.inf)
     if total < min_size:
@@ -34,8 +36,8 @@ def subset_facets(
     if n_allowed < dims[1]:
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     shift = _shift(scores, dims[1], dims[2])
-    weights = np.zeros(2)
-    weights[0] = shift
+    weights = np.empty(2)
+    weights[0], weights[1] = shift, 0.0
     for i in range(scores.shape[0]):
         p = scores[i] - shift
         marginals[i] = min(max(p, 0.0), 1.0)

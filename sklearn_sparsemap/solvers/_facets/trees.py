@@ -92,7 +92,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         The Newton steps.
     """
     n = rows.u.shape[0]
-    sets = np.zeros((n + 1, n + 1), np.bool_)
+    sets = np.empty((n + 1, n + 1), np.bool_)
     capacity = cuts.bound.shape[0]
     steps = maximise_dual(rows, cuts, k, np.int64(single_root), size, limit)
     if n == 1:
@@ -123,8 +123,9 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
 def start_cuts(n):
     """Make room for the cuts of `n` words, with that of all words, which nearly always binds."""
     cuts = new_cuts(4 * n + 40, n + 1, True)
-    nodes = np.ones(n + 1, np.bool_)
-    nodes[0] = False
+    nodes = np.empty(n + 1, np.bool_)
+    for v in range(n + 1):
+        nodes[v] = v > 0
     return cuts, add_set(cuts, np.int64(0), nodes)
 
 
@@ -171,7 +172,7 @@ def tree_facets(
     kept = 0
     for c in range(k):
         kept += (single_root and c == 0) or cuts.multiplier[c] > BINDING
-    sets, weights = np.full((kept, n), np.int32(-1)), np.empty(kept + 1)
+    sets, weights = np.empty((kept, n), np.int32), np.empty(kept + 1)
     weights[kept] = has_ties(rows) or _have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, np.int64(single_root))
     kept = 0
     for c in range(k):
@@ -179,6 +180,7 @@ def tree_facets(
             weights[kept] = cuts.multiplier[c]
             place = 0
             for v in range(1, n + 1):
+                sets[kept, v - 1] = -1
                 if cuts.member[c, v] != 0.0:
                     sets[kept, place] = v
                     place += 1
@@ -205,7 +207,10 @@ def tree_products(
             if v >= 0:
                 nodes[v] = True
         k = add_set(cuts, k, nodes)
-    project(rows, cuts, np.arange(k), k)
+    tight = np.empty(k, np.int64)
+    for c in range(k):
+        tight[c] = c
+    project(rows, cuts, tight, k)
     for m in range(n):
         for h in range(n + 1):
             out[h * n + m] = rows.shifted[m, h]

@@ -6,7 +6,7 @@ potentials of step t: the identity on the nodes that are on, less their mean in 
 
 import numpy as np
 
-from ..._jit import copy_into, kernel
+from ..._jit import kernel
 from .._polytope.cholesky import add_scaled, dot
 
 
@@ -25,8 +25,10 @@ def _node_block(on, centred, block):
 
 
 @kernel
-def factorize(weight, on, n_centred, ridge, least, lower, coupling):
-    """Factorise the system: `lower` (2T - 2, M, M) gets the diagonal blocks L, `coupling` those to the right, L^-1 B.
+def factorize(weight, scale, on, n_centred, ridge, least, lower, coupling):
+    """Factorise the system, with `scale` times the weights.
+
+    `lower` (2T - 2, M, M) gets the diagonal blocks L, `coupling` those to the right, L^-1 B.
 
     A pivot up to `least` belongs to a potential that is not determined; its solution is 0.
     """
@@ -40,11 +42,11 @@ def factorize(weight, on, n_centred, ridge, least, lower, coupling):
         if k % 2 == 0:
             for i in range(n):
                 for j in range(n):
-                    block[i, i] += weight[t, i, j]
+                    block[i, i] += scale * weight[t, i, j]
         else:
             for i in range(n):
                 for j in range(n):
-                    block[j, j] += weight[t - 1, i, j]
+                    block[j, j] += scale * weight[t - 1, i, j]
         if k > 0:
             before = coupling[k - 1]
             for i in range(n):
@@ -61,16 +63,17 @@ def factorize(weight, on, n_centred, ridge, least, lower, coupling):
             after = coupling[k]
             if k % 2 == 0:
                 for i in range(n):
-                    copy_into(after[i], weight[t, i])
+                    for j in range(n):
+                        after[i, j] = scale * weight[t, i, j]
             else:
                 _node_block(on[t], t < n_centred, after)
             for i in range(n):
                 for j in range(i):
                     if block[i, j] != 0.0:
                         add_scaled(after[i], -block[i, j], after[j])
-                scale = 1.0 / block[i, i]
+                inverse = 1.0 / block[i, i]
                 for j in range(n):
-                    after[i, j] *= scale
+                    after[i, j] *= inverse
 
 
 @kernel

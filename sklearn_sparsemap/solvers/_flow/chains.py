@@ -119,9 +119,11 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
             for j in range(n_states):
                 count += open_arcs[t, i, j] > 0.0
     n_rows = count + n_states * (dims[3] + dims[4])
-    slots, parts = np.full((n_rows, 1), np.int32(-1)), np.empty((n_rows, 1), np.int32)
+    slots, parts = np.empty((n_rows, 1), np.int32), np.empty((n_rows, 1), np.int32)
     weights = np.empty(n_rows + 1)
     weights[n_rows] = tied
+    for r in range(n_rows):
+        slots[r, 0] = -1
     r = 0
     for t in range(open_arcs.shape[0]):
         for i in range(n_states):
@@ -145,7 +147,10 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
 def _has_ties(network, state, open_arcs):
     """Tell whether an open arc has no flow, or a closed one lies on a path that is as good as those with weight."""
     n_steps, n_states = network.scores.shape
-    before, after = np.full((n_steps, n_states), -np.inf), np.full((n_steps, n_states), -np.inf)
+    before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
+    for t in range(n_steps):
+        for i in range(n_states):
+            before[t, i] = after[t, i] = -np.inf
     for i in range(n_states):
         if network.on[0, i] > 0.0:
             before[0, i] = network.scores[0, i] - state.u[0, i]
@@ -163,7 +168,7 @@ def _has_ties(network, state, open_arcs):
                 if network.allowed[t, i, j] > 0.0:
                     total = network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
                     after[t, i] = max(after[t, i], total)
-    least = before[n_steps - 1].max() - TIE * network.scale
+    least = highest(before[n_steps - 1]) - TIE * network.scale
     for t in range(n_steps - 1):
         for i in range(n_states):
             for j in range(n_states):
@@ -255,7 +260,7 @@ def chain_products(
         n_blocks = 2 * n_steps - 2
         factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
         network = Network(nodes, gains, open_arcs, on, 1.0)
-        settle(network, open_arcs, on, 0.0, _RHO, state, factor, np.empty((n_blocks, n_states)))
+        settle(network, open_arcs, on, 0.0, _RHO, state, factor)
     else:
         for t in range(n_steps):
             mean, count = 0.0, 0.0

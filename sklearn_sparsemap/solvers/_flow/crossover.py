@@ -16,14 +16,15 @@ _EXACT, _WORTHWHILE = 1e-14, 1e-12
 
 
 @kernel
-def settle(network, open_arcs, on, total_flow, rho, state, factor, x):
+def settle(network, open_arcs, on, total_flow, rho, state, factor):
     """Solve the equations on open arcs and nodes that are on, from the flow in `state`; return the residual.
 
     `total_flow` is 1, or 0 for a direction.
     """
     n_steps, n_states = network.scores.shape
+    x = np.empty((2 * n_steps - 2, n_states))
     ridge = 1e-10 * (1.0 + rho)
-    factorize(open_arcs * rho, on, n_steps, ridge, 0.5 * ridge, factor[0], factor[1])
+    factorize(open_arcs, rho, on, n_steps, ridge, 0.5 * ridge, factor[0], factor[1])
     last, residual = np.inf, np.inf
     for step in range(_MOST_STEPS):
         for t in range(n_steps):
@@ -95,7 +96,6 @@ def cross_over(network, state, open_arcs, on):
     n_steps, n_states = network.scores.shape
     n_blocks = 2 * n_steps - 2
     factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
-    x = np.empty((n_blocks, n_states))
     rho = 100.0 / (n_states * network.scale)
     for t in range(n_steps - 1):
         for i in range(n_states):
@@ -108,7 +108,7 @@ def cross_over(network, state, open_arcs, on):
     lowest, best_price = -np.inf, np.inf
     for _ in range(_MOST_REPAIRS):
         _nodes_of(open_arcs, on)
-        settle(network, open_arcs, on, 1.0, rho, state, factor, x)
+        settle(network, open_arcs, on, 1.0, rho, state, factor)
         lowest, best_price = np.inf, -np.inf
         for t in range(n_steps - 1):
             for i in range(n_states):

@@ -24,10 +24,8 @@ _INFEASIBILITY = 1e-9
 @kernel
 def new_flow(n_steps, n_states):
     """Make room for a flow and its potentials."""
-    return Flow(
-        np.zeros((n_steps, n_states)), np.zeros((n_steps - 1, n_states, n_states)), np.zeros((n_steps, n_states)),
-        np.zeros((n_steps, n_states)),
-    )  # fmt: skip
+    nodes, arcs = (n_steps, n_states), (n_steps - 1, n_states, n_states)
+    return Flow(np.zeros(nodes), np.zeros(arcs), np.zeros(nodes), np.zeros(nodes))
 
 
 @kernel
@@ -142,7 +140,7 @@ def interior_point(network, state):
         for a in range(flows.shape[0]):
             weights[a] = flows[a] / slacks[a]
             targets[a] = 0.0
-        factorize(weight, network.on, 1, 0.0, 1e-14, factor[0], factor[1])
+        factorize(weight, 1.0, network.on, 1, 0.0, 1e-14, factor[0], factor[1])
         _direct(network, state, slack, weight, target, factor, x, step_flow, step_slack)
         step = min(1.0, _longest(flows, flow_steps), _longest(slacks, slack_steps))
         reached = 0.0

@@ -1,8 +1,8 @@
 """The active set solver: SparseMAP as the minimum-norm point of a polytope that is known by its MAP oracle.
 
-S 3 and A. The weights are solved for exactly on the support in every round, so the method ends after finitely many
-rounds; that includes structures that depend affinely on the support, which happen because only unary parts are
-penalised.
+Niculae et al. 2018, section 3 and appendix A. The weights are solved for exactly on the support in every round, so the
+method ends after finitely many rounds; that includes structures that depend affinely on the support, which happen
+because only unary parts are penalised.
 """
 
 import numpy as np
@@ -113,7 +113,7 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `_protocol`.
+    """Solve one problem exactly; see `protocol.py`.
 
     Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
     the last digit, and more where the support is large. From there on structures are swapped without end, so the solver

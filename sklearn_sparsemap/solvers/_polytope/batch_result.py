@@ -13,8 +13,8 @@ from ..._validation import check_numbers
 from .._facets.batch import FACET_PRODUCTS_OF, Facets, facet_products_range
 from .._facets.protocol import FACETS
 from .._lazy import LazyResults, places_of, starts
+from .backward import Directions, Products, Supports, marginal_products_range, weight_products_range
 from .batch import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_STRUCTURES, N_WEIGHTS, OBJECTIVE, take_problems
-from .batch_backward import Directions, Products, Supports, marginal_products_range, weight_products_range
 from .result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 

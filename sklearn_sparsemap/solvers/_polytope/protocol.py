@@ -22,7 +22,7 @@ is a tuple
 
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry
+from ..._jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, FirstClass
 
 INFEASIBLE = -1
 
@@ -49,7 +49,7 @@ SOLVER_SIGNATURE = types.Tuple(
     FLOATS_OUT,
     FLOATS_OUT,
 )
-SOLVER = types.FunctionType(SOLVER_SIGNATURE)
+SOLVER = FirstClass(SOLVER_SIGNATURE)
 
 
 def as_solver(function):

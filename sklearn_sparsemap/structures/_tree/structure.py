@@ -20,19 +20,23 @@ if TYPE_CHECKING:
 
 @as_oracle
 def best_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the tree of highest score; dims is (n words, projective, single_root)."""
-    n, projective, single_root = dims[0], dims[1], dims[2] != 0
-    if projective:
-        return eisner(scores, n, single_root, work, slots)
-    return chu_liu_edmonds(scores, n, single_root, work, slots)
+    """Find the tree of highest score, of any shape; dims is (n words, projective, single_root)."""
+    return chu_liu_edmonds(scores, dims[0], dims[2] != 0, work, slots)
+
+
+@as_oracle
+def best_projective_tree(scores, additional, dims, work, slots, additional_slots):
+    """Find the projective tree of highest score; dims as above."""
+    return eisner(scores, dims[0], dims[2] != 0, work, slots)
 
 
 class DependencyTree(Structure):
-    """A dependency tree over the n words of a sentence: every word has one head, another word or the root (S 3).
+    """A dependency tree over the n words of a sentence: every word has one head, another word or the root.
 
     Scores have shape (n + 1, n): ``scores[h, m - 1]`` is that of the arc from head h to modifier m, where 0 is the
     root and words count from 1. What stands at h = m is ignored. A structure is an int array of shape (n,), the head
-    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions.
+    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions,
+    [1]_ for SparseMAP over it.
 
     Parameters
     ----------
@@ -41,6 +45,10 @@ class DependencyTree(Structure):
         Chu-Liu/Edmonds, O(n^2).
     single_root : bool, default=False
         Whether exactly one word has the root as its head, as in most treebanks. A true constraint, not a penalty.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------
@@ -53,7 +61,6 @@ class DependencyTree(Structure):
     """
 
     score_ndim = 2
-    oracle = best_tree
     marginal_oracle = tree_marginals
     fixed_size = True
     strict_encode = True
@@ -65,6 +72,10 @@ class DependencyTree(Structure):
     @property
     def facets(self) -> str | None:
         return None if self.projective else "tree"
+
+    @property
+    def oracle(self) -> Any:
+        return best_projective_tree if self.projective else best_tree
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]

@@ -1,0 +1,140 @@
+"""How Ctrl-C reaches kernels: by a watching thread, or by a thread of the kernels' own where that cannot be."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+LONG = """
+import _thread, os, signal, socket, threading, time
+import numpy as np
+from sklearn_sparsemap import _threads, sparsemap
+from sklearn_sparsemap.structures import CustomStructure, LinearChain
+rng = np.random.default_rng(0)
+scores, transitions = 1e-3 * rng.normal(size=(100, 30)), 1e-5 * rng.normal(size=(30, 30))
+small = np.eye(3)
+
+
+def work(**parameters):
+    return sparsemap(LinearChain(), scores, transitions=transitions, **parameters)
+
+
+def press(delay):
+    threading.Timer(delay, _thread.interrupt_main).start()
+
+
+def interrupted(function):
+    began = time.perf_counter()
+    try:
+        function()
+    except KeyboardInterrupt:
+        return "interrupted" if time.perf_counter() - began < 20 else "late"
+    return "finished"
+
+
+def long():
+    work(max_iter=10**9)
+
+
+work(max_iter=2)
+expected = sparsemap(LinearChain(), small).marginals
+"""
+
+WAYS = {
+    "the watching thread, again and again": """
+for _ in range(3):
+    press(0.1)
+    print(interrupted(long))
+    # What was pressed has no effect on the next call.
+    print((sparsemap(LinearChain(), small).marginals == expected).all(), signal.set_wakeup_fd(-1) == -1)
+print("worker", _threads._worker.cache_info().currsize)
+""",
+    "another one waits for signals": """
+inbox, outbox = socket.socketpair()
+outbox.setblocking(False)
+signal.set_wakeup_fd(outbox.fileno())
+press(0.1)
+print(interrupted(long))
+print(signal.set_wakeup_fd(-1) == outbox.fileno(), inbox.recv(1) == bytes([signal.SIGINT]))
+print("worker", _threads._worker.cache_info().currsize)
+""",
+    "a handler of one's own": """
+def handler(*arguments):
+    raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGINT, handler)
+press(0.1)
+print(interrupted(long))
+signal.signal(signal.SIGINT, lambda *arguments: None)
+press(0.05)
+result = work(max_iter=3000)
+time.sleep(0.1)
+# This one ends nothing.
+print(result.n_iter == work(max_iter=3000).n_iter)
+print("worker", _threads._worker.cache_info().currsize)
+""",
+    "a call within a call": """
+seen = []
+
+
+def oracle(values):
+    if len(seen) == 3:
+        press(0.1)
+        seen.append(interrupted(long))
+    seen.append(sparsemap(LinearChain(), small).n_iter)
+    return [int(np.argmax(values))]
+
+
+print(interrupted(lambda: sparsemap(CustomStructure(oracle), np.zeros(50), max_iter=10**6)), seen[3])
+print((sparsemap(LinearChain(), small).marginals == expected).all(), signal.set_wakeup_fd(-1) == -1)
+""",
+    "in another thread": """
+found = []
+thread = threading.Thread(target=lambda: found.append(work(max_iter=2000).n_iter))
+press(0.02)
+try:
+    thread.start()
+    thread.join()
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+thread.join()
+print(found[0] == work(max_iter=2000).n_iter)
+""",
+}
+EXPECTED = {
+    "the watching thread, again and again": ["interrupted", "True", "True"] * 3 + ["worker", "0"],
+    "another one waits for signals": ["interrupted", "True", "True", "worker", "1"],
+    "a handler of one's own": ["interrupted", "True", "worker", "1"],
+    "a call within a call": ["interrupted", "interrupted", "True", "True"],
+    "in another thread": ["interrupted", "True"],
+}
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=600)
+    return done.stdout.split(), done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_reaches_kernels(way):
+    out, error = run(LONG + WAYS[way])
+    assert out == EXPECTED[way], error
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_ctrl_c_in_a_forked_process_is_not_that_of_its_parent():
+    code = """
+child = os.fork()
+if child == 0:
+    press(0.1)
+    os._exit(0 if interrupted(long) == "interrupted" else 1)
+result = work(max_iter=2000)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), result.n_iter == work(max_iter=2000).n_iter)
+press(0.1)
+print(interrupted(long))
+"""
+    out, error = run(LONG + code)
+    assert out == ["0", "True", "interrupted"], error
