@@ -1,4 +1,5 @@
-"""Dependency parsing on UD treebanks: six losses with the same features and the same tuning (S 5.1, Table 1, Figure 4).
+"""Dependency parsing on UD treebanks: six losses with the same features and the same tuning
+(Niculae et al. 2018, section 5.1, table 1, figure 4).
 
     python benchmarks/parsing.py --data ../shared/data
 

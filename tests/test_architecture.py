@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_threads", "_validation", "_version"}
+FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_template_grammar", "_threads", "_validation", "_version"}
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_threads", "_validation"} for name in LEAVES},
+    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
@@ -74,9 +74,15 @@ def run_python(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_importing_the_package_imports_no_numba():
-    code = "import sys, sklearn_sparsemap; print('numba' in sys.modules, 'sklearn' in sys.modules)"
-    assert run_python(code) == ["False", "False"]
+def test_importing_imports_no_more_than_it_must():
+    code = """
+import sys, sklearn_sparsemap
+print(*(name in sys.modules for name in ("numba", "sklearn")))
+from sklearn_sparsemap.plotting import TreeDisplay
+TreeDisplay([[0, 1]], [1.0])
+print(*(name in sys.modules for name in ("matplotlib", "numba")))
+"""
+    assert run_python(code) == ["False"] * 4
 
 
 USE_EVERYTHING = """

@@ -21,21 +21,29 @@ print(*marginal_inference(Simplex(), [0.0, 0.0]).marginals, compile_statistics()
 """
 
 
+def python(folder, *arguments):
+    """Run Python on the copy of the package in a folder, whose cache is in the copy itself."""
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    out = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    return out
+
+
 def run(folder):
     """Return the marginals that the copy of the package in a folder computes, and how many entries it compiled."""
-    # The cache is in the copy itself.
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    out = subprocess.run([sys.executable, "-c", CODE], cwd=folder, env=environment, capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
-    *marginals, compiled = out.stdout.split()
+    *marginals, compiled = python(folder, "-c", CODE).stdout.split()
     return [float(u) for u in marginals], int(compiled)
+
+
+def copy_package(folder):
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory):
     """A copy of the package that has compiled what it needs."""
     folder = tmp_path_factory.mktemp("used")
-    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_package(folder)
     marginals, compiled = run(folder)
     assert marginals == [0.5, 0.5] and compiled > 0
     return folder
@@ -43,12 +51,12 @@ def used(tmp_path_factory):
 
 @pytest.fixture
 def installed(used, tmp_path):
-    shutil.copytree(used, tmp_path, dirs_exist_ok=True)
-    assert run(tmp_path) == ([0.5, 0.5], 0)
-    return tmp_path
+    """A copy of that copy, of its own for each test."""
+    return shutil.copytree(used, tmp_path, dirs_exist_ok=True)
 
 
 def test_a_changed_callee_is_compiled_anew(installed):
+    assert run(installed) == ([0.5, 0.5], 0)
     # The entry that copies the marginals stands in another file, which stays as it is.
     path = installed / PACKAGE.name / "_jit.py"
     source = path.read_text()
@@ -71,23 +79,29 @@ def test_damaged_files_are_compiled_anew(installed):
     assert run(installed) == ([0.5, 0.5], 0)
 
 
-def test_compile_ahead(used, tmp_path):
-    shutil.copytree(used, tmp_path, dirs_exist_ok=True)
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+USE_FEATURES = """
+import sklearn_sparsemap.compile
+from sklearn_sparsemap import compile
+from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap.features import TemplateVectorizer
 
-    def python(*arguments):
-        return subprocess.run(
-            [sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+# Whichever of the two was imported first, the name of the package is the function.
+compile("features", 1)
+print(TemplateVectorizer(["word[0]"]).fit_transform([["a", "b"]]).values.nnz, compile_statistics()["compiled"])
+try:
+    sklearn_sparsemap.compile.main(["simplx"])
+except SystemExit as left:
+    print(left.code)
+"""
 
-    out = python("-m", "sklearn_sparsemap.compile", "simplex", "--n-jobs", "1")
-    assert out.returncode == 0 and out.stderr.startswith("1/1: simplex in "), out.stderr
-    assert run(tmp_path) == ([0.5, 0.5], 0)
-    out = python("-m", "sklearn_sparsemap.compile", "simplx")
-    assert out.returncode == 2 and "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
-    # Whichever of the two was imported first, the name of the package is the function.
-    code = "import sklearn_sparsemap.compile; from sklearn_sparsemap import compile; compile('simplex', 1); print(1)"
-    assert python("-c", code).stdout == "1\n"
+
+def test_compile_ahead(tmp_path):
+    copy_package(tmp_path)
+    out = python(tmp_path, "-m", "sklearn_sparsemap.compile", "features", "--n-jobs", "1")
+    assert out.stderr.startswith("1/1: features in "), out.stderr
+    out = python(tmp_path, "-c", USE_FEATURES)
+    assert out.stdout == "2 0\n2\n"
+    assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
 
 
 def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):

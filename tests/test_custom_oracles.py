@@ -21,16 +21,20 @@ def test_an_oracle_that_changes_its_mind_certifies_nothing(solver):
 
 
 def test_an_oracle_that_finds_nothing_while_a_face_is_completed():
+    n_refused = 0
     for n in range(4, 24):
         answers = []
 
         def oracle(scores):
+            nonlocal n_refused
+            n_refused += len(answers)
             return None if answers else [int(np.argmax(scores))]
 
         result = sparsemap(CustomStructure(oracle), np.linspace(1.0, 1.001, n))
         answers.append("none")
         gradient = result.vjp(np.arange(float(n)))["scores"]
         assert np.isfinite(gradient).all()
+    assert n_refused > 5
 
 
 def test_probabilities_are_not_negative():

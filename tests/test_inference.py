@@ -36,7 +36,7 @@ def test_a_batch_equals_its_samples(container):
     many = sparsemap(CHAIN, container(scores), transitions=transitions, start=start)
     paths = map_inference(CHAIN, container(scores), transitions=transitions, start=start)
     assert isinstance(many, Sequence) and len(many) == len(scores)
-    for s, result, (path, value) in zip(scores, many, paths):
+    for s, result, (path, value) in zip(scores, many, paths, strict=True):
         assert_same(result, sparsemap(CHAIN, s, transitions=transitions, start=start))
         alone = map_inference(CHAIN, s, transitions=transitions, start=start)
         assert np.array_equal(path, alone.structure) and value == alone.value
@@ -71,7 +71,7 @@ def test_a_batch_has_the_arrays_and_derivatives_of_its_samples(kind, own, n_jobs
         assert np.array_equal(getattr(result, name), [getattr(r, name) for r in single])
     assert np.array_equal(result.marginals.values, np.concatenate([r.marginals.ravel() for r in single]))
     assert np.array_equal(result.marginals.grids, shapes)
-    for a, b in zip(result, single):
+    for a, b in zip(result, single, strict=True):
         assert_same(a, b)
     assert result[-1] is result[len(shapes) - 1] and len(result[1:]) == len(shapes) - 1
     vs = [rng.normal(size=shape) for shape in shapes]
@@ -86,7 +86,7 @@ def test_a_batch_has_the_arrays_and_derivatives_of_its_samples(kind, own, n_jobs
         for name in additional:
             each = [e[name] for e in expected]
             if name == "transitions" and own:
-                assert all(np.allclose(a, b, atol=1e-10) for a, b in zip(found[name], each))
+                assert all(np.allclose(a, b, atol=1e-10) for a, b in zip(found[name], each, strict=True))
             else:
                 np.testing.assert_allclose(found[name], np.sum(each, axis=0), atol=1e-10)
     directions = {name: rng.normal(size=np.shape(a)) for name, a in additional.items()}
@@ -127,7 +127,7 @@ def test_a_batch_says_what_is_wrong():
 
 def test_a_stacked_batch_and_object_arrays():
     stacked = np.random.default_rng(0).normal(size=(4, 5, 3))
-    for a, b in zip(sparsemap(CHAIN, stacked), sparsemap(CHAIN, list(stacked))):
+    for a, b in zip(sparsemap(CHAIN, stacked), sparsemap(CHAIN, list(stacked)), strict=True):
         assert_same(a, b)
     as_objects = np.empty(4, dtype=object)
     as_objects[:] = list(stacked)
@@ -139,7 +139,7 @@ def test_additional_scores_of_each_sample():
     rng = np.random.default_rng(1)
     scores, _ = batch()
     own = [rng.normal(size=(len(s) - 1, 3, 3)) for s in scores]
-    for s, t, result in zip(scores, own, sparsemap(CHAIN, scores, transitions=own)):
+    for s, t, result in zip(scores, own, sparsemap(CHAIN, scores, transitions=own), strict=True):
         assert_same(result, sparsemap(CHAIN, s, transitions=t))
         assert result.additional_marginals["transitions"].shape == t.shape
         # One transition is taken at each step.
@@ -162,10 +162,10 @@ def test_additional_marginals_agree_with_marginals():
 def test_threads_change_nothing(n_jobs):
     scores, transitions = batch(n=60)
     one = sparsemap(CHAIN, scores, transitions=transitions)
-    for a, b in zip(one, sparsemap(CHAIN, scores, transitions=transitions, n_jobs=n_jobs)):
+    for a, b in zip(one, sparsemap(CHAIN, scores, transitions=transitions, n_jobs=n_jobs), strict=True):
         assert_same(a, b)
     one = map_inference(CHAIN, scores, transitions=transitions)
-    for a, b in zip(one, map_inference(CHAIN, scores, transitions=transitions, n_jobs=n_jobs)):
+    for a, b in zip(one, map_inference(CHAIN, scores, transitions=transitions, n_jobs=n_jobs), strict=True):
         assert np.array_equal(a.structure, b.structure) and a.value == b.value
 
 

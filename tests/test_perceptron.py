@@ -90,8 +90,8 @@ def test_scaled_storage_is_the_dense_algorithm(structure, loss, strength):
         budget=strength.get("budget"),
         alpha=strength.get("alpha", 0.0),
     )
-    # A thousand steps.
-    for _ in range(25):
+    # A thousand steps of one loss, some hundred of the others.
+    for _ in range(25 if loss == "hinge" and isinstance(structure, LinearChain) else 6):
         order = rng.permutation(40)
         run(optimizer, structure, loss, samples, gold, n_outputs, order)
         for i in order:
@@ -204,7 +204,7 @@ def test_predictions_do_not_depend_on_the_step_size(structure):
     models = [quick(structure=structure, budget=3, debias=None, eta0=eta0).fit(X, y) for eta0 in (1.0, 0.3, 128.0)]
     for other, eta0 in zip(models[1:], (0.3, 128.0)):
         assert_allclose(other.coef_.toarray(), eta0 * models[0].coef_.toarray(), rtol=1e-9, atol=1e-12 * eta0)
-        for found, wanted in zip(other.predict(X), models[0].predict(X)):
+        for found, wanted in zip(other.predict(X), models[0].predict(X), strict=True):
             assert_array_equal(found, wanted)
 
 
@@ -215,7 +215,7 @@ def test_a_fixed_strength_is_that_which_the_budget_implied():
     assert fixed.selected_groups_.tolist() == budgeted.selected_groups_.tolist()
     assert fixed.sigma_ == budgeted.sigma_
     frozen = quick(budget=2, debias=None, loss="crf", max_iter=20, freeze_after=10).fit(X, y)
-    assert len(frozen.selected_groups_) <= 2
+    assert len(frozen.selected_groups_) == 2
 
 
 @pytest.mark.parametrize("weights", ["uniform", "log2", "sqrt", [3.0, 1.0, 0.2, 1.0, 2.0]])
@@ -299,12 +299,15 @@ def test_all_forms_of_groups():
 def test_coarse_to_fine_drops_what_is_finer():
     X, y = sensors()
     order = GroupOrder([("a", "b"), ("b", "c"), ("d", "e")], columns=dict(zip("abcde", np.arange(20).reshape(5, 4))))
+    sizes = []
     for budget in (1, 2, 3, 4):
         model = quick(groups=order, budget=budget, debias=None).fit(X, y)
         selected = {model.groups_.names[g] for g in model.selected_groups_}
         assert len(selected) <= budget
+        sizes.append(len(selected))
         for coarse, fine in (("a", "b"), ("b", "c"), ("d", "e")):
             assert coarse in selected or fine not in selected
+    assert max(sizes) > 2
 
 
 def sentences(n=150, seed=0):
@@ -363,7 +366,7 @@ def test_fit_leaves_little_behind():
     before = model.coef_.toarray()
     model.partial_fit(X[:1], y[:1])
     # Training goes on from there.
-    assert_allclose(model.coef_.toarray(), before, atol=5.0)
+    assert 0 < np.abs(model.coef_.toarray() - before).max() < 0.5 * np.abs(before).max()
     assert model.score(X, y) > 0.8
 
 

@@ -1,6 +1,5 @@
 """The pictures show what they are given: every arc, path, frame and bar, its label, and nothing on top of another."""
 
-import subprocess
 import sys
 from itertools import combinations, pairwise
 
@@ -103,7 +102,7 @@ def test_a_result_its_pairs_and_its_pieces_make_one_picture(kind):
     for display in displays:
         np.testing.assert_allclose(display.marginals, result.marginals, atol=1e-9)
         np.testing.assert_array_equal(display.weights, result.weights)
-        for found, expected in zip(display.structures, result.structures):
+        for found, expected in zip(display.structures, result.structures, strict=True):
             np.testing.assert_array_equal(found, expected)
         assert texts_of(display.legend_) == texts_of(displays[0].legend_)
         assert display.figure_ is display.ax_.figure
@@ -351,7 +350,7 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
     display = Display.from_estimator(model, X[0], y[0], **names)
     np.testing.assert_allclose(display.marginals, model.predict_marginals([X[0]])[0])
     np.testing.assert_allclose(display.weights, [p for _, p in model.predict_structures([X[0]])[0]])
-    assert display.ax_ is not None
+    assert texts_of(display.legend_)[-1] == "truth"
 
 
 @pytest.mark.parametrize(
@@ -468,7 +467,7 @@ def literals_of(graph):
     return [factor.literals for factor in graph.factors if not isinstance(factor, Pair)]
 
 
-@pytest.mark.parametrize("layout", ["auto", "grid", "distance"])
+@pytest.mark.parametrize("layout", ["grid", "distance"])
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
 def test_graphs_are_drawn_as_they_are(make, layout):
     graph = make()
@@ -506,9 +505,10 @@ def test_graphs_are_drawn_as_they_are(make, layout):
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     if layout != "distance" or graph.n_variables < 12:
         assert_nothing_overlaps(display.figure_)
-    # The same each time.
-    again = FactorGraphDisplay.from_graph(make(), layout=layout)
-    np.testing.assert_array_equal(centers, [circle.get_center() for circle in again.circles_])
+    # The same each time, and the one or the other by itself.
+    if layout == ("distance" if make is flat_graph else "grid"):
+        again = FactorGraphDisplay.from_graph(make())
+        np.testing.assert_array_equal(centers, [circle.get_center() for circle in again.circles_])
 
 
 @pytest.mark.parametrize("make", [mixed_graph, crowded_graph])
@@ -521,6 +521,7 @@ def test_lanes_keep_off_the_circles(make):
         for line in lines
     ]
     centers, radius = [circle.get_center() for circle in display.circles_], display.circles_[0].get_radius()
+    assert len(straight) > 20
     for line in straight:
         corners = line.get_xydata()
         # Along rows and columns only.
@@ -660,14 +661,3 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"sklearn-sparsemap\[plot\]"):
         TreeDisplay([[0, 1]], [1.0]).plot()
-
-
-def test_importing_imports_no_matplotlib():
-    code = """
-import sys
-from sklearn_sparsemap.plotting import TreeDisplay
-TreeDisplay([[0, 1]], [1.0])
-print('matplotlib' in sys.modules, 'numba' in sys.modules)
-"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert found == ["False", "False"]

@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 from test_plotting import assert_nothing_overlaps, texts_of, visible_texts
 
 from sklearn_sparsemap import GroupLassoPerceptron, group_path
-from sklearn_sparsemap.features import chunking_templates
+from sklearn_sparsemap.features import chunking_templates, ngrams
 from sklearn_sparsemap.penalties import GroupOrder, GroupTree
 from sklearn_sparsemap.plotting import GroupOrderDisplay, GroupPathDisplay, MemoryCurveDisplay
 from sklearn_sparsemap.plotting._layouts.hasse import HasseLayout
@@ -135,6 +135,10 @@ def orders():
     yield GroupOrder([(int(a), int(b)) for a, b in np.sort(rng.integers(60, size=(90, 2)), axis=1) if a < b])
 
 
+def test_some_edges_skip_columns():
+    assert sum(order.levels[fine] - order.levels[coarse] > 1 for order in orders() for coarse, fine in order.covers) > 5
+
+
 @pytest.mark.parametrize("order", orders(), ids=str)
 def test_diagrams_show_every_group_and_cover(order):
     selected = np.arange(0, order.n_groups, 3)
@@ -145,23 +149,21 @@ def test_diagrams_show_every_group_and_cover(order):
     filled = [i for i, box in enumerate(display.boxes_) if to_rgb(box.get_facecolor()) != (1.0, 1.0, 1.0)]
     assert filled == selected.tolist()
     assert texts_of(display.legend_)[0] == f"selected: {len(selected)} of {order.n_groups}"
-    extents = [box.get_path().get_extents() for box in display.boxes_]
+    x0, y0, x1, y1 = np.array([box.get_path().get_extents().extents for box in display.boxes_]).T
     # Boxes are apart, in columns by level, and edges run from the right of one to the left of a finer one.
-    for i in range(order.n_groups):
-        for j in range(i):
-            assert not extents[i].overlaps(extents[j])
-            assert (extents[i].x0 == extents[j].x0) == (order.levels[i] == order.levels[j])
+    is_apart = (x1[:, None] < x0) | (x0[:, None] > x1) | (y1[:, None] < y0) | (y0[:, None] > y1)
+    np.testing.assert_array_equal(is_apart, ~np.eye(order.n_groups, dtype=bool))
+    np.testing.assert_array_equal(x0[:, None] == x0, order.levels[:, None] == order.levels)
     for (coarse, fine), line in zip(order.covers, display.lines_):
         first, last = line.get_path().vertices[[0, -1]]
-        np.testing.assert_allclose(first, (extents[coarse].x1, extents[coarse].y0 / 2 + extents[coarse].y1 / 2))
-        np.testing.assert_allclose(last, (extents[fine].x0, extents[fine].y0 / 2 + extents[fine].y1 / 2))
+        np.testing.assert_allclose(first, (x1[coarse], y0[coarse] / 2 + y1[coarse] / 2))
+        np.testing.assert_allclose(last, (x0[fine], y0[fine] / 2 + y1[fine] / 2))
         # Through no other box: between columns all are free, and edges that skip columns are level within these.
         skipped = list(zip(line.get_path().vertices[3::4], line.get_path().vertices[4::4]))
         assert len(skipped) == order.levels[fine] - order.levels[coarse] - 1
         for start, end in skipped:
             assert start[1] == end[1]
-            for box in extents:
-                assert not (box.x0 == start[0] and box.y0 < start[1] < box.y1)
+            assert not ((x0 == start[0]) & (y0 < start[1]) & (start[1] < y1)).any()
     if order.n_groups > 3:
         assert_nothing_overlaps(display.figure_)
 
@@ -184,7 +186,7 @@ def test_diagrams_of_estimators():
 
 def test_diagrams_shrink_into_axes():
     figure, axes = plt.subplots(1, 2, figsize=(6, 3))
-    display = GroupOrderDisplay(GroupOrder.from_templates(chunking_templates()), [0]).plot(axes[0])
+    display = GroupOrderDisplay(GroupOrder.from_templates([*TEMPLATES, *ngrams("pos", 3, 3)]), [0]).plot(axes[0])
     assert display.figure_ is figure
     (left, right), (bottom, top) = sorted(axes[0].get_xlim()), sorted(axes[0].get_ylim())
     for box in display.boxes_:

@@ -44,7 +44,7 @@ def test_round_trip_and_access(kind):
         found = ragged[key]
         assert isinstance(found, RaggedArray)
         assert len(found) == len(expected)
-        for a, i in zip(found, expected):
+        for a, i in zip(found, expected, strict=True):
             assert np.array_equal(dense(a), dense(arrays[i]))
 
 

@@ -122,7 +122,7 @@ def test_paths_do_not_depend_on_the_number_of_threads(random_state):
     for n_jobs in (1, 2):
         np.random.seed(7)  # noqa: NPY002 - what random_state=None draws from
         model = quick(random_state=clone(quick(random_state=random_state)).random_state)
-        path = group_path(model, X, y, [1, 2, 3, 4, 5], cv=3, n_jobs=n_jobs, return_estimators=True)
+        path = group_path(model, X, y, [1, 2, 4], cv=2, n_jobs=n_jobs, return_estimators=True)
         assert isinstance(path.estimators[0], GroupLassoPerceptron)
         found.append((path.split_scores, [each.coef_.toarray() for each in path.estimators]))
     assert_array_equal(found[0][0], found[1][0])
@@ -202,9 +202,9 @@ def test_frequencies_are_those_of_a_loop():
 def test_stability_is_settled_by_its_random_state(random_state):
     X, y = sensors()
     model = quick(budget=4, random_state=random_state)
-    first, other = (stability_selection(model, X, y, n_resamples=16, random_state=1, n_jobs=n) for n in (1, 2))
+    first, other = (stability_selection(model, X, y, n_resamples=8, random_state=1, n_jobs=n) for n in (1, 2))
     assert_array_equal(first.selections, other.selections)
-    different = stability_selection(model, X, y, n_resamples=16, random_state=2)
+    different = stability_selection(model, X, y, n_resamples=8, random_state=2)
     assert (different.selections != first.selections).any()
 
 

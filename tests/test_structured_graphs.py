@@ -74,13 +74,13 @@ def test_learns_and_predicts():
         assert model.additional_scores_["neighbours"] > 0.0
         assert_allclose(np.sign(model.coef_[0]), np.sign(WEIGHTS))
         assert not hasattr(model, "classes_") and model.coef_.shape == (1, 3)
-        for x, found, scores in zip(held, model.predict(held), model.decision_function(held)):
+        for x, found, scores in zip(held, model.predict(held), model.decision_function(held), strict=True):
             assert found.dtype == bool and found.sum() <= len(x) // 2
             # The SparseMAP loss takes half the temperature off each variable that is on.
             off = 0.0 if "loss" in options else 0.5
             assert_allclose(scores, x @ model.coef_[0] + model.intercept_[0] - off)
             assert_array_equal(found, map_inference(graph_of(x), scores, additional=model.additional_scores_).structure)
-        for x, u in zip(held[:5], model.predict_marginals(held[:5])):
+        for x, u in zip(held[:5], model.predict_marginals(held[:5]), strict=True):
             scores = x @ model.coef_[0] + model.intercept_[0] + (0.5 if "loss" in options else 0.0)
             expected = lp_sparsemap(graph_of(x), scores, additional=model.additional_scores_, tol=1e-8)
             assert_allclose(u, expected.marginals, atol=1e-7)
@@ -184,7 +184,7 @@ def test_scikit_learn_tools():
     assert grid.best_params_ == {"alpha": 1e-2}
     model.fit(X, y)
     again = pickle.loads(pickle.dumps(model))
-    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X)))
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X), strict=True))
     assert_array_equal(clone(model).set_params(n_jobs=2).fit(X, y).coef_, model.coef_)
     stream = StructuredSparseMAPClassifier(graph_of, alpha=1e-3)
     for _ in range(15):
@@ -302,12 +302,12 @@ def test_a_graph_whose_assignments_are_of_one_size_learns_and_scores_as_the_stru
     # Under the same weights, all is the same.
     graph._model = tree._model
     losses, _, _, _ = graph_losses_of(graph, flat, y)
-    for x, own, gold in zip(X, losses, heads):
+    for x, own, gold in zip(X, losses, heads, strict=True):
         value, _ = FenchelYoungLoss(DependencyTree(), loss).loss_gradient(x @ tree.coef_[0] + tree.intercept_[0], gold)
         assert own == pytest.approx(value, abs=1e-5)
-    for a, b in zip(graph.predict(flat), tree.predict(X)):
+    for a, b in zip(graph.predict(flat), tree.predict(X), strict=True):
         assert_array_equal(a, np.arange(4)[:, None] == b)
-    for s, x in zip(graph.decision_function(flat), X):
+    for s, x in zip(graph.decision_function(flat), X, strict=True):
         assert_allclose(s, x @ tree.coef_[0] + tree.intercept_[0])
     # The share of variables that are right: an arc that is wrong makes two of twelve so.
     assert graph.score(flat, y) == pytest.approx(1.0 - (1.0 - tree.score(X, heads)) / 2)

@@ -65,7 +65,8 @@ def test_every_loss_learns_every_structure(loss, kind):
     model = StructuredSparseMAPClassifier(structure, loss, alpha=1e-3, tol=1e-2, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.85
     assert model.coef_.shape == (1, N_FEATURES) and not hasattr(model, "classes_")
-    assert all(np.array_equal(a, b) for a, b in zip(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X)))
+    again = pickle.loads(pickle.dumps(model))
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), model.predict(X), strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +75,7 @@ def test_outputs_have_the_shapes_of_the_scores(kind):
     X, y = make_data(structure)
     model = StructuredSparseMAPClassifier(structure, alpha=1e-2, solver="adagrad", tol=1e-2, random_state=0).fit(X, y)
     scores, marginals, found = model.decision_function(X), model.predict_marginals(X), model.predict_structures(X)
-    for x, s, u, few, p in zip(X, scores, marginals, found, model.predict(X)):
+    for x, s, u, few, p in zip(X, scores, marginals, found, model.predict(X), strict=True):
         assert s.shape == u.shape == x.shape[:-1]
         linear = x @ model.coef_[0] + model.intercept_[0]
         np.testing.assert_allclose(s, linear - (0.0 if structure.fixed_size else 0.5))
@@ -198,7 +199,7 @@ def test_of_structures_of_one_size_the_number_of_parts_decides_nothing():
         pairs = CustomStructure(lambda s: np.argsort(-s)[:2], encode=np.flatnonzero, fixed_size=True)
         custom = clone(model).set_params(structure=pairs).fit(X, y)
         np.testing.assert_allclose(custom.coef_, model.coef_)
-        for x, s, parts in zip(X, custom.decision_function(X), custom.predict(X)):
+        for x, s, parts in zip(X, custom.decision_function(X), custom.predict(X), strict=True):
             np.testing.assert_allclose(s, x @ custom.coef_[0] + custom.intercept_[0])
             assert len(parts) == 2
         right = [np.isin(np.arange(len(a)), p) == a for a, p in zip(y, custom.predict(X))]
@@ -222,7 +223,7 @@ def test_rows_of_parts_come_in_many_forms():
     ):
         fitted = clone(model).fit(form, y)
         np.testing.assert_allclose(fitted.coef_, expected, atol=1e-12)
-        assert all(np.array_equal(a, b) for a, b in zip(fitted.predict(form), fitted.predict(X)))
+        assert all(np.array_equal(a, b) for a, b in zip(fitted.predict(form), fitted.predict(X), strict=True))
     ragged = RaggedArray(joined, indptr, shapes=shapes)
     assert ragged[[2, 0]].shapes.tolist() == [list(shapes[2]), list(shapes[0])]
     square = np.random.default_rng(0).normal(size=(6, 3, 3, N_FEATURES))
@@ -243,7 +244,7 @@ def test_trees_in_scikit_learns_tools():
     two = clone(model).set_params(n_jobs=2, loss="crf").fit(X, y)
     one = clone(model).set_params(n_jobs=1, loss="crf").fit(X, y)
     assert np.array_equal(one.coef_, two.coef_)
-    assert all(np.array_equal(a, b) for a, b in zip(one.predict_marginals(X), two.predict_marginals(X)))
+    assert all(np.array_equal(a, b) for a, b in zip(one.predict_marginals(X), two.predict_marginals(X), strict=True))
 
 
 def test_partial_fit_needs_no_classes_without_labels():

@@ -50,6 +50,7 @@ def value_or_infeasible(structure, scores):
 
 def test_larger_trees():
     rng = np.random.default_rng(2)
+    values = []
     for i in range(150):
         n = int(rng.integers(1, 16))
         scores = draw_scores(rng, (n + 1, n), i)
@@ -61,11 +62,14 @@ def test_larger_trees():
             under_r = weights.copy()
             under_r[0, np.arange(n + 1) != r] = -np.inf
             single = max(single, naive.best_tree_value(under_r))
-        assert value_or_infeasible(DependencyTree(single_root=True), scores) == pytest.approx(single, abs=size)
+        values.append(value_or_infeasible(DependencyTree(single_root=True), scores))
+        assert values[-1] == pytest.approx(single, abs=size)
+    assert 100 < np.isfinite(values).sum() < 150
 
 
 def test_larger_projective_trees():
     rng = np.random.default_rng(3)
+    values = []
     for i in range(40):
         n = int(rng.integers(1, 9))
         scores = draw_scores(rng, (n + 1, n), i)
@@ -78,8 +82,9 @@ def test_larger_projective_trees():
             under_r = weights.copy()
             under_r[0, np.arange(n + 1) != r] = -np.inf
             single = max(single, naive.best_projective_value(under_r))
-        found = value_or_infeasible(DependencyTree(projective=True, single_root=True), scores)
-        assert found == pytest.approx(single, abs=size)
+        values.append(value_or_infeasible(DependencyTree(projective=True, single_root=True), scores))
+        assert values[-1] == pytest.approx(single, abs=size)
+    assert np.isfinite(values).sum() > 25
 
 
 def test_larger_matchings():

@@ -1,7 +1,8 @@
 """scikit-learn estimators, which validate, build, train, and name the attributes; and what chooses among groups."""
 
 from ._multilabel.classifier import MultilabelLPSparseMAP
-from ._selection.path import GroupPath, StabilitySelection, group_path, stability_selection
+from ._selection.path import GroupPath, group_path
+from ._selection.stability import StabilitySelection, stability_selection
 from ._selection.template_report import TemplateReport, template_report
 from ._structured.classifier import StructuredSparseMAPClassifier
 from ._structured.perceptron import GroupLassoPerceptron

@@ -16,11 +16,11 @@ from ._variables import Variables
 
 
 class FactorGraph:
-    """Binary variables joined by factors: logic, scores of pairs, and whole structures (L 2).
+    """Binary variables joined by factors: logic, scores of pairs, and whole structures.
 
     Make arrays of variables with `variables`, join them with factors by `add`, and hand the graph to `lp_sparsemap` or
     `map_inference` together with scores. The graph knows no scores: it is laid out for the solvers once, and serves any
-    number of samples.
+    number of samples. What they solve is LP-SparseMAP [1]_.
 
     Attributes
     ----------
@@ -30,6 +30,11 @@ class FactorGraph:
         Number of variables in all arrays.
     names : list of str
         Names of the variable arrays.
+
+    References
+    ----------
+    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
+       2020.
 
     Examples
     --------

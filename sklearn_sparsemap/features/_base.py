@@ -13,14 +13,16 @@ from .._validation import N_JOBS, POSITIVE_INT, check_parameters
 from ._hashed import HashedColumns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
 
 # What comes out is a RaggedArray, which no data frame can hold: so there is no `set_output`.
 class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """A vectorizer with a vocabulary, or with hashed columns if `n_features` is set.
 
-    A subclass has the parameters `templates`, `derived_fields`, `min_count`, `n_features` and `dtype`, gives
-    `_make_plan`, and sets `_vocabulary` in `fit`.
+    A subclass gives `_make_plan`, and sets `_vocabulary` in `fit`.
     """
 
     _hashed_columns = HashedColumns
@@ -33,6 +35,23 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         "dtype": "no_validation",
         "n_jobs": [*N_JOBS],
     }
+
+    def __init__(
+        self,
+        templates: Sequence[Any] | None = None,
+        *,
+        derived_fields: Mapping[str, tuple[str, Callable[..., Any]]] | None = None,
+        min_count: int = 1,
+        n_features: int | None = None,
+        dtype: DTypeLike = np.float64,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.templates = templates
+        self.derived_fields = derived_fields
+        self.min_count = min_count
+        self.n_features = n_features
+        self.dtype = dtype
+        self.n_jobs = n_jobs
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns.

@@ -1,4 +1,5 @@
-"""Closed forms of the logic factors: SparseMAP of one factor and the products with its Jacobian (L 3 and table 2).
+"""Closed forms of the logic factors: SparseMAP of one factor and the products with its Jacobian (Niculae and Martins
+2020, table 2).
 
 All work on literals: `z` are the scores of a factor's literals, `p` its solution. A literal of a negated variable is
 1 - u, and its score 1 - z, because the distance to the scores is what the solution minimises.

@@ -78,10 +78,10 @@ def sparsemap(
     n_jobs: int | None = None,
     **additional: Any,
 ) -> Any:
-    """Solve SparseMAP: marginals that are a mixture of a few structures (S 3).
+    """Solve SparseMAP: marginals that are a mixture of a few structures.
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over the marginals u and additional marginals v of mixtures of
-    structures. The marginals are unique; the solution says which structures they are made of.
+    structures ([1]_, section 3). The marginals are unique; the solution says which structures they are made of.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def sparsemap(
 
     References
     ----------
-    Niculae, Martins, Blondel, Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""Fenchel-Young losses: how far scores are from a gold structure, and the gradient that training follows (S 4).
+"""Fenchel-Young losses: how far scores are from a gold structure, and the gradient that training follows
+(Niculae et al. 2018, section 4).
 
 A loss is a regulariser Omega with its regularised argmax q*::
 

@@ -12,13 +12,8 @@ from sklearn.metrics import make_scorer
 
 from ._multilabel import example_f1_score
 from ._parts import parts_f1_score
-from ._sequences import (
-    flat_accuracy_score,
-    sequence_accuracy_score,
-    span_f1_score,
-    span_precision_recall_f1,
-    unlabeled_attachment_score,
-)
+from ._sequences import flat_accuracy_score, sequence_accuracy_score, unlabeled_attachment_score
+from ._spans import span_f1_score, span_precision_recall_f1
 
 __all__ = [
     "example_f1_score",

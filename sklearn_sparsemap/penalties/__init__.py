@@ -4,7 +4,7 @@ from ._budget import budget_strength
 from ._group_weights import as_group_weights
 from ._groups import Groups, as_groups
 from ._order import GroupOrder
-from ._penalties import L1, ElasticNet, GroupLasso, Penalty, SparseGroupLasso
+from ._prox import L1, ElasticNet, GroupLasso, Penalty, SparseGroupLasso
 from ._tree import GroupTree
 
 __all__ = [

@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
+from .._select import select_highest
 from .._validation import check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import Groups
@@ -21,32 +22,6 @@ _MAX_HALVINGS = 2200
 
 
 @kernel
-def _select(values, n, k):
-    """Put the k-th largest of the first n values (k counted from 0) at place k, and none that is smaller before it."""
-    left, right = 0, n - 1
-    while left < right:
-        # The median of three: sorted input, which is common, must not take quadratic time.
-        a, b, c = values[left], values[(left + right) // 2], values[right]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = left, right
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k <= j:
-            right = j
-        elif k >= i:
-            left = i
-        else:
-            return
-
-
-@kernel
 def _between(above, below):
     """Return a strength from `below` on and under `above`: their mean, where there is a number between them."""
     mean = below + 0.5 * (above - below)
@@ -56,7 +31,7 @@ def _between(above, below):
 @kernel
 def _partition_strength(ratios, n_alive, budget):
     """Return the mean of the `budget`-th and the next largest of the ratios of the groups that are alive."""
-    _select(ratios, n_alive, budget)
+    select_highest(ratios[:n_alive], budget + 1)
     below = ratios[budget]
     if below == np.inf:
         # More groups of weight 0 than the budget: they stay, all others go.
@@ -103,7 +78,7 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
     """Return the strength sigma with which `shrink` leaves at most `budget` groups, 0 if no more are alive.
 
     Groups that do not overlap die in the order of norm over weight. With the B-th and the next largest of these, sigma
-    is their mean (G section 3.2, which sorts by norms only: the same for equal weights, and wrong for others).
+    is their mean (Martins et al. 2011, section 3.2, sort by norms only: the same for equal weights, wrong for others).
     So exactly `budget` groups survive unless some are tied at the edge; tied groups die together.
 
     Overlapping groups: whatever `order` is, each factor of `shrink`, and so the number of groups that are alive,
@@ -157,12 +132,12 @@ def budget_strength(
     group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
     groups: Any = None,
 ) -> float:
-    """Find the strength of a group lasso at which `budget` groups survive (G section 3.2).
+    """Find the strength of a group lasso at which `budget` groups survive.
 
     If at most `budget` groups are nonzero, the strength is 0. Else exactly `budget` groups survive a shrinkage with it,
     except that groups tied at the edge die together. With group weights d, groups die in the order of norm / d, and
-    the strength is the mean of the B-th and the next largest of these. A group of weight 0 survives whatever the
-    budget; where there are more of them than the budget, all others die.
+    the strength is the mean of the B-th and the next largest of these ([1]_, section 3.2). A group of weight 0
+    survives whatever the budget; where there are more of them than the budget, all others die.
 
     Groups may overlap; this holds for the shrinkage group after group (``GroupLasso(method="families")``), which for
     nested groups is the exact one. Where some die together, as a group does with the last one inside it, fewer than
@@ -188,6 +163,10 @@ def budget_strength(
     ------
     ValueError
         If norms or weights are negative, not finite or of the wrong length, or the budget is no count.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------

@@ -17,13 +17,13 @@ _NAMES = "uniform", "log2", "sqrt"
 def as_group_weights(
     group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike, sizes: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the weight d_m of each group (G section 5).
+    """Return the weight d_m of each group.
 
     Parameters
     ----------
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,)
-        ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in the paper: large groups
-        must earn their place, and a group of one feature is never shrunk. ``"sqrt"`` is the square root of the
+        ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large
+        groups must earn their place, and a group of one feature is never shrunk. ``"sqrt"`` is the square root of the
         size, common in statistics: a group of noise then costs the same for any size.
     sizes : array-like of shape (n_groups,)
         Number of features of each group. An empty group counts as one of one feature.
@@ -36,6 +36,10 @@ def as_group_weights(
     ------
     ValueError
         If the name is unknown, or an array has the wrong length or negative, infinite or NaN entries.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Coarse to fine: groups from a partial order (G section 4)."""
+"""Coarse to fine: groups from a partial order."""
 
 from __future__ import annotations
 
-import re
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._template_grammar import read_places
 from ._columns import check_columns, check_names
 
 if TYPE_CHECKING:
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_ATOM = re.compile(r"\s*(?:(?P<side>\w+)\s*\.\s*)?(?P<field>[^\s\[\]|]+?)\s*(?:\[\s*(?P<offset>[+-]?\d+)\s*\])?\s*")
-
 
 class GroupOrder:
     """Overlapping groups from a partial order of base groups: who discards a coarse one discards all finer ones.
 
     The group G_a of a base group `a` holds the features of every b with a <= b. As soon as G_a is zero, so is G_b for
-    each finer b: what survives is closed towards the coarse side (G section 4).
+    each finer b: what survives is closed towards the coarse side ([1]_, section 4).
 
     Parameters
     ----------
@@ -49,6 +47,10 @@ class GroupOrder:
     ------
     ValueError
         If there is a cycle, a name is unknown or given twice, or columns are wrong.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------
@@ -150,7 +152,7 @@ class GroupOrder:
         bits = {}
         own, below = [], []
         for name in names:
-            atoms = _read_template(name)
+            atoms = read_places(name)
             down = {(place, field) for place, fine in atoms for field in coarser_fields.get(fine, {fine})}
             # As the bits of ints: there are many pairs of templates.
             own.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in set(atoms)))
@@ -233,21 +235,6 @@ def _coarser_fields(pairs):
     place = {field: i for i, field in enumerate(fields)}
     closure = close_order([(place[a], place[b]) for a, b in pairs], fields)
     return {fine: {fields[i] for i in np.flatnonzero(closure[:, place[fine]])} for fine in fields}
-
-
-def _read_template(text):
-    """Return a list of (position, field)."""
-    atoms = []
-    for part in text.split("|"):
-        match = _ATOM.fullmatch(part)
-        if match is None:
-            raise ValueError(
-                f"cannot read {part!r} in the template {text!r}; write it as field[offset], joined by '|': for example "
-                "'word[-1]|pos[0]'"
-            )
-        offset = match["offset"]
-        atoms.append(((match["side"], None if offset is None else int(offset)), match["field"]))
-    return atoms
 
 
 def _some(names):

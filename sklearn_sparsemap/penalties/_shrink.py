@@ -43,7 +43,7 @@ def group_ratio(rho, weight, group, group_indptr, group_atoms):
 
 @kernel
 def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
-    """Shrink each group by `strength` times its weight, one after another (G section 3, eq. 15).
+    """Shrink each group by `strength` times its weight, one after another (Martins et al. 2011, eq. 15).
 
     The proximal operator of the group lasso where the groups do not overlap; also where any two are either disjoint or
     nested and the inner ones come first, as in `Groups.order`. `rho` is updated.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_choice, check_positive
-from ._style import FAINT, INK, import_pyplot
+from ._style import INK, import_pyplot, lay_bare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,10 +238,7 @@ class ConvergenceDisplay:
         axes[1].set(xscale="log", yscale="log", ylabel="number of structures")
         for each in axes:
             each.set_xlabel("iteration")
-            each.grid(color=FAINT, lw=0.8)
-            each.set_axisbelow(True)
-            each.spines[["top", "right"]].set_visible(False)
-            each.tick_params(labelcolor=INK)
+            lay_bare(each)
         # More iterations hold more structures, so that this corner is free.
         self.legend_ = axes[1].legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
         return self

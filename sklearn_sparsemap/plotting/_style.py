@@ -8,6 +8,8 @@ COLORS = ("#d55e00", "#00594c", "#a676d6", "#0a6fb8")
 DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 HATCHES = ("", "////", "....", "xxxx")
 MOST_STRUCTURES = len(COLORS)
+# The font of a legend that is part of a drawing.
+_INSIDE = 10.0
 
 
 def import_pyplot():
@@ -94,6 +96,70 @@ def shade_cells(ax, marginals):
     # Light enough for the texts and lines on top.
     shown = np.ma.masked_less_equal(marginals, 0.0)
     return ax.imshow(shown, cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto", interpolation="none", zorder=0)
+
+
+def centre_drawing(ax, middle, extent):
+    """Let axes show what is around a place: one data unit is one point, or less in axes that are too small for it."""
+    half = extent / 2
+    ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
+    ax.axis("off")
+
+
+def width_of_legend(labels):
+    """Return the width of a `legend_inside`, in points: of each entry the line, and the space around it."""
+    return sum(text_width(label, _INSIDE) + 5.2 * _INSIDE for label in labels)
+
+
+def legend_inside(ax, entries, place, scale):
+    """Put a legend in one row at a place in a drawing.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    entries : list of (str, dict)
+        Labels, and the styles of their lines, at full size.
+    place : (float, float)
+        The middle of its lower edge, in the units of the data.
+    scale : float
+        Of the drawing.
+    """
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **{**style, "label": label, "lw": style["lw"] * scale}) for label, style in entries]
+    return ax.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=place,
+        bbox_transform=ax.transData,
+        ncols=len(handles),
+        frameon=False,
+        fontsize=_INSIDE * scale,
+        handlelength=2.4,
+        columnspacing=1.6,
+        borderaxespad=0.1,
+        labelcolor=INK,
+    )
+
+
+def legend_above(ax, handles):
+    """Put a legend above axes, from the left."""
+    return ax.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=4,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )
+
+
+def lay_bare(ax):
+    """Take away all of a chart's frame but its left and lower edge, and put its grid behind what it shows."""
+    ax.grid(color=FAINT, lw=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelcolor=INK)
 
 
 def legend_below(ax, handles, title=None, size=10.0):

@@ -138,12 +138,16 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
 
 
 class Matching(Structure):
-    """A maximal one-to-one alignment of rows and columns: min(n_rows, n_cols) pairs (S 3).
+    """A maximal one-to-one alignment of rows and columns: min(n_rows, n_cols) pairs.
 
     Scores have shape (n_rows, n_cols). A structure is an int array of shape (n_rows,): the column of each row, -1 for
     a row without one (only where there are more rows than columns). -inf forbids a pair. Marginals of a Gibbs
     distribution are #P-complete here, so there is no `marginal_inference` and no CRF loss. See `Structure` for the
-    conventions.
+    conventions, [1]_ for SparseMAP over it.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

@@ -52,8 +52,12 @@ def simplex_marginal_work(dims):
 class Simplex(Structure):
     """One of n choices.
 
-    SparseMAP over the simplex is sparsemax (S 2), which has a closed form. Scores have shape (n,), a structure is an
-    int. See `Structure` for the conventions.
+    SparseMAP over the simplex is sparsemax ([1]_, section 2), which has a closed form. Scores have shape (n,), a
+    structure is an int. See `Structure` for the conventions.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""1-best MIRA: the smallest change of the weights that mends a sample's worst mistake (Crammer and Singer 2003; G 5).
+"""1-best MIRA: the smallest change of the weights that mends a sample's worst mistake (Crammer and Singer 2003).
 
 After each sample the weights move against the gradient of its hinge loss by ``min(C, loss / |gradient|^2)``, which is
 as far as it takes to mend the worst mistake. There is no penalty and no step size; averaging does the regularising.

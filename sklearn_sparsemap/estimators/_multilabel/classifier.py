@@ -60,11 +60,11 @@ _FEWEST_HELD_OUT = 50
 
 
 class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
-    """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP (L 4).
+    """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
     A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
     labels being on together. Prediction is inference in the factor graph of these scores, with constraints on which
-    labels go together. The losses are differentiated through this inference, so network and edges learn together.
+    labels go together. The losses are differentiated through this inference, so network and edges learn together [1]_.
 
     Parameters
     ----------
@@ -181,6 +181,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
     an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
+
+    References
+    ----------
+    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
+       2020.
 
     Examples
     --------

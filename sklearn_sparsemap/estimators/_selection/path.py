@@ -1,4 +1,4 @@
-"""Choosing groups: what each budget gives (`group_path`), and what chance has a part in (`stability_selection`)."""
+"""group_path: what each budget gives."""
 
 from __future__ import annotations
 
@@ -12,19 +12,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import _safe_indexing, check_consistent_length
 
 from ..._validation import check_n_jobs, check_positive
-from .._structured.perceptron import GroupLassoPerceptron
+from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-# Seeds are drawn below this.
-_N_SEEDS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -98,53 +92,6 @@ class GroupPath:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class StabilitySelection:
-    """What `stability_selection` returns; ``print`` shows the groups, the most frequent first.
-
-    Attributes
-    ----------
-    frequencies : ndarray of shape (n_groups,)
-        The share of resamples in which each group was selected.
-    selections : bool ndarray of shape (n_resamples, n_groups)
-    names : list
-        The name of each group.
-    """
-
-    frequencies: np.ndarray
-    selections: np.ndarray = field(repr=False)
-    names: list = field(repr=False)
-
-    def stable(self, threshold: float = 0.6) -> NDArray[np.int64]:
-        """Return the groups that were selected in at least a share of the resamples.
-
-        Parameters
-        ----------
-        threshold : float, default=0.6
-            In (0, 1].
-
-        Returns
-        -------
-        groups : int ndarray
-            Their numbers, ascending.
-
-        Raises
-        ------
-        ValueError
-            If the threshold is no share.
-        """
-        if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not 0 < threshold <= 1:
-            raise ValueError(f"threshold must be a share in (0, 1]; got {threshold!r}")
-        # A share such as 0.6 of 50 is no exact number.
-        return np.flatnonzero(self.frequencies >= threshold - 1e-12)
-
-    def __str__(self):
-        order = np.argsort(-self.frequencies, kind="stable")
-        width = max(len("group"), *(len(str(self.names[g])) for g in order))
-        rows = [f"{self.names[g]!s:<{width}}{self.frequencies[g]:>11.2f}" for g in order]
-        return "\n".join([f"{'group':<{width}}{'frequency':>11}", *rows])
-
-
 def group_path(
     estimator: Any,
     X: Any,
@@ -216,7 +163,7 @@ def group_path(
     (2, [[3], [0, 3], [0, 1, 2, 3]])
     """
     check_n_jobs(n_jobs)
-    model = _last_step(estimator).set_params(alpha=0.0)
+    model = last_step(estimator).set_params(alpha=0.0)
     budgets = _check_budgets(budgets)
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together; one of them is missing")
@@ -225,9 +172,9 @@ def group_path(
     check_consistent_length(X, y)
     scorer = check_scoring(estimator, scoring)
     if model.random_state is None:
-        model.random_state = _draw_seeds(np.random.mtrand._rand, 1)[0]
+        model.random_state = draw_seeds(np.random.mtrand._rand, 1)[0]
     if X_val is not None:
-        head, (features, features_val) = _transform(estimator, X, y, X_val)
+        head, (features, features_val) = transform_with(estimator, X, y, X_val)
         fitted = _fit_all(model, features, y, budgets, n_jobs)
         split_scores = _score_all(fitted, scorer, features_val, y_val, n_jobs)[:, None]
     else:
@@ -235,11 +182,11 @@ def group_path(
         for train, test in check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y):
             y_train, y_test = _safe_indexing(y, train), _safe_indexing(y, test)
             X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
-            _, (features, features_val) = _transform(estimator, X_train, y_train, X_test)
+            _, (features, features_val) = transform_with(estimator, X_train, y_train, X_test)
             fitted = _fit_all(model, features, y_train, budgets, n_jobs)
             columns.append(_score_all(fitted, scorer, features_val, y_test, n_jobs))
         split_scores = np.stack(columns, axis=1)
-        head, (features,) = _transform(estimator, X, y)
+        head, (features,) = transform_with(estimator, X, y)
         fitted = _fit_all(model, features, y, budgets, n_jobs)
     return GroupPath(
         budgets=budgets,
@@ -250,123 +197,6 @@ def group_path(
         names=names_of_groups(fitted[0], head, names),
         estimators=[_joined(estimator, head, each) for each in fitted] if return_estimators else None,
     )
-
-
-def stability_selection(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    n_resamples: int = 50,
-    sample_fraction: float = 0.5,
-    names: Sequence[Any] | None = None,
-    random_state: int | np.random.RandomState | None = None,
-    n_jobs: int | None = None,
-) -> StabilitySelection:
-    """Select groups from many random parts of the data; say how often each is selected.
-
-    A group that is selected from most parts is hardly there by chance. (Meinshausen and Bühlmann, *Stability
-    Selection*, 2010, with groups.)
-
-    Parameters
-    ----------
-    estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        With `budget` or `alpha`. Steps before the last are fitted once, to all of `X`.
-    X, y
-        As for `fit`.
-    n_resamples : int, default=50
-        How many parts are drawn.
-    sample_fraction : float, default=0.5
-        The size of each, as a share in (0, 1) of the samples, which are drawn without replacement.
-    names : sequence, default=None
-        As in `group_path`.
-    random_state : int, RandomState or None, default=None
-        Draws the parts, and a seed for each fit where `random_state` of the estimator is None.
-    n_jobs : int, default=None
-        Number of threads, as in joblib. The result does not depend on it.
-
-    Returns
-    -------
-    stability : StabilitySelection
-        With `frequencies`, `names`, and ``stable(threshold)``.
-
-    Raises
-    ------
-    ValueError
-        If the estimator is of another kind, has neither `budget` nor `alpha`, or a number is out of range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_sparsemap import GroupLassoPerceptron, stability_selection
-    >>> X = np.random.default_rng(0).normal(size=(300, 12))
-    >>> y = np.where(X[:, :3].sum(axis=1) > 0, "up", "down")
-    >>> model = GroupLassoPerceptron(groups=np.repeat(range(4), 3), budget=2, shrink_every=50)
-    >>> stability = stability_selection(model, X, y, n_resamples=20, random_state=0)
-    >>> float(stability.frequencies[0]), stability.stable(0.9)
-    (1.0, array([0]))
-    """
-    check_n_jobs(n_jobs)
-    model = _last_step(estimator)
-    if model.budget is None and not model.alpha:
-        raise ValueError("without budget and alpha all groups are selected; set one of them")
-    check_positive("n_resamples", n_resamples, integer=True)
-    if not isinstance(sample_fraction, numbers.Real) or not 0 < sample_fraction < 1:
-        raise ValueError(f"sample_fraction must be a share in (0, 1); got {sample_fraction!r}")
-    check_consistent_length(X, y)
-    n_samples = _num_samples(X)
-    size = int(sample_fraction * n_samples)
-    if size < 1:
-        raise ValueError(f"sample_fraction={sample_fraction} of {n_samples} samples is less than one; raise it")
-    # What is selected is known before debiasing.
-    model.debias = None
-    rng = check_random_state(random_state)
-    parts = [np.sort(rng.permutation(n_samples)[:size]) for _ in range(n_resamples)]
-    models = [clone(model) for _ in parts]
-    if model.random_state is None:
-        for each, seed in zip(models, _draw_seeds(rng, n_resamples)):
-            each.random_state = seed
-    head, (features,) = _transform(estimator, X, y)
-    fitted = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_fit_part)(each, features, y, part) for each, part in zip(models, parts)
-    )
-    selections = np.zeros((n_resamples, fitted[0].groups_.n_groups), dtype=bool)
-    for row, each in zip(selections, fitted):
-        row[each.selected_groups_] = True
-    return StabilitySelection(selections.mean(axis=0), selections, names_of_groups(fitted[0], head, names))
-
-
-def names_of_groups(model, head, names=None):
-    """Return the names of a fitted model's groups: those given, of the templates in a pipeline, or its own."""
-    n_groups = model.groups_.n_groups
-    if names is not None:
-        if len(names) != n_groups:
-            raise ValueError(f"names has {len(names)} entries for {n_groups} groups; give one for each")
-        return list(names)
-    if isinstance(model.groups, str):
-        templates = template_names_of([] if head is None else head.steps)
-        if templates is not None:
-            return templates[:n_groups]
-    return list(model.groups_.names)
-
-
-def template_names_of(steps):
-    """Return the names of the templates that one of the steps of a pipeline has made; None if there is none."""
-    for _, step in reversed(steps):
-        if hasattr(step, "template_names_"):
-            return list(step.template_names_)
-    return None
-
-
-def _last_step(estimator):
-    """Return a clone of the estimator that selects."""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    if not isinstance(last, GroupLassoPerceptron):
-        raise ValueError(
-            "estimator must be a GroupLassoPerceptron, or a Pipeline whose last step is one; "
-            f"got {type(last).__name__}{' as the last step' if last is not estimator else ''}"
-        )
-    return clone(last)
 
 
 def _check_budgets(budgets):
@@ -381,15 +211,6 @@ def _check_budgets(budgets):
     return budgets
 
 
-def _transform(estimator, X, y, *others):
-    """Fit a clone of the steps before the last; return it (or None) and what becomes of X and the others."""
-    if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
-        return None, (X, *others)
-    head = clone(estimator[:-1])
-    features = head.fit_transform(X, y)
-    return head, (features, *(head.transform(other) for other in others))
-
-
 def _fit_all(model, X, y, budgets, n_jobs):
     # Threads: the kernels hold no lock, and the data are shared.
     return Parallel(n_jobs=n_jobs, prefer="threads")(
@@ -401,16 +222,8 @@ def _score_all(fitted, scorer, X, y, n_jobs):
     return np.array(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(scorer)(each, X, y) for each in fitted))
 
 
-def _fit_part(model, X, y, part):
-    return model.fit(_safe_indexing(X, part), _safe_indexing(y, part))
-
-
 def _joined(estimator, head, model):
     """Return a fitted model as the kind of estimator that was given."""
     if not isinstance(estimator, Pipeline):
         return model
     return Pipeline([*(head.steps if head is not None else []), (estimator.steps[-1][0], model)])
-
-
-def _draw_seeds(rng, n):
-    return [int(seed) for seed in rng.randint(_N_SEEDS, size=n)]

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ...penalties._order import _read_template
-from .path import template_names_of
+from ..._template_grammar import read_places
+from .pipeline import template_names_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,7 +184,7 @@ def template_report(estimator: Any, template_names: Sequence[Any] | None = None)
     selected = np.isin(np.arange(len(names)), model.selected_groups_)
     rows = []
     for k, name in enumerate(names):
-        atoms = _read_template(name)
+        atoms = read_places(name)
         fields = tuple(sorted({text if side is None else f"{side}.{text}" for (side, _), text in atoms}))
         offsets = tuple(sorted({offset for (_, offset), _ in atoms if offset is not None}))
         rows.append(

@@ -46,7 +46,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     Scores of parts are linear in the features; a structure's score is the sum of its parts' and of learned
     additional scores (a chain's transitions, start and end). Training minimises the mean Fenchel-Young loss plus
-    ``alpha/2 |w|^2`` (S 4). With 1-D `y` this is multiclass classification with the sparsemax loss.
+    ``alpha/2 |w|^2`` ([1]_, section 4). With 1-D `y` this is multiclass classification with the sparsemax loss.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     References
     ----------
-    Niculae, Martins, Blondel, Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

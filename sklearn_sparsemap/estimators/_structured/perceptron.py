@@ -1,4 +1,4 @@
-"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (G)."""
+"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (Martins et al. 2011)."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _MOST_COLUMNS = 2**31 - 1
 
 
 class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
-    """Linear structured classifier that selects groups of features while it learns (G; the "sparseptron").
+    """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
     group lasso, with a fixed strength `alpha`, or with the strength that leaves just `budget` groups. Groups that reach
-    zero take no memory. Then the weights of the selected groups are learned anew without a penalty (`debias`).
+    zero take no memory [1]_. Then the weights of the selected groups are learned anew without a penalty (`debias`).
 
     Weights exist only for pairs of a feature and a label that were updated, so that millions of features are no
     obstacle.
@@ -136,7 +136,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
-        How many weights existed, before and after each shrinkage (G Fig. 2). After some 2,000 shrinkages, of
+        How many weights existed, before and after each shrinkage ([1]_, figure 2). After some 2,000 shrinkages, of
         neighbouring ones that with the most weights, and the last one.
     memory_steps_ : int ndarray of shape (n_records,)
         The number of samples visited until then; debiasing counts on.
@@ -165,6 +165,10 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     --------
     StructuredSparseMAPClassifier : All features, with a squared penalty.
     sklearn_sparsemap.estimators.group_path : Fits a range of budgets.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------

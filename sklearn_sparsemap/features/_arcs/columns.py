@@ -7,7 +7,7 @@ from ..._threads import over_ranges
 from .._encoding import BasePlan, hash_codes, odd_factors
 from .._fields import hash_values
 from .._hashed import HashedColumns
-from .._tokens.columns import MAX_COLUMNS, Vocabulary, too_many_columns
+from .._tokens.columns import Vocabulary, number_columns
 from . import kernels as kernels
 
 _SIDES = ("head", "mod")
@@ -246,8 +246,5 @@ def learn_arcs(plan, encoded, gold, min_count, n_jobs):
 
     # Templates cost about the same each, at every arc.
     costs = np.full(len(plan.templates), int(arcs.lengths @ arcs.lengths))
-    firsts = [found for results in over_ranges(learn_range, costs, n_jobs) for found in results]
-    column_ptr = np.concatenate([[0], np.cumsum([len(found) for found in firsts])]).astype(np.int64)
-    if column_ptr[-1] > MAX_COLUMNS:
-        raise too_many_columns()
-    return ArcVocabulary(plan, encoded.codes, encoded.values, np.concatenate(firsts), column_ptr)
+    firsts, column_ptr = number_columns(over_ranges(learn_range, costs, n_jobs))
+    return ArcVocabulary(plan, encoded.codes, encoded.values, firsts, column_ptr)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from .._tokens.templates import check_field, check_offset
+from .._template import BaseTemplate, check_field, check_offset
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_ATOM = re.compile(
-    r"\s*(?:(?P<side>head|mod)\s*\.\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]"
-    r"|(?P<middle>between)\s*\.\s*(?P<value>[^\s\[\]|]+)"
-    r"|(?P<relation>direction|distance))\s*"
-)
 RELATIONS = ("direction", "distance")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ArcTemplate:
+class ArcTemplate(BaseTemplate):
     """A conjunction of what is seen around the two ends of an arc, between them, and of how it runs.
 
     ``head.pos[0]`` is a field of the head, ``mod.pos[-1]`` one of the token before the modifier,
@@ -66,17 +60,13 @@ class ArcTemplate:
         "for example 'head.pos[0]|mod.word[-1]|distance'"
     )
 
+    WHAT: ClassVar = "an arc template"
+    MADE_OF: ClassVar = "tuples"
+
     def __post_init__(self):
-        if isinstance(self.atoms, str):
-            raise ValueError(f"atoms must be tuples; use ArcTemplate.parse({self.atoms!r}) for a string")
-        atoms = tuple(map(_check_atom, self.atoms))
-        if not atoms:
-            raise ValueError("an arc template needs at least one atom")
-        if len(set(atoms)) < len(atoms):
-            raise ValueError(f"an arc template names each atom once; got {_join(atoms)!r}")
-        if sum(atom[0] == "between" for atom in atoms) > 1:
-            raise ValueError(f"an arc template has at most one atom of between; got {_join(atoms)!r}")
-        object.__setattr__(self, "atoms", atoms)
+        BaseTemplate.__post_init__(self)
+        if sum(atom[0] == "between" for atom in self.atoms) > 1:
+            raise ValueError(f"an arc template has at most one atom of between; got {str(self)!r}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -103,65 +93,46 @@ class ArcTemplate:
         >>> ArcTemplate.parse("head.pos[+1] | between.pos | direction").atoms
         (('head', 'pos', 1), ('between', 'pos'), ('direction',))
         """
-        if not isinstance(text, str):
-            raise ValueError(f"an arc template is parsed from a string; got {text!r}. {cls.HOW.capitalize()}")
-        atoms = []
-        for part in text.split("|"):
-            match = _ATOM.fullmatch(part)
-            if match is None:
-                raise ValueError(f"cannot read {part!r} in the arc template {text!r}; {cls.HOW}")
-            if match["side"]:
-                atoms.append((match["side"], match["field"], int(match["offset"])))
-            elif match["middle"]:
-                atoms.append(("between", match["value"]))
-            else:
-                atoms.append((match["relation"],))
-        return cls(tuple(atoms))
+        return cls._parse(text)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields, each once, in order of appearance: tuple of str."""
         return tuple(dict.fromkeys(atom[1] for atom in self.atoms if len(atom) > 1))
 
-    def __or__(self, other: Any) -> ArcTemplate:
-        """The conjunction of two templates."""
-        if not isinstance(other, ArcTemplate):
-            return NotImplemented
-        return ArcTemplate(self.atoms + other.atoms)
+    @staticmethod
+    def _check_atom(atom):
+        atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
+        kind, *rest = atom or (None,)
+        if kind in ("head", "mod") and len(rest) == 2:
+            check_field(rest[0])
+            check_offset(*rest)
+            return kind, rest[0], int(rest[1])
+        if kind == "between" and len(rest) == 1:
+            check_field(rest[0])
+            return atom
+        if kind in RELATIONS and not rest:
+            return atom
+        raise ValueError(
+            "an atom is ('head', field, offset), ('mod', field, offset), ('between', field), ('direction',) or "
+            f"('distance',); got {atom!r}"
+        )
 
-    def __str__(self):
-        return _join(self.atoms)
+    @staticmethod
+    def _as_atom(side, field, offset, name):
+        if side in ("head", "mod"):
+            return None if offset is None else (side, field, offset)
+        if offset is not None:
+            return None
+        if side == "between":
+            return side, field
+        return (field,) if side is None and field in RELATIONS else None
 
-    def __repr__(self):
-        return f"ArcTemplate.parse({str(self)!r})"
-
-
-def _check_atom(atom):
-    atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
-    kind, *rest = atom or (None,)
-    if kind in ("head", "mod") and len(rest) == 2:
-        check_field(rest[0])
-        check_offset(*rest)
-        return kind, rest[0], int(rest[1])
-    if kind == "between" and len(rest) == 1:
-        check_field(rest[0])
-        return atom
-    if kind in RELATIONS and not rest:
-        return atom
-    raise ValueError(
-        "an atom is ('head', field, offset), ('mod', field, offset), ('between', field), ('direction',) or "
-        f"('distance',); got {atom!r}"
-    )
-
-
-def _join(atoms):
-    return "|".join(map(_atom_text, atoms))
-
-
-def _atom_text(atom):
-    if len(atom) == 3:
-        return f"{atom[0]}.{atom[1]}[{atom[2]}]"
-    return ".".join(atom)
+    @staticmethod
+    def _text_of(atom):
+        if len(atom) == 3:
+            return f"{atom[0]}.{atom[1]}[{atom[2]}]"
+        return ".".join(atom)
 
 
 def dependency_templates(*, fine_pos: str | None = None) -> list[ArcTemplate]:

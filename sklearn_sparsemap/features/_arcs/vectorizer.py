@@ -12,7 +12,7 @@ from ..._ragged import RaggedArray
 from .._base import BaseVectorizer, ones
 from .._encoding import EncodedTokens
 from .._fields import check_derived_fields
-from .._tokens.templates import as_templates
+from .._template import as_templates
 from .columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
 from .templates import ArcTemplate, dependency_templates
 
@@ -120,13 +120,9 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         dtype: DTypeLike = np.float64,
         n_jobs: int | None = None,
     ) -> None:
-        self.templates = templates
-        self.derived_fields = derived_fields
+        common = {"min_count": min_count, "n_features": n_features, "dtype": dtype, "n_jobs": n_jobs}
+        super().__init__(templates, derived_fields=derived_fields, **common)
         self.arcs = arcs
-        self.min_count = min_count
-        self.n_features = n_features
-        self.dtype = dtype
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.

@@ -170,11 +170,8 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
 
     # A single thread takes all templates at once: it is back in Python after each anyhow.
     costs = np.ones(n_templates)
-    firsts = [found for results in over_ranges(learn_range, costs, n_jobs, n_templates + 1) for found in results]
-    column_ptr = np.concatenate([[0], np.cumsum([len(found) for found in firsts])]).astype(np.int64)
-    if column_ptr[-1] > MAX_COLUMNS:
-        raise too_many_columns()
-    vocabulary = Vocabulary(plan, encoded.codes, encoded.values, np.concatenate(firsts), column_ptr)
+    firsts, column_ptr = number_columns(over_ranges(learn_range, costs, n_jobs, n_templates + 1))
+    vocabulary = Vocabulary(plan, encoded.codes, encoded.values, firsts, column_ptr)
     if not keep_columns:
         return vocabulary, None
     # Where a template's columns begin is known only now.
@@ -209,11 +206,15 @@ def columns_of_ranges(find, places, n_templates, n_jobs):
     return columns
 
 
-def too_many_columns():
-    """The error of a vocabulary that outgrows int32."""
-    return ValueError(
-        f"the templates have more than {MAX_COLUMNS} different n-grams; raise min_count or set n_features"
-    )
+def number_columns(found):
+    """Join the first occurrences that ranges of templates have found; return them and where each template's begin."""
+    firsts = [own for of_range in found for own in of_range]
+    column_ptr = np.concatenate([[0], np.cumsum([len(own) for own in firsts])]).astype(np.int64)
+    if column_ptr[-1] > MAX_COLUMNS:
+        raise ValueError(
+            f"the templates have more than {MAX_COLUMNS} different n-grams; raise min_count or set n_features"
+        )
+    return np.concatenate(firsts), column_ptr
 
 
 def template_of_columns(column_ptr):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from .._template import BaseTemplate, check_field, check_offset, is_int
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_ATOM = re.compile(r"\s*(?P<field>[^\s\[\]|]+)\s*\[\s*(?P<offset>[+-]?\d+)\s*\]\s*")
-_FIELD = re.compile(r"[^\s\[\]|]+")
-# Sentences are padded by the largest offset.
-_LARGEST_OFFSET = 1000
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Template:
+class Template(BaseTemplate):
     """A conjunction of fields of the current token and its neighbours.
 
     At every token a template has exactly one value: the values of its atoms, in order. Each value that occurs
@@ -56,23 +51,8 @@ class Template:
     #: How to write one, for messages.
     HOW: ClassVar = "write it as field[offset], joined by '|': for example 'word[0]' or 'word[-1]|pos[0]'"
 
-    def __post_init__(self):
-        if isinstance(self.atoms, str):
-            raise ValueError(
-                f"atoms must be (field, offset) pairs; use Template.parse({self.atoms!r}) for a string"
-            )
-        atoms = []
-        for atom in self.atoms:
-            if not isinstance(atom, tuple | list) or len(atom) != 2:
-                raise ValueError(f"each atom must be a (field, offset) pair; got {atom!r}")
-            check_field(atom[0])
-            check_offset(*atom)
-            atoms.append((atom[0], int(atom[1])))
-        if not atoms:
-            raise ValueError("a template needs at least one (field, offset) atom")
-        if len(set(atoms)) < len(atoms):
-            raise ValueError(f"a template names each atom once; got {_join(atoms)!r}")
-        object.__setattr__(self, "atoms", tuple(atoms))
+    WHAT: ClassVar = "a template"
+    MADE_OF: ClassVar = "(field, offset) pairs"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -98,50 +78,29 @@ class Template:
         >>> Template.parse("word[-1] | word[+1]").atoms
         (('word', -1), ('word', 1))
         """
-        if not isinstance(text, str):
-            raise ValueError(f"a template is parsed from a string; got {text!r}. {cls.HOW.capitalize()}")
-        atoms = []
-        for part in text.split("|"):
-            match = _ATOM.fullmatch(part)
-            if match is None:
-                raise ValueError(f"cannot read {part!r} in the template {text!r}; {cls.HOW}")
-            atoms.append((match["field"], int(match["offset"])))
-        return cls(tuple(atoms))
+        return cls._parse(text)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields, each once, in order of appearance: tuple of str."""
         return tuple(dict.fromkeys(field for field, _ in self.atoms))
 
-    def __or__(self, other: Any) -> Template:
-        """The conjunction of two templates."""
-        if not isinstance(other, Template):
-            return NotImplemented
-        return Template(self.atoms + other.atoms)
+    @staticmethod
+    def _check_atom(atom):
+        if not isinstance(atom, tuple | list) or len(atom) != 2:
+            raise ValueError(f"each atom must be a (field, offset) pair; got {atom!r}")
+        check_field(atom[0])
+        check_offset(*atom)
+        return atom[0], int(atom[1])
 
-    def __str__(self):
-        return _join(self.atoms)
+    @staticmethod
+    def _as_atom(side, field, offset, name):
+        # A dot is a letter of the field here, and spaces around it are not.
+        return None if offset is None or len(name.split()) > 1 else (name, offset)
 
-    def __repr__(self):
-        return f"Template.parse({str(self)!r})"
-
-
-def check_field(field):
-    """Refuse what cannot be the name of a field in a template."""
-    if not isinstance(field, str) or not _FIELD.fullmatch(field):
-        raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
-
-
-def check_offset(field, offset):
-    """Refuse what cannot be the offset of a field in a template."""
-    if not _is_int(offset):
-        raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
-    if abs(offset) > _LARGEST_OFFSET:
-        raise ValueError(f"the offset of field {field!r} must be at most {_LARGEST_OFFSET}; got {offset}")
-
-
-def _join(atoms):
-    return "|".join(f"{field}[{offset}]" for field, offset in atoms)
+    @staticmethod
+    def _text_of(atom):
+        return f"{atom[0]}[{atom[1]}]"
 
 
 def ngrams(field: str, n: int | tuple[int, int], window: int) -> list[Template]:
@@ -173,9 +132,9 @@ def ngrams(field: str, n: int | tuple[int, int], window: int) -> list[Template]:
     ['pos[-1]', 'pos[0]', 'pos[1]', 'pos[-1]|pos[0]', 'pos[0]|pos[1]']
     """
     bounds = n if isinstance(n, tuple | list) else (n, n)
-    if len(bounds) != 2 or not all(_is_int(b) for b in bounds) or not 1 <= bounds[0] <= bounds[1]:
+    if len(bounds) != 2 or not all(is_int(b) for b in bounds) or not 1 <= bounds[0] <= bounds[1]:
         raise ValueError(f"n must be a positive integer or a (lowest, highest) pair of them; got {n!r}")
-    if not _is_int(window) or window < 0:
+    if not is_int(window) or window < 0:
         raise ValueError(f"window must be a non-negative integer; got {window!r}")
     lowest, highest = bounds
     if highest > 2 * window + 1:
@@ -244,26 +203,3 @@ def ner_templates() -> list[Template]:
     for field in ("case", "digits", "punctuation"):
         templates += ngrams(field, (1, 5), 5)
     return templates
-
-
-def as_templates(templates, kind=Template):
-    """Turn the templates that a user gives, objects of this kind or strings, into a tuple of distinct objects."""
-    if isinstance(templates, str | kind):
-        raise ValueError(f"templates must be a list of templates; write [{str(templates)!r}]")
-    try:
-        given = list(templates)
-    except TypeError:
-        raise ValueError(f"templates must be a list of templates or strings; got {templates!r}") from None
-    if not given:
-        raise ValueError(f"templates is empty; give at least one: {kind.HOW}")
-    parsed = tuple(t if isinstance(t, kind) else kind.parse(t) for t in given)
-    seen = set()
-    for template in parsed:
-        if template in seen:
-            raise ValueError(f"the template {str(template)!r} is given twice; remove one")
-        seen.add(template)
-    return parsed
-
-
-def _is_int(value):
-    return isinstance(value, Integral) and not isinstance(value, bool)

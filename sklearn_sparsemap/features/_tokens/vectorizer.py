@@ -11,13 +11,11 @@ from ..._ragged import RaggedArray
 from .._base import BaseVectorizer, ones
 from .._encoding import EncodedTokens, Plan
 from .._fields import check_derived_fields
+from .._template import as_templates
 from .columns import learn
-from .templates import as_templates, ngrams
+from .templates import Template, ngrams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import DTypeLike
     from typing_extensions import Self
 
 
@@ -95,23 +93,6 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     >>> vectorizer.fit(sentences).get_feature_names_out()[-2:].tolist()
     ['length[-1]|case[0]=<begin-1>|lower', 'length[-1]|case[0]=3|lower']
     """
-
-    def __init__(
-        self,
-        templates: Sequence[Any] | None = None,
-        *,
-        derived_fields: Mapping[str, tuple[str, Callable[..., Any]]] | None = None,
-        min_count: int = 1,
-        n_features: int | None = None,
-        dtype: DTypeLike = np.float64,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.templates = templates
-        self.derived_fields = derived_fields
-        self.min_count = min_count
-        self.n_features = n_features
-        self.dtype = dtype
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
@@ -194,7 +175,7 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     def _make_plan(self):
         self._check_parameters()
         templates = ngrams("word", (1, 2), 1) if self.templates is None else self.templates
-        return Plan(as_templates(templates), check_derived_fields(self.derived_fields))
+        return Plan(as_templates(templates, Template), check_derived_fields(self.derived_fields))
 
     def _rows(self, encoded, columns):
         """Make the ragged CSR rows from the column of each (token, template)."""

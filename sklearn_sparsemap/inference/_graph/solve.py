@@ -55,10 +55,10 @@ def lp_sparsemap(
     n_jobs: int | None = None,
     warm_start: Any = None,
 ) -> Any:
-    """Solve LP-SparseMAP: sparse marginals that satisfy all factors of a graph (L 3).
+    """Solve LP-SparseMAP: sparse marginals that satisfy all factors of a graph.
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over marginals u of the variables, and v of the additional parts,
-    that lie in the polytope of every factor.
+    that lie in the polytope of every factor ([1]_, section 3).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def lp_sparsemap(
         - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
           settled; where no variable is in two structures.
         - ``"block"``: block coordinate ascent on the dual, one factor after the other, with Anderson acceleration.
-        - ``"admm"``: the alternating directions of L Alg. 1.
+        - ``"admm"``: the alternating directions of [1]_, algorithm 1.
         - ``"pairwise"``: coordinate ascent on the pairs; for graphs with no other factors.
         - ``"auto"``: newton where it is possible, else block.
     tol : float, default=1e-6
@@ -100,6 +100,11 @@ def lp_sparsemap(
         If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors: the factors that
         contradict each other are named. If scores are so large, above 1e9, that rounding leaves no digits of marginals
         between 0 and 1; large negative scores that keep variables off, as -inf does, are no matter.
+
+    References
+    ----------
+    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
+       2020.
 
     Examples
     --------

@@ -9,7 +9,18 @@ import numpy as np
 from ..._validation import check_choice
 from .._layouts.spring import FONT, SMALL, GraphLayout
 from .._structures.base import check_names
-from .._style import COLORS, INK, MUTED, as_text, import_pyplot, size_in_points, text_width
+from .._style import (
+    COLORS,
+    INK,
+    MUTED,
+    as_text,
+    centre_drawing,
+    import_pyplot,
+    legend_inside,
+    size_in_points,
+    text_width,
+    width_of_legend,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_VARIABLES, MOST_FACTORS = 200, 400
 _LAYOUTS = ("auto", "grid", "distance")
-_MARGIN, _LEGEND, _LEGEND_FONT = 8.0, 24.0, 10.0
+_MARGIN, _LEGEND = 8.0, 24.0
 _DOT = 2.6
 # Told apart by the dashes, too.
 _ATTRACTS = {"color": COLORS[3], "linestyle": "-"}
@@ -194,7 +205,7 @@ class FactorGraphDisplay:
         ]
         drawing = GraphLayout(arrays, joined, pairs, self.names, grid=grid)
         entries = self._entries(factors)
-        legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _ in entries)
+        legend_width = width_of_legend(label for label, _ in entries)
         low = drawing.low - _MARGIN - (0.0, _LEGEND if entries else 0.0)
         size = np.maximum(drawing.high + _MARGIN - low, (max(legend_width, 80.0), 0.0))
         if ax is None:
@@ -202,10 +213,8 @@ class FactorGraphDisplay:
             ax = figure.add_axes((0, 0, 1, 1))
         available = np.array(size_in_points(ax))
         scale = min(1.0, *(available / size))
-        # One data unit is one point, or less in smaller axes; the drawing is centred.
-        middle, half = (low + drawing.high + _MARGIN) / 2, available / scale / 2
-        ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
-        ax.axis("off")
+        middle = (low + drawing.high + _MARGIN) / 2
+        centre_drawing(ax, middle, available / scale)
         self.ax_, self.figure_ = ax, ax.figure
         self.circles_, self.boxes_, self.frames_, self.lines_, self.pairs_ = [], [], {}, [], []
 
@@ -230,7 +239,7 @@ class FactorGraphDisplay:
             ax.text(*place.center, _label(factor), parse_math=False, **text)
             self.lines_.append(self._draw_links(factor, place.routes, scale))
         self._draw_pairs(drawing.pair_routes, scale)
-        self.legend_ = self._draw_legend(entries, (middle[0], low[1] + 2.0), scale) if entries else None
+        self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale) if entries else None
         return self
 
     def _write_name(self, name, u, center, radius, color, scale):
@@ -305,24 +314,6 @@ class FactorGraphDisplay:
             arrow = {"marker": ">", "mfc": INK, "mec": INK, "markersize": 5.0, "markevery": [1]}
             entries.append(("output", {"color": INK, "lw": 0.9, **arrow}))
         return entries
-
-    def _draw_legend(self, entries, place, scale):
-        from matplotlib.lines import Line2D
-
-        handles = [Line2D([], [], label=label, **{**style, "lw": style["lw"] * scale}) for label, style in entries]
-        return self.ax_.legend(
-            handles=handles,
-            loc="lower center",
-            bbox_to_anchor=place,
-            bbox_transform=self.ax_.transData,
-            ncols=len(handles),
-            frameon=False,
-            fontsize=_LEGEND_FONT * scale,
-            handlelength=2.4,
-            columnspacing=1.6,
-            borderaxespad=0.1,
-            labelcolor=INK,
-        )
 
 
 def _is_pair(factor):

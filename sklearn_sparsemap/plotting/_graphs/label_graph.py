@@ -8,7 +8,16 @@ import numpy as np
 
 from ..._validation import check_choice, check_positive
 from .._layouts.ring import Ring
-from .._style import COLORS, INK, import_pyplot, size_in_points, text_width
+from .._style import (
+    COLORS,
+    INK,
+    centre_drawing,
+    import_pyplot,
+    legend_inside,
+    size_in_points,
+    text_width,
+    width_of_legend,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +29,7 @@ MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
 # The colours of the pairs in a FactorGraphDisplay; told apart by the dashes, too.
 _ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
-_FONT, _LEGEND_FONT = 10.0, 10.0
-_LEGEND, _MARGIN, _GAP, _DOT = 24.0, 8.0, 5.0, 2.6
+_FONT, _LEGEND, _MARGIN, _GAP, _DOT = 10.0, 24.0, 8.0, 5.0, 2.6
 # Least distance of names on one side, and by how much it grows at most in large axes.
 _ROW, _WIDER = 1.35 * _FONT, np.linspace(2.0, 1.0, 21)
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
@@ -194,7 +202,7 @@ class LabelGraphDisplay:
         self.shown_edges_, self.shown_labels_ = shown, used[ring.order]
         names = [self.labels[i] for i in self.shown_labels_]
         entries = self._entries(self.scores[shown])
-        legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _ in entries)
+        legend_width = width_of_legend(label for label, _ in entries)
 
         right = ring.on_the_right
         beside = np.array([text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names])
@@ -223,10 +231,8 @@ class LabelGraphDisplay:
         places *= across, min(down, 1.4 * across)
         low, high = extent(places)
         scale = min(1.0, *(available / (high - low)))
-        # One data unit is one point, or less in smaller axes; the drawing is centred.
-        middle, half = (low + high) / 2, available / scale / 2
-        ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
-        ax.axis("off")
+        middle = (low + high) / 2
+        centre_drawing(ax, middle, available / scale)
         self.ax_, self.figure_, self.lines_, self.texts_ = ax, ax.figure, [], []
 
         largest = np.abs(self.scores[shown]).max()
@@ -243,7 +249,7 @@ class LabelGraphDisplay:
             x = place[0] + (_GAP + _DOT) * (1 if is_right else -1)
             style = {"ha": "left" if is_right else "right", "va": "center_baseline", "color": INK, "zorder": 5}
             self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
-        self.legend_ = self._draw_legend(entries, (middle[0], low[1] + 2.0), scale)
+        self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale)
         return self
 
     def _entries(self, scores):
@@ -257,26 +263,8 @@ class LabelGraphDisplay:
                 weakest, strongest = (f"{some[np.abs(some).argmin()]:.2g}", f"{some[np.abs(some).argmax()]:.2g}")
                 text = weakest if weakest == strongest else f"{weakest} to {strongest}"
                 text = text.replace("-", "\N{MINUS SIGN}")
-                entries.append((f"{what} ({text})", style))
+                entries.append((f"{what} ({text})", {**style, "lw": _IN_LEGEND}))
         return entries
-
-    def _draw_legend(self, entries, place, scale):
-        from matplotlib.lines import Line2D
-
-        handles = [Line2D([], [], label=label, lw=_IN_LEGEND * scale, **style) for label, style in entries]
-        return self.ax_.legend(
-            handles=handles,
-            loc="lower center",
-            bbox_to_anchor=place,
-            bbox_transform=self.ax_.transData,
-            ncols=len(handles),
-            frameon=False,
-            fontsize=_LEGEND_FONT * scale,
-            handlelength=2.4,
-            columnspacing=1.6,
-            borderaxespad=0.1,
-            labelcolor=INK,
-        )
 
 
 def _dashes(lw):

@@ -1,4 +1,5 @@
-"""GroupOrderDisplay: the Hasse diagram of nested or coarse-to-fine groups, the selected ones filled (G Fig. 1)."""
+"""GroupOrderDisplay: the Hasse diagram of nested or coarse-to-fine groups, the selected ones filled
+(Martins et al. 2011, Fig. 1)."""
 
 from __future__ import annotations
 

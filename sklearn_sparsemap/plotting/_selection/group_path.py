@@ -1,4 +1,5 @@
-"""GroupPathDisplay: score against number of weights, by budget (G Fig. 3)."""
+"""GroupPathDisplay: score against number of weights, by budget
+(Martins et al. 2011, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._style import COLORS, DASHES, FAINT, INK, MUTED, halo, import_pyplot, size_in_points
+from .._style import COLORS, DASHES, INK, MUTED, halo, import_pyplot, lay_bare, legend_above, size_in_points
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -129,22 +130,11 @@ class GroupPathDisplay:
         ax.set(xscale="log", xlabel="nonzero weights", ylabel=score_name)
         ax.margins(x=0.08, y=0.1)
         self._tick(ax)
-        ax.grid(color=FAINT, lw=0.8)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelcolor=INK)
+        lay_bare(ax)
         self.legend_ = None
         if len(self.paths) > 1 or full is not None or "" not in self.paths:
             handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
-            self.legend_ = ax.legend(
-                handles=handles,
-                loc="lower left",
-                bbox_to_anchor=(0.0, 1.0),
-                ncols=4,
-                frameon=False,
-                fontsize=9,
-                labelcolor=INK,
-            )
+            self.legend_ = legend_above(ax, handles)
         for place, (name, line) in enumerate(self.lines_.items()):
             self._label_points(ax, line, budgets[name], above=place % 2 == 0)
         return self

@@ -1,4 +1,5 @@
-"""MemoryCurveDisplay: how many weights exist while a model is trained (G Fig. 2)."""
+"""MemoryCurveDisplay: how many weights exist while a model is trained
+(Martins et al. 2011, Fig. 2)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._validation import check_positive
-from .._style import COLORS, DASHES, FAINT, INK, MUTED, import_pyplot
+from .._style import COLORS, DASHES, INK, MUTED, import_pyplot, lay_bare, legend_above
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -145,22 +146,10 @@ class MemoryCurveDisplay:
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter("{x:,.0f}")
             axis.get_major_locator().set_params(integer=True)
-        ax.grid(color=FAINT, lw=0.8)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelcolor=INK)
+        lay_bare(ax)
         self.legend_ = None
         if "" not in self.curves:
-            handles = list(self.lines_.values())
-            self.legend_ = ax.legend(
-                handles=handles,
-                loc="lower left",
-                bbox_to_anchor=(0.0, 1.0),
-                ncols=4,
-                frameon=False,
-                fontsize=9,
-                labelcolor=INK,
-            )
+            self.legend_ = legend_above(ax, list(self.lines_.values()))
         return self
 
 

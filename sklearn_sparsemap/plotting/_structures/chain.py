@@ -67,15 +67,9 @@ class ChainDisplay(StructuresDisplay):
     """
 
     def __init__(
-        self,
-        structures: Any,
-        weights: ArrayLike | None = None,
-        *,
-        marginals: Any = None,
-        y_true: Any = None,
-        labels: Sequence[Any] | None = None,
-        words: Sequence[Any] | None = None,
-    ) -> None:
+        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
+        labels: Sequence[Any] | None = None, words: Sequence[Any] | None = None,
+    ) -> None:  # fmt: skip
         self.labels = None if labels is None else list(labels)
         self._coded = hasattr(structures, "structures")
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)

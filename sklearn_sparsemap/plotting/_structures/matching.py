@@ -65,15 +65,9 @@ class MatchingDisplay(StructuresDisplay):
     """
 
     def __init__(
-        self,
-        structures: Any,
-        weights: ArrayLike | None = None,
-        *,
-        marginals: Any = None,
-        y_true: Any = None,
-        row_names: Sequence[Any] | None = None,
-        col_names: Sequence[Any] | None = None,
-    ) -> None:
+        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
+        row_names: Sequence[Any] | None = None, col_names: Sequence[Any] | None = None,
+    ) -> None:  # fmt: skip
         self._n_cols = None if col_names is None else len(col_names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_rows, n_cols = self.marginals.shape

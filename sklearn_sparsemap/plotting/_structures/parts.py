@@ -53,14 +53,9 @@ class PartsDisplay(StructuresDisplay):
     """
 
     def __init__(
-        self,
-        structures: Any,
-        weights: ArrayLike | None = None,
-        *,
-        marginals: Any = None,
-        y_true: Any = None,
+        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         names: Sequence[Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._n_parts = None if names is None else len(names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_parts = len(self.structures[0])

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._style import INK, MUTED, as_text, halo, import_pyplot, size_in_points, text_width
+from .._style import (
+    INK,
+    MUTED,
+    as_text,
+    halo,
+    import_pyplot,
+    legend_inside,
+    size_in_points,
+    text_width,
+    width_of_legend,
+)
 from .base import StructuresDisplay, as_ints, check_names
 
 if TYPE_CHECKING:
@@ -23,7 +33,7 @@ _THICKEST, _THINNEST = 3.0, 0.9
 _ROOT_GAP = 26.0
 _ARROW = 6.0
 _MARGIN = 10.0
-_LEGEND, _LEGEND_FONT = 22.0, 10.0
+_LEGEND = 22.0
 _GOLD = {"color": MUTED, "linestyle": (0, (3.0, 2.0))}
 
 
@@ -65,14 +75,9 @@ class TreeDisplay(StructuresDisplay):
     """
 
     def __init__(
-        self,
-        structures: Any,
-        weights: ArrayLike | None = None,
-        *,
-        marginals: Any = None,
-        y_true: Any = None,
+        self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         words: Sequence[Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n = len(self.structures[0])
         self.words = check_names("words", words, n) or [str(m) for m in range(1, n + 1)]
@@ -111,9 +116,7 @@ class TreeDisplay(StructuresDisplay):
         strands = self._strands(max_structures)
         arcs = self._arcs(strands)
         entries = self._entries(strands, arcs)
-        # Of each entry the line, and the space around it.
-        legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _, _ in entries)
-        drawing = _Layout(self.words, arcs, self.y_true, legend_width)
+        drawing = _Layout(self.words, arcs, self.y_true, width_of_legend(label for label, _ in entries))
         if ax is None:
             title = 24.0
             width, height = drawing.width, drawing.height + title
@@ -139,7 +142,7 @@ class TreeDisplay(StructuresDisplay):
             for arc in drawing.gold:
                 arc.strands = [(1.0, _GOLD)]
                 _draw_arc(ax, arc, drawing.path(arc), scale, upward=False, thickest=1.4)
-        self.legend_ = _draw_legend(ax, entries, (drawing.width / 2, drawing.bottom), scale) if entries else None
+        self.legend_ = legend_inside(ax, entries, (drawing.width / 2, drawing.bottom), scale) if entries else None
         return self
 
     def _arcs(self, strands):
@@ -164,37 +167,20 @@ class TreeDisplay(StructuresDisplay):
         return list(arcs.values())
 
     def _entries(self, strands, arcs):
-        """Return what the legend says: list of (label, width as a probability, style)."""
+        """Return what the legend says: list of (label, style of a line)."""
         entries = []
         if len(strands) > 1:
-            entries += [(style["label"], probability, style) for _, probability, style in strands]
+            entries += [(style["label"], _in_legend(style, probability)) for _, probability, style in strands]
             if any(len(arc.trees) == len(self.structures) for arc in arcs):
-                entries.append(("in all", 1.0, {"color": INK, "linestyle": "-"}))
+                entries.append(("in all", _in_legend({"color": INK, "linestyle": "-"}, 1.0)))
         if self.y_true is not None:
-            entries.append(("truth", 0.5, _GOLD))
+            entries.append(("truth", _in_legend(_GOLD, 0.5)))
         return entries
 
 
-def _draw_legend(ax, entries, place, scale):
-    from matplotlib.lines import Line2D
-
-    handles = []
-    for label, width, style in entries:
-        lw = max(1.6, _THICKEST * width) * scale
-        handles.append(Line2D([], [], lw=lw, **{**style, "label": label}))
-    return ax.legend(
-        handles=handles,
-        loc="lower center",
-        bbox_to_anchor=place,
-        bbox_transform=ax.transData,
-        ncols=len(handles),
-        frameon=False,
-        fontsize=_LEGEND_FONT * scale,
-        handlelength=2.4,
-        columnspacing=1.6,
-        borderaxespad=0.1,
-        labelcolor=INK,
-    )
+def _in_legend(style, probability):
+    """Return the style of a line in the legend."""
+    return {**style, "lw": max(1.6, _THICKEST * probability)}
 
 
 class _Arc:

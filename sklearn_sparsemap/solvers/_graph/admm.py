@@ -1,4 +1,4 @@
-"""The alternating direction method of multipliers for factor graphs (L Alg. 1).
+"""The alternating direction method of multipliers for factor graphs (Niculae and Martins 2020, algorithm 1).
 
 Each factor has copies of its variables, and its share 1/degree of their scores and of the quadratic term. Where the
 variables of a factor differ in degree, a proximal term towards the last copies makes their weights alike, so that the

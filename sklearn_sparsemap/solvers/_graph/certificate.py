@@ -1,6 +1,6 @@
 """What a solution of a factor graph is worth, by its dual variables alone: whichever solver found them.
 
-The dual of L eq. 10, with one vector lambda_f for the links of each factor, is
+The dual of Niculae and Martins 2020, eq. 10, with one vector lambda_f for the links of each factor, is
 
     1/2 |scores - sum_f lambda_f|^2 + sum_f sigma_f(lambda_f, scores_f),    sigma_f the MAP value of factor f.
 

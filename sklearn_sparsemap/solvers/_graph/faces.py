@@ -1,4 +1,5 @@
-"""Jacobian products of LP-SparseMAP: the projection onto directions that stay in the faces of all factors (L Alg. 2).
+"""Jacobian products of LP-SparseMAP: the projection onto directions that stay in the faces of all factors (Niculae and
+Martins 2020, algorithm 2).
 
 Each factor f knows the projector J_f onto the directions of its own face. The Jacobian of the marginals is the
 projector P onto the directions that all factors allow. P d is what is left of d after a combination of the factors'

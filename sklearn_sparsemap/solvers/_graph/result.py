@@ -16,7 +16,9 @@ _INTEGRAL = 1e-6
 
 
 class LPSparseMAPResult:
-    """The solution of LP-SparseMAP for one sample (L 3).
+    """The solution of LP-SparseMAP for one sample.
+
+    The problem is that of [1]_, section 3.
 
     Attributes
     ----------
@@ -39,6 +41,11 @@ class LPSparseMAPResult:
         Whether residual and gap (relative to the objective, where that is above 1) are within the tolerance.
     integral : bool
         Whether all marginals are 0 or 1 up to 1e-6.
+
+    References
+    ----------
+    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
+       2020.
     """
 
     def __init__(self, problem, solution, tol, again):
@@ -79,7 +86,7 @@ class LPSparseMAPResult:
         v : array-like or dict, like `marginals`
             Gradient of some loss with respect to the marginals. Arrays that a dict leaves out are zero.
         method : {"cg", "average"}, default="cg"
-            Conjugate gradients, or the iteration of L Alg. 2.
+            Conjugate gradients, or the iteration of Niculae and Martins 2020, algorithm 2.
         tol : float, default=1e-12
             Relative tolerance of the method.
         max_iter : int, default=10_000

@@ -1,8 +1,8 @@
 """The active set solver: SparseMAP as the minimum-norm point of a polytope that is known by its MAP oracle.
 
-S 3 and A. The weights are solved for exactly on the support in every round, so the method ends after finitely many
-rounds; that includes structures that depend affinely on the support, which happen because only unary parts are
-penalised.
+Niculae et al. 2018, section 3 and appendix A. The weights are solved for exactly on the support in every round, so the
+method ends after finitely many rounds; that includes structures that depend affinely on the support, which happen
+because only unary parts are penalised.
 """
 
 import numpy as np

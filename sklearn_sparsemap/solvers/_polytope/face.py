@@ -1,4 +1,4 @@
-"""Jacobian products of SparseMAP from the structures of its solution (S Prop. 1).
+"""Jacobian products of SparseMAP from the structures of its solution (Niculae et al. 2018, Prop. 1).
 
 The Jacobian is the orthogonal projector onto the direction space of the face on which the solution lies. The support
 of a solver need not span that face (a structure of weight zero may be missing), so the face is completed first.

@@ -57,7 +57,9 @@ class MarginalResult(NamedTuple):
 
 
 class SparseMAPResult:
-    """The solution of one SparseMAP problem (S 3).
+    """The solution of one SparseMAP problem.
+
+    The problem is that of [1]_, section 3.
 
     Attributes
     ----------
@@ -79,6 +81,10 @@ class SparseMAPResult:
         Calls of the MAP oracle; 1 for a closed form.
     converged : bool
         Whether the gap is within the tolerance asked for, or within rounding.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
     """
 
     def __init__(self, structure, problem, marginals, support, statistics, tol):

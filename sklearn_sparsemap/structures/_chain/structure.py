@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LinearChain(Structure):
-    """A sequence of steps with one of n_states at each (S 3; the structure of taggers and linear-chain CRFs).
+    """A sequence of steps with one of n_states at each: the structure of taggers and linear-chain CRFs.
 
     Scores have shape (n_steps, n_states). Additional scores, each optional:
 
@@ -27,7 +27,11 @@ class LinearChain(Structure):
     - `end`, shape (n_states,), for the state of the last step.
 
     A structure is an int array of shape (n_steps,). -inf forbids a state or a transition. See `Structure` for the
-    conventions.
+    conventions, [1]_ for SparseMAP over it.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

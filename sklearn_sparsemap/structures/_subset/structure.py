@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Subset(Structure):
-    """A subset of n items, with at least `min_size` and at most `max_size` of them (S 3).
+    """A subset of n items, with at least `min_size` and at most `max_size` of them.
 
     Scores have shape (n,), a structure is a bool array of shape (n,). -inf forbids an item. See `Structure` for the
-    conventions.
+    conventions, [1]_ for SparseMAP over it.
 
     Parameters
     ----------
@@ -29,6 +29,10 @@ class Subset(Structure):
         Fewest items.
     max_size : int, default=None
         Most items; None is all.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

@@ -28,11 +28,12 @@ def best_tree(scores, additional, dims, work, slots, additional_slots):
 
 
 class DependencyTree(Structure):
-    """A dependency tree over the n words of a sentence: every word has one head, another word or the root (S 3).
+    """A dependency tree over the n words of a sentence: every word has one head, another word or the root.
 
     Scores have shape (n + 1, n): ``scores[h, m - 1]`` is that of the arc from head h to modifier m, where 0 is the
     root and words count from 1. What stands at h = m is ignored. A structure is an int array of shape (n,), the head
-    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions.
+    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions,
+    [1]_ for SparseMAP over it.
 
     Parameters
     ----------
@@ -41,6 +42,10 @@ class DependencyTree(Structure):
         Chu-Liu/Edmonds, O(n^2).
     single_root : bool, default=False
         Whether exactly one word has the root as its head, as in most treebanks. A true constraint, not a penalty.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""Online learning with groups that are shrunk, and MIRA, over weights that exist only where they were updated (G 3).
+"""Online learning with groups that are shrunk, and MIRA, over weights that exist only where they were updated
+(Martins et al. 2011, section 3).
 
 One kernel call is one pass over samples. After each sample the weights move against the gradient of its loss: by a
 step size that falls from epoch to epoch, or as far as MIRA goes. Every so many samples all groups are shrunk: with a

@@ -148,9 +148,10 @@ class ElasticNet(Penalty):
 
 
 class GroupLasso(Penalty):
-    """Sum of the norms of groups: ``alpha * sum_m d_m |w_m|`` (G section 3).
+    """Sum of the norms of groups: ``alpha * sum_m d_m |w_m|``.
 
-    A whole group is zero or not. Groups may be nested or overlap: then what is zero is a union of groups.
+    A whole group is zero or not. Groups may be nested or overlap: then what is zero is a union of groups
+    ([1]_, section 3).
 
     Parameters
     ----------
@@ -160,13 +161,17 @@ class GroupLasso(Penalty):
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         The d_m; see `as_group_weights`.
     method : {"exact", "families"}, default="exact"
-        How to treat groups that overlap without being nested. ``"families"`` shrinks one group after another (G
-        eq. 15): fast, but not the proximal operator of this penalty. ``"exact"`` goes on until the solution is known
-        to `tol`. For all other groups one such pass is exact, and both are the same.
+        How to treat groups that overlap without being nested. ``"families"`` shrinks one group after another ([1]_,
+        equation 15): fast, but not the proximal operator of this penalty. ``"exact"`` goes on until the solution is
+        known to `tol`. For all other groups one such pass is exact, and both are the same.
     tol : float, default=1e-10
         Stop when the solution is known to be this close, relative to the norm of the weights.
     max_iter : int, default=100000
         Number of passes.
+
+    References
+    ----------
+    .. [1] Martins, Smith, Aguiar and Figueiredo. Structured Sparsity in Structured Prediction. EMNLP 2011.
 
     Examples
     --------

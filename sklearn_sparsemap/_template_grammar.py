@@ -1,0 +1,46 @@
+"""The grammar of templates, for all who read them: features, orders of groups, and reports.
+
+A template is some atoms joined by ``|``. An atom is a field, with a side before it and an offset after it where it has
+them: ``word[-1]|pos[0]``, ``head.pos[0]|between.pos|distance``.
+"""
+
+import re
+
+_ATOM = re.compile(
+    r"\s*(?P<name>(?:(?P<side>\w+)\s*\.\s*)?(?P<field>[^\s\[\]|]+?))\s*(?:\[\s*(?P<offset>[+-]?\d+)\s*\])?\s*"
+)
+HOW_TO_WRITE = "write it as field[offset], joined by '|': for example 'word[-1]|pos[0]'"
+
+
+def read_template(text, as_atom, *, what="template", how=HOW_TO_WRITE):
+    """Read a template.
+
+    Parameters
+    ----------
+    text : str
+    as_atom : callable
+        Called with the side (or None), the field, the offset (or None), and side and field as they are written; returns
+        what the template holds of them, or None if they are no atom of this kind of templates.
+    what, how : str
+        What the template is called, and how it is written: for messages.
+
+    Returns
+    -------
+    atoms : list
+    """
+    atoms = []
+    for part in text.split("|"):
+        match = _ATOM.fullmatch(part)
+        atom = None
+        if match is not None:
+            offset = match["offset"]
+            atom = as_atom(match["side"], match["field"], None if offset is None else int(offset), match["name"])
+        if atom is None:
+            raise ValueError(f"cannot read {part!r} in the {what} {text!r}; {how}")
+        atoms.append(atom)
+    return atoms
+
+
+def read_places(text):
+    """Return ((side, offset), field) of each atom of a template of any kind: where it looks, and at what."""
+    return read_template(text, lambda side, field, offset, _: ((side, offset), field))

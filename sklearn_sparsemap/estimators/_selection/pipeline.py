@@ -1,0 +1,57 @@
+"""What paths and stability share: the steps before the last one, names of groups, and seeds."""
+
+from __future__ import annotations
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from .._structured.perceptron import GroupLassoPerceptron
+
+# Seeds are drawn below this.
+_N_SEEDS = 2**31 - 1
+
+
+def names_of_groups(model, head, names=None):
+    """Return the names of a fitted model's groups: those given, of the templates in a pipeline, or its own."""
+    n_groups = model.groups_.n_groups
+    if names is not None:
+        if len(names) != n_groups:
+            raise ValueError(f"names has {len(names)} entries for {n_groups} groups; give one for each")
+        return list(names)
+    if isinstance(model.groups, str):
+        templates = template_names_of([] if head is None else head.steps)
+        if templates is not None:
+            return templates[:n_groups]
+    return list(model.groups_.names)
+
+
+def template_names_of(steps):
+    """Return the names of the templates that one of the steps of a pipeline has made; None if there is none."""
+    for _, step in reversed(steps):
+        if hasattr(step, "template_names_"):
+            return list(step.template_names_)
+    return None
+
+
+def last_step(estimator):
+    """Return a clone of the estimator that selects."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(last, GroupLassoPerceptron):
+        raise ValueError(
+            "estimator must be a GroupLassoPerceptron, or a Pipeline whose last step is one; "
+            f"got {type(last).__name__}{' as the last step' if last is not estimator else ''}"
+        )
+    return clone(last)
+
+
+def transform_with(estimator, X, y, *others):
+    """Fit a clone of the steps before the last; return it (or None) and what becomes of X and the others."""
+    if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
+        return None, (X, *others)
+    head = clone(estimator[:-1])
+    features = head.fit_transform(X, y)
+    return head, (features, *(head.transform(other) for other in others))
+
+
+def draw_seeds(rng, n):
+    return [int(seed) for seed in rng.randint(_N_SEEDS, size=n)]

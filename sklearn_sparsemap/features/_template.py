@@ -1,0 +1,101 @@
+"""What templates of tokens and of arcs share."""
+
+from __future__ import annotations
+
+import re
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .._template_grammar import read_template
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_FIELD = re.compile(r"[^\s\[\]|]+")
+# Sentences are padded by the largest offset.
+_LARGEST_OFFSET = 1000
+
+
+class BaseTemplate:
+    """A conjunction of atoms, which a subclass holds as a frozen dataclass.
+
+    A subclass says how one is written (`HOW`), what it is called and made of in messages (`WHAT`, `MADE_OF`), and gives
+    `_check_atom`, `_as_atom` (of the parts that are read from a string) and `_text_of`.
+    """
+
+    __slots__ = ()
+    HOW: ClassVar[str]
+    WHAT: ClassVar[str]
+    MADE_OF: ClassVar[str]
+
+    def __post_init__(self):
+        if isinstance(self.atoms, str):
+            name = type(self).__name__
+            raise ValueError(f"atoms must be {self.MADE_OF}; use {name}.parse({self.atoms!r}) for a string")
+        atoms = tuple(map(self._check_atom, self.atoms))
+        if not atoms:
+            raise ValueError(f"{self.WHAT} needs at least one atom")
+        if len(set(atoms)) < len(atoms):
+            raise ValueError(f"{self.WHAT} names each atom once; got {self._join(atoms)!r}")
+        object.__setattr__(self, "atoms", atoms)
+
+    @classmethod
+    def _parse(cls, text):
+        if not isinstance(text, str):
+            raise ValueError(f"{cls.WHAT} is parsed from a string; got {text!r}. {cls.HOW.capitalize()}")
+        what = cls.WHAT.split(maxsplit=1)[1]
+        return cls(tuple(read_template(text, cls._as_atom, what=what, how=cls.HOW)))
+
+    @classmethod
+    def _join(cls, atoms):
+        return "|".join(map(cls._text_of, atoms))
+
+    def __or__(self, other: Any) -> Self:
+        """The conjunction of two templates."""
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return type(self)(self.atoms + other.atoms)
+
+    def __str__(self):
+        return self._join(self.atoms)
+
+    def __repr__(self):
+        return f"{type(self).__name__}.parse({str(self)!r})"
+
+
+def check_field(field):
+    """Refuse what cannot be the name of a field in a template."""
+    if not isinstance(field, str) or not _FIELD.fullmatch(field):
+        raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
+
+
+def check_offset(field, offset):
+    """Refuse what cannot be the offset of a field in a template."""
+    if not is_int(offset):
+        raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
+    if abs(offset) > _LARGEST_OFFSET:
+        raise ValueError(f"the offset of field {field!r} must be at most {_LARGEST_OFFSET}; got {offset}")
+
+
+def is_int(value):
+    """Tell whether a value is an integer, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def as_templates(templates, kind):
+    """Turn the templates that a user gives, objects of this kind or strings, into a tuple of distinct objects."""
+    if isinstance(templates, str | kind):
+        raise ValueError(f"templates must be a list of templates; write [{str(templates)!r}]")
+    try:
+        given = list(templates)
+    except TypeError:
+        raise ValueError(f"templates must be a list of templates or strings; got {templates!r}") from None
+    if not given:
+        raise ValueError(f"templates is empty; give at least one: {kind.HOW}")
+    parsed = tuple(t if isinstance(t, kind) else kind.parse(t) for t in given)
+    seen = set()
+    for template in parsed:
+        if template in seen:
+            raise ValueError(f"the template {str(template)!r} is given twice; remove one")
+        seen.add(template)
+    return parsed

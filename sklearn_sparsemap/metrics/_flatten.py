@@ -1,0 +1,48 @@
+"""Sequences of labels as flat lists."""
+
+from itertools import chain
+
+import numpy as np
+
+from .._ragged import RaggedArray
+
+
+def flatten_pair(y_true, y_pred):
+    """Return the labels of all samples as two flat lists, and the samples' lengths."""
+    true, lengths = flatten(y_true, "y_true")
+    pred, pred_lengths = flatten(y_pred, "y_pred")
+    check_same_lengths(lengths, pred_lengths, "y_pred")
+    return true, pred, lengths
+
+
+def check_same_lengths(lengths, other_lengths, name):
+    if len(lengths) != len(other_lengths):
+        raise ValueError(f"y_true has {len(lengths)} samples, but {name} has {len(other_lengths)}")
+    differs = np.flatnonzero(lengths != other_lengths)
+    if len(differs):
+        i = int(differs[0])
+        raise ValueError(f"y_true[{i}] has {lengths[i]} labels, but {name}[{i}] has {other_lengths[i]}")
+
+
+def flatten(y, name):
+    if isinstance(y, RaggedArray):
+        _check_one_dimensional(y.values, f"the values of {name}")
+        return y.values.tolist(), y.lengths
+    if isinstance(y, str) or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
+    samples = list(y)
+    for i, sample in enumerate(samples):
+        if isinstance(sample, str) or not hasattr(sample, "__len__"):
+            raise ValueError(
+                f"{name}[{i}] is {sample!r}, not a sequence of labels; if each sample has one label, use "
+                "sklearn.metrics"
+            )
+        if isinstance(sample, np.ndarray):
+            _check_one_dimensional(sample, f"{name}[{i}]")
+    lengths = np.fromiter(map(len, samples), dtype=np.int64, count=len(samples))
+    return list(chain.from_iterable(samples)), lengths
+
+
+def _check_one_dimensional(array, name):
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one label for each position; got shape {array.shape}")

@@ -1,0 +1,189 @@
+"""Metrics of labelled spans, as conlleval counts them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ._flatten import flatten_pair
+from ._weights import weighted_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
+_PREFIXES = {"B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE}
+
+
+def span_f1_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    average: Literal["micro", "macro", "weighted"] = "micro",
+    labels: Sequence[Any] | None = None,
+) -> float:
+    """F1 of labelled spans, as the CoNLL shared tasks' program conlleval computes it.
+
+    A predicted span is right if a true one has the same first position, last position and type. Labels are
+    ``O`` or one of ``B``, ``I``, ``E``, ``S`` followed by ``-`` and the type, in any of the schemes IOB1,
+    IOB2, IOE and IOBES; without a dash, the type is the empty string. As in conlleval, a span begins at ``B``
+    and ``S``, at ``I`` or ``E`` after ``O``, ``E`` or ``S``, and wherever the type changes.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of str
+        The right and the predicted labels of each sample.
+    average : {"micro", "macro", "weighted"}, default="micro"
+        ``"micro"`` counts spans of all types together: the figure that is reported for chunking and named
+        entities. ``"macro"`` is the mean of the types' F1, ``"weighted"`` that mean weighted by the number of
+        true spans.
+    labels : sequence of str, default=None
+        The types to count, such as ``["PER", "LOC"]``; None means all that occur.
+
+    Returns
+    -------
+    score : float
+        0.0 where precision and recall are both 0 or undefined; so also if there are no spans at all.
+
+    Raises
+    ------
+    ValueError
+        If the samples or their lengths differ, a label is not of that form, or a parameter has no meaning.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import span_f1_score
+    >>> y_true = [["B-NP", "I-NP", "B-VP", "O"]]
+    >>> y_pred = [["B-NP", "I-NP", "O", "O"]]
+    >>> round(span_f1_score(y_true, y_pred), 3)
+    0.667
+    >>> span_f1_score(y_true, y_pred, average="macro")
+    0.5
+    """
+    if average not in ("micro", "macro", "weighted"):
+        raise ValueError(f"average must be 'micro', 'macro' or 'weighted'; got {average!r}")
+    _, counts = _count_spans(y_true, y_pred, labels)
+    if average == "micro":
+        return float(_precision_recall_f1(counts.sum(axis=0))[2])
+    f1 = _precision_recall_f1(counts.T)[2]
+    weights = counts[:, 0] if average == "weighted" else np.ones(len(f1))
+    return weighted_mean(f1, weights) if weights.sum() else 0.0
+
+
+def span_precision_recall_f1(
+    y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None
+) -> dict[str, dict[str, float]]:
+    """Precision, recall and F1 of labelled spans, over all and for each type, as conlleval prints them.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of str
+        The right and the predicted labels of each sample; see `span_f1_score`.
+    labels : sequence of str, default=None
+        The types to count; None means all that occur.
+
+    Returns
+    -------
+    table : dict of dicts
+        From ``"overall"`` and each type, in alphabetical order or that of `labels`, to ``precision``,
+        ``recall``, ``f1`` (floats) and ``n_true``, ``n_pred``, ``n_correct`` (numbers of spans). Ratios with
+        a denominator of zero are 0.0. ``pandas.DataFrame(table).T`` shows it.
+
+    Raises
+    ------
+    ValueError
+        As `span_f1_score`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import span_precision_recall_f1
+    >>> table = span_precision_recall_f1([["B-NP", "I-NP", "B-VP"]], [["B-NP", "I-NP", "B-NP"]])
+    >>> list(table)
+    ['overall', 'NP', 'VP']
+    >>> table["NP"]
+    {'precision': 0.5, 'recall': 1.0, 'f1': 0.66..., 'n_true': 1, 'n_pred': 2, 'n_correct': 1}
+    """
+    types, counts = _count_spans(y_true, y_pred, labels)
+    table = {}
+    for name, row in zip(["overall", *types], [counts.sum(axis=0), *counts]):
+        ratios = [float(ratio) for ratio in _precision_recall_f1(row)]
+        numbers = [int(number) for number in row]
+        table[name] = dict(
+            zip(("precision", "recall", "f1", "n_true", "n_pred", "n_correct"), ratios + numbers)
+        )
+    return table
+
+
+def _count_spans(y_true, y_pred, labels):
+    """Return the types, and for each the numbers of true, predicted and right spans, shape (n_types, 3)."""
+    true, pred, lengths = flatten_pair(y_true, y_pred)
+    index, prefixes, types_of_labels, types = _parse_labels(true, pred)
+    is_first = np.zeros(len(true), dtype=bool)
+    is_first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    spans = []
+    for flat in (true, pred):
+        codes = np.fromiter(map(index.__getitem__, flat), dtype=np.int64, count=len(flat))
+        spans.append(_spans(prefixes[codes], types_of_labels[codes], is_first))
+    (true_starts, true_ends, true_types), (pred_starts, pred_ends, pred_types) = spans
+    # No two spans of one side share a start, so that spans are matched by it.
+    _, i, j = np.intersect1d(true_starts, pred_starts, assume_unique=True, return_indices=True)
+    is_right = (true_ends[i] == pred_ends[j]) & (true_types[i] == pred_types[j])
+    found = (true_types, pred_types, true_types[i][is_right])
+    counts = np.stack([np.bincount(codes, minlength=len(types)) for codes in found], axis=1)
+    if labels is not None:
+        labels = [labels] if isinstance(labels, str) else list(dict.fromkeys(labels))
+        known = {name: row for name, row in zip(types, counts)}
+        return labels, np.array([known.get(name, np.zeros(3, int)) for name in labels], dtype=int).reshape(
+            -1, 3
+        )
+    occurs = [i for i in np.argsort(types).tolist() if counts[i].any()]
+    return [types[i] for i in occurs], counts[occurs]
+
+
+def _spans(prefixes, types, is_first):
+    """Find the spans in flat labels: their first positions, last positions and types."""
+    before = np.concatenate([[_OUTSIDE], prefixes[:-1]]) if len(prefixes) else prefixes
+    is_new = is_first.copy()
+    is_new |= (prefixes == _BEGIN) | (prefixes == _SINGLE)
+    is_new |= (before == _OUTSIDE) | (before == _END) | (before == _SINGLE)
+    is_new[1:] |= types[1:] != types[:-1]
+    is_inside = prefixes != _OUTSIDE
+    starts = np.flatnonzero(is_new & is_inside)
+    # A span goes on until the next label is outside or begins another.
+    goes_on = np.zeros(len(prefixes), dtype=bool)
+    goes_on[:-1] = is_inside[1:] & ~is_new[1:]
+    return starts, np.flatnonzero(is_inside & ~goes_on), types[starts]
+
+
+def _parse_labels(true, pred):
+    """Number the distinct labels; return that index, their prefixes, their types as codes, and the types."""
+    index = {}
+    prefixes = []
+    codes = []
+    types = {}
+    for label in dict.fromkeys(chain(true, pred)):
+        if not isinstance(label, str):
+            raise ValueError(f"labels of spans must be strings such as 'B-NP' or 'O'; got {label!r}")
+        prefix, _, name = label.partition("-")
+        if label != "O" and prefix not in _PREFIXES:
+            raise ValueError(
+                f"cannot read the label {label!r} as part of a span: labels are 'O' or one of B, I, E, S "
+                "followed by '-' and a type, such as 'B-NP'"
+            )
+        index[label] = len(index)
+        prefixes.append(_PREFIXES.get(prefix, _OUTSIDE))
+        # The type of what is outside never counts: it starts no span.
+        codes.append(types.setdefault(name, len(types)))
+    return index, np.array(prefixes, dtype=np.int64), np.array(codes, dtype=np.int64), list(types)
+
+
+def _precision_recall_f1(counts):
+    """Precision, recall and F1 of the numbers of true, predicted and right spans; 0 for denominators of 0."""
+    n_true, n_pred, n_correct = counts
+    return [
+        n_correct / np.maximum(n_pred, 1),
+        n_correct / np.maximum(n_true, 1),
+        2 * n_correct / np.maximum(n_true + n_pred, 1),
+    ]
