@@ -205,7 +205,8 @@ class LabelGraph:
             fixed = np.where(certain[row], scores[row] > 0.0, labels[row])
             u, _, value, bound = self._assign_exactly(scores[row], pairs, fixed, settled, time_limit)
             labels[row] = u > 0.5
-            if value < bound:
+            bound = np.fmin(bound, found.objective[row] + found.gap[row])
+            if value < bound and bound - value > _INTEGRAL * np.abs(scores[row]).max():
                 late[int(row)] = bound - value
         if late:
             warn_of_time_limit(list(late), max(late.values()), time_limit, "map_time_limit")
