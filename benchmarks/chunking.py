@@ -186,7 +186,7 @@ def run_sparsemap(args):
         "n_read": n_read,
         "n_columns": rows_train.values.shape[1],
         "n_weights": model.coef_.size + model.intercept_.size + model.transitions_.size + 2 * model.start_.size,
-        "n_nonzero": int(model.coef_.nnz if args.worker in OTHERS else np.count_nonzero(model.coef_)),
+        "n_nonzero": int(getattr(model.coef_, "nnz", None) or np.count_nonzero(model.coef_)),
         "peak": peak,
         "epochs": len(clock.times),
         "epoch": float(median(epochs)),

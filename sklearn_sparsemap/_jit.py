@@ -2,16 +2,18 @@
 
 Three kinds of compiled function are enough for the whole package:
 
-- `kernel`: a function that other kernels call. It has no signature of its own; it is compiled with its caller.
+- `kernel`: a function that other kernels call. It has no signature of its own; it is compiled with its caller, and
+  becomes part of it (`_jit_link.py`).
 - `entry`: a function that Python calls. It has one explicit signature, is compiled at its first call (never at
   import), and is loaded from the cache in every later process.
 - `as_oracle`: an entry with the signature of a MAP oracle. Kernels take it as a first-class function, so that one
   compiled solver serves every structure.
 
-All are `nogil` and cached. Arrays reach an entry C-contiguous and in one of the types below: an argument of a
-read-only type takes both read-only and writable arrays, so that no input compiles a second version.
+All are `nogil`, and what has a signature is cached. Arrays reach an entry C-contiguous and in one of the types below:
+an argument of a read-only type takes both read-only and writable arrays, so that no input compiles a second version.
 """
 
+import gc
 import logging
 import threading
 from contextlib import contextmanager
@@ -24,9 +26,10 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 from numba.experimental.function_type import FunctionModel
-from numba.extending import NativeValue, register_model, unbox
+from numba.extending import NativeValue, overload, register_model, unbox
 
 from ._jit_cache import PackageCache
+from ._jit_link import EntryCompiler, KernelCompiler, set_environments
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
@@ -89,8 +92,19 @@ _entries = []
 _compile_lock = threading.Lock()
 
 
-def _compile(signature, function, fastmath, **options):
-    dispatcher = njit(**{**_OPTIONS, "fastmath": fastmath, **options})(function)
+@contextmanager
+def _seldom_collecting():
+    """Within this context Python looks for garbage less often: it took a tenth of the time that compiling takes."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(thresholds[0], 50_000) if thresholds[0] else 0, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def _compile(signature, function, **options):
+    dispatcher = njit(**{**_OPTIONS, **options})(function)
     try:
         # What `cache=True` does, with a cache of our own.
         dispatcher._cache = PackageCache(function)
@@ -98,9 +112,10 @@ def _compile(signature, function, fastmath, **options):
         # Nowhere to write the cache (read-only home): slower to start, but it works.
         if "cannot cache function" not in str(error):
             raise
-    if signature is not None:
+    with _seldom_collecting():
         dispatcher.compile(signature)
-        dispatcher.disable_compile()
+    dispatcher.disable_compile()
+    set_environments(dispatcher)
     return dispatcher
 
 
@@ -126,8 +141,7 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    # Half of the machine code would be the ways in from Python.
-    dispatcher = _compile(None, function, allowed or False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    dispatcher = njit(**_OPTIONS, fastmath=allowed or False, pipeline_class=KernelCompiler)(function)
     dispatcher.__class__ = _Kernel
     return dispatcher
 
@@ -141,6 +155,25 @@ def copy_into(target, source):
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+def by_type(kernels):
+    """Return what kernels call one of several kernels by: the one for the namedtuple that is the first argument.
+
+    Parameters
+    ----------
+    kernels : dict of namedtuple class -> kernel
+        All with the same parameters.
+    """
+
+    def function(*args):
+        raise TypeError("only compiled functions can call this")
+
+    @overload(function, jit_options=_OPTIONS, strict=False)
+    def choose(first, *others):
+        return kernels[first.instance_class].py_func
+
+    return function
 
 
 # A first use that takes longer than so many seconds says why, once in a process.
@@ -193,7 +226,7 @@ class Entry:
             with _compile_lock:
                 if self._dispatcher is None:
                     with _Patience.of_user():
-                        self._dispatcher = _compile(self._signature, self.__wrapped__, False, **self._options)
+                        self._dispatcher = _compile(self._signature, self.__wrapped__, **self._options)
         return self._dispatcher
 
     @property
@@ -234,8 +267,8 @@ def compiling_is_expected():
 
 
 def entry(signature):
-    """Make a module-level function an `Entry` with this Numba signature."""
-    return lambda function: Entry(function, signature)
+    """Make a module-level function an `Entry` with this Numba signature, which only Python calls."""
+    return lambda function: Entry(function, signature, pipeline_class=EntryCompiler)
 
 
 def as_oracle(function=None, *, calls_python=False):

@@ -4,12 +4,16 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {"_jit", "_jit_cache", "_ragged", "_select", "_template_grammar", "_threads", "_validation", "_version"}
+FOUNDATION = {
+    *("_jit", "_jit_cache", "_jit_link", "_ragged", "_select", "_template_grammar", "_threads", "_validation"),
+    "_version",
+}
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
@@ -134,3 +138,14 @@ def test_a_second_process_compiles_nothing():
         at_import, loaded, compiled = run_python(USE_EVERYTHING)
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
+
+
+def test_where_names_share_a_prefix_there_is_a_folder():
+    # But for the foundation, which is a few files at the root.
+    folders = {path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE}
+    assert len(folders) > 20
+    for folder in folders:
+        names = [path.stem.lstrip("_") for path in folder.glob("*.py") if path.stem != "__init__"]
+        prefixes = Counter(name.split("_")[0] for name in names)
+        crowded = {prefix: n for prefix, n in prefixes.items() if n >= 3}
+        assert not crowded, f"{folder.relative_to(PACKAGE)}: {crowded}"

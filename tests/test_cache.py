@@ -74,7 +74,8 @@ def test_damaged_files_are_compiled_anew(installed):
         changed = found[:middle] + bytes([found[middle] ^ 255]) + found[middle + 1 :]
         path.write_bytes((found[:middle], changed, b"")[damaged % 3])
         damaged += 1
-    assert damaged > 4
+    # The index and the code of two entries.
+    assert damaged >= 4
     assert run(installed)[0] == [0.5, 0.5]
     assert run(installed) == ([0.5, 0.5], 0)
 

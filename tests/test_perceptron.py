@@ -23,8 +23,8 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training import _curve
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
 from sklearn_sparsemap.training._data import make_rows, make_targets
-from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
-from sklearn_sparsemap.training._pairs.store import COUNT, HEAD
+from sklearn_sparsemap.training._online.groups import GroupOptimizer
+from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])
@@ -55,7 +55,7 @@ def random_problem(structure, rng, n=40, n_features=12, n_labels=4):
 
 def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, average=True, **settings):
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(n_outputs).values())
-    optimizer = PairOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
+    optimizer = GroupOptimizer(groups, weights, n_outputs, n_additional, average=average, mira=mira)
     settings = {"C": np.inf, "budget": None, "alpha": 0.0, "frozen": None, "fit_intercept": True, **settings}
     settings["C"] = min(settings["C"], 1e300)
     optimizer.configure(**settings)
@@ -363,11 +363,17 @@ def test_fit_leaves_little_behind():
     X, y = sensors()
     model = quick(budget=2).fit(X, y)
     assert len(pickle.dumps(model)) < 20_000
-    before = model.coef_.toarray()
-    model.partial_fit(X[:1], y[:1])
-    # Training goes on from there.
-    assert 0 < np.abs(model.coef_.toarray() - before).max() < 0.5 * np.abs(before).max()
+    before, predicted = model.coef_.toarray(), model.predict(X[:1])
+    wrong = np.where(predicted == "a", "b", "a")
+    # Training goes on from there: where it is right nothing moves, else the two labels do.
+    model.partial_fit(X[:1], predicted)
+    assert_array_equal(model.coef_.toarray(), before)
     assert model.score(X, y) > 0.8
+    model.partial_fit(X[:1], wrong)
+    step = (model.classes_ == wrong).astype(float) - (model.classes_ == predicted)
+    change = model.coef_.toarray() - before
+    assert_allclose(change, np.outer(step, X[0]) * (np.abs(change).max() / np.abs(X[0]).max()), atol=1e-12)
+    assert np.abs(change).max() > 0.1
 
 
 def test_digits_by_rows_of_pixels():

@@ -51,9 +51,9 @@ from sklearn_sparsemap.training import _structure_task
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
 from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
-from sklearn_sparsemap.training._mira import MiraOptimizer
-from sklearn_sparsemap.training._online import OnlineOptimizer
-from sklearn_sparsemap.training._pairs.optimizer import PairOptimizer
+from sklearn_sparsemap.training._online.epoch import EPOCHS
+from sklearn_sparsemap.training._online.groups import GroupOptimizer
+from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
 
 X, Y = make_chains(30)
 FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)
@@ -122,10 +122,11 @@ def test_an_interrupted_mini_batch_leaves_a_consistent_model(monkeypatch):
     model.partial_fit(X[:5], Y[:5])
 
     def interrupted(*arguments):
-        model._optimizer.state.coef[:] += 1.0
+        store = model._optimizer.store
+        store.values[store.n_dense :] += 1.0
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sklearn_sparsemap.training._online.adagrad_epoch", interrupted)
+    monkeypatch.setattr("sklearn_sparsemap.training._online.optimizer.EPOCHS", dict.fromkeys(EPOCHS, interrupted))
     before = model.coef_.copy()
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, Y)
@@ -508,7 +509,7 @@ TRAININGS = {
     ),
     "multilabel": (MultilabelLPSparseMAP(**ENDLESS), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
     "perceptron": (
-        GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (X, Y), (PairOptimizer, "epoch"),
+        GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (X, Y), (GroupOptimizer, "epoch"),
     ),
 }  # fmt: skip
 
@@ -589,7 +590,8 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
 
     def start():
         if kind == "pairs":
-            optimizer = PairOptimizer(as_groups(None, 3), np.ones(3), n_outputs, n_additional, average=True, mira=False)
+            shape = n_outputs, n_additional
+            optimizer = GroupOptimizer(as_groups(None, 3), np.ones(3), *shape, average=True, mira=False)
             optimizer.configure(
                 eta0=1e-3, period=20, C=1.0, shrink_every=5, budget=None, alpha=0.0, frozen=None, fit_intercept=True
             )

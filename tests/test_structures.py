@@ -64,7 +64,7 @@ def test_larger_trees():
             single = max(single, naive.best_tree_value(under_r))
         values.append(value_or_infeasible(DependencyTree(single_root=True), scores))
         assert values[-1] == pytest.approx(single, abs=size)
-    assert 100 < np.isfinite(values).sum() < 150
+    assert np.isfinite(values).all()
 
 
 def test_larger_projective_trees():
@@ -84,7 +84,7 @@ def test_larger_projective_trees():
             single = max(single, naive.best_projective_value(under_r))
         values.append(value_or_infeasible(DependencyTree(projective=True, single_root=True), scores))
         assert values[-1] == pytest.approx(single, abs=size)
-    assert np.isfinite(values).sum() > 25
+    assert np.isfinite(values).all()
 
 
 def test_larger_matchings():

@@ -13,12 +13,11 @@ from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
-from sklearn_sparsemap.training import _online
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
 from sklearn_sparsemap.training._lbfgs import BatchObjective
-from sklearn_sparsemap.training._mira import MiraOptimizer
-from sklearn_sparsemap.training._online import OnlineOptimizer
+from sklearn_sparsemap.training._online import optimizer as _online
+from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from sklearn_sparsemap.training._structure_task import StructureTask
 
 N_FEATURES, N_LABELS = 4, 3
@@ -201,7 +200,7 @@ def test_mira_equals_a_plain_implementation(structure, average, C):
         optimizer.epoch(inference, form, make_rows(X.values), targets, part, new_memory(targets.sizes, 0))
     last, mean = plain_mira(structure, X, gold, targets, model, order, C)
     np.testing.assert_allclose(BatchObjective.pack(optimizer.model()), mean if average else last, atol=1e-10)
-    assert not optimizer.state.coef_squares.any() and not optimizer.state.dense_squares.any()
+    assert not optimizer.store.state.any()
 
 
 def test_a_step_of_mira_mends_the_mistake():

@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 
 from ..training._lbfgs import BatchObjective, minimize_lbfgs
 from ..training._minibatch import LinearMinibatchOptimizer
-from ..training._mira import MiraOptimizer
-from ..training._online import OnlineOptimizer
+from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ._progress import Progress
 
 if TYPE_CHECKING:

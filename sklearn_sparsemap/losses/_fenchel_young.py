@@ -22,7 +22,7 @@ from .._validation import check_choice, check_n_jobs, check_numbers, check_posit
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import as_samples, check_structure, join_problems
 from ..solvers._polytope.argmax import gibbs_argmax, map_argmax
-from ._kernel import LossForm, join_gold, losses_of_range, new_memory
+from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -138,8 +138,8 @@ class FenchelYoungLoss:
                 raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
             self._check_labels(sample)
         n_additional = [len(s.additional) for s in samples]
-        losses = np.empty(len(samples))
-        residuals, additional_residuals = np.empty(len(problems.scores)), np.zeros(sum(n_additional))
+        out = Losses(np.empty(len(samples)), np.empty(len(problems.scores)), np.zeros(sum(n_additional)))
+        losses, residuals, additional_residuals = out
         memory = new_memory(problems.sizes, 0)
         joined = join_gold(encoded)
         over_ranges(
@@ -152,9 +152,7 @@ class FenchelYoungLoss:
                 memory,
                 start,
                 stop,
-                losses,
-                residuals,
-                additional_residuals,
+                out,
             ),
             np.diff(problems.score_ptr),
             n_jobs,

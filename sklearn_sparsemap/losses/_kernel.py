@@ -20,6 +20,13 @@ LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
 GOLD = types.NamedTuple([PARTS, INTS, PARTS, INTS], Gold)
 
+# What is asked of one sample: its problem, its gold structure, and its weight.
+Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_slots", "gold_additional", "weight"])
+
+# The losses of many samples, with their gradients by the scores and by the additional scores, flat.
+Losses = namedtuple("Losses", ["losses", "residuals", "additional_residuals"])
+LOSSES = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
+
 # The structures of each sample's last solution, from which its next one starts: up to `capacity` of them, at
 # slots[slot_start[i]:] and so on; capacity 0 remembers nothing. `limit[0]` is the most calls of the oracle for a loss,
 # as in solvers/_protocol.py: whoever holds the memory can end the inference under way by setting it to 0.
@@ -77,27 +84,11 @@ def _add_cost(scores, gold_slots, cost, missing):
 
 
 @kernel
-def loss_of_sample(
-    oracle,
-    solver,
-    form,
-    scores,
-    additional,
-    dims,
-    sizes,
-    gold_slots,
-    gold_additional,
-    tol,
-    memory,
-    i,
-    weight,
-    residual,
-    additional_residual,
-):
-    """Compute the loss of sample `i` and its gradient.
+def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, additional_residual):
+    """Compute the loss of a sample, which is sample `i` to the memory, and its gradient.
 
-    `residual` is overwritten with the gradient with respect to the scores; `weight` times the gradient with respect
-    to the additional scores is added to `additional_residual`.
+    `residual` is overwritten with the gradient with respect to the scores; the target's weight times the gradient with
+    respect to the additional scores is added to `additional_residual`.
 
     Returns
     -------
@@ -106,14 +97,15 @@ def loss_of_sample(
     gap : float
         Duality gap of the inference, by which the loss may be too small.
     """
-    n_slots, n_additional = sizes[0], sizes[1]
+    n_slots, n_additional = target.sizes[0], target.sizes[1]
+    scores, additional = target.scores, target.additional
     if form.temperature != 1.0:
         scores = scores / form.temperature
         additional = additional / form.temperature
-    gold_score = score(scores, additional, gold_slots, gold_additional)
+    gold_score = score(scores, additional, target.gold_slots, target.gold_additional)
     if form.margin != 0.0:
         scores = scores.copy()
-        _add_cost(scores, gold_slots, form.cost, form.missing)
+        _add_cost(scores, target.gold_slots, form.cost, form.missing)
     n_warm, first_weight = 0, 0
     if memory.capacity > 0:
         n_warm, first_weight = memory.counts[i], i * memory.capacity
@@ -122,8 +114,8 @@ def loss_of_sample(
         oracle,
         scores,
         additional,
-        dims,
-        sizes,
+        target.dims,
+        target.sizes,
         tol,
         tol,
         memory.limit,
@@ -139,18 +131,18 @@ def loss_of_sample(
         if memory.capacity > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         for s in range(k):
-            share = weight * weights[s]
+            share = target.weight * weights[s]
             for part in additional_slots[s]:
                 if part >= 0:
                     additional_residual[part] += share
     n_gold = 0.0
-    for part in gold_slots:
+    for part in target.gold_slots:
         if part >= 0:
             residual[part] -= 1.0
             n_gold += 1.0
-    for part in gold_additional:
+    for part in target.gold_additional:
         if part >= 0:
-            additional_residual[part] -= weight
+            additional_residual[part] -= target.weight
     # The cost of gold itself is zero: what it takes off by being there is what missing all of it would cost.
     loss = objective + (0.5 * form.quadratic + form.missing) * n_gold - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
@@ -158,37 +150,29 @@ def loss_of_sample(
 
 
 @entry(
-    types.void(
-        ORACLE, SOLVER, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64,
-        FLOATS_OUT, FLOATS_OUT, FLOATS_OUT
-    )
+    types.void(ORACLE, SOLVER, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES)
 )
-def losses_of_range(
-    oracle, solver, form, problems, gold, tol, memory, start, stop, losses, residuals, additional_residuals
-):
+def losses_of_range(oracle, solver, form, problems, gold, tol, memory, start, stop, out):
     """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
     offset = 0
     for i in range(start):
         offset += problems.additional_stop[i] - problems.additional_start[i]
     for i in range(start, stop):
-        n_additional = problems.additional_stop[i] - problems.additional_start[i]
-        losses[i], _ = loss_of_sample(
-            oracle,
-            solver,
-            form,
-            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+        first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+        target = Target(
+            problems.scores[first:last],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
             problems.dims[i],
             problems.sizes[i],
             gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
             gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
-            tol,
-            memory,
-            i,
             1.0,
-            residuals[problems.score_ptr[i] : problems.score_ptr[i + 1]],
-            additional_residuals[offset : offset + n_additional],
         )
+        n_additional = target.additional.shape[0]
+        out.losses[i], _ = loss_of_sample(
+            oracle, solver, form, target, tol, memory, i, out.residuals[first:last],
+            out.additional_residuals[offset : offset + n_additional],
+        )  # fmt: skip
         offset += n_additional
 
 

@@ -7,7 +7,7 @@ from numba import types
 from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
-from ..losses._kernel import GOLD, INEXACT, Gold, join_gold, loss_of_sample
+from ..losses._kernel import GOLD, INEXACT, Gold, Target, join_gold, loss_of_sample
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
 
@@ -40,23 +40,16 @@ def loss_of_target(
         Whether the inference ended so far from the optimum that it matters.
     """
     gold = targets.gold
-    loss, gap = loss_of_sample(
-        oracle,
-        solver,
-        form,
+    target = Target(
         scores,
         additional,
         targets.dims[i],
         targets.sizes[i],
         gold.slots[gold.slot_ptr[i] : gold.slot_ptr[i + 1]],
         gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
-        tol,
-        memory,
-        i,
         targets.weights[i],
-        residual,
-        additional_residual,
     )
+    loss, gap = loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, additional_residual)
     return loss, gap > INEXACT * (1.0 + abs(loss))
 
 
@@ -68,7 +61,7 @@ class LinearModel:
 
     Attributes
     ----------
-    coef : array of shape (n_features, n_outputs)
+    coef : array or CSR of shape (n_features, n_outputs)
     intercept : array of shape (n_outputs,)
     additional : array of shape (n_additional,)
         Flattened and joined as in structures/_base.py.
@@ -78,8 +71,16 @@ class LinearModel:
         self.coef, self.intercept, self.additional = coef, intercept, additional
 
     @classmethod
-    def zeros(cls, n_features, n_outputs, n_additional):
-        return cls(np.zeros((n_features, n_outputs)), np.zeros(n_outputs), np.zeros(n_additional))
+    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False):
+        shape = n_features, n_outputs
+        coef = sparse.csr_array(shape) if sparse_coef else np.zeros(shape)
+        return cls(coef, np.zeros(n_outputs), np.zeros(n_additional))
+
+    def dense(self):
+        """Return the model with dense `coef`."""
+        if not sparse.issparse(self.coef):
+            return self
+        return LinearModel(self.coef.toarray(), self.intercept, self.additional)
 
     def copy(self):
         return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())

@@ -92,11 +92,15 @@ class StructureTask(Task):
         loss, temperature, cost
             As of `FenchelYoungLoss`.
         """
-        self.loss, self.weights = loss, weights
+        self.use_loss(loss, temperature, cost)
+        self.weights, self.gold = weights, encode_gold(self.structure, self.laid_out, self.n_outputs, gold)
+        return self
+
+    def use_loss(self, loss, temperature, cost):
+        """Take over the loss only."""
+        self.loss = loss
         self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
         self.inference = inference_of(self.structure, loss)
-        self.gold = encode_gold(self.structure, self.laid_out, self.n_outputs, gold)
-        return self
 
     def take(self, places):
         found = super().take(places)

@@ -6,6 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -26,6 +27,8 @@ from ..._validation import (
 from ...inference import sparsemap
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
+from ...training._data import make_rows
+from ...training._online.scores import sparse_scores
 from ...training._structure_task import StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
@@ -238,12 +241,22 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        return self._current.coef.T
+        coef = self._current.coef.T
+        return sparse.csr_array(coef) if sparse.issparse(coef) else coef
 
     @coef_.setter
-    def coef_(self, values: ArrayLike) -> None:
-        coef = _check_weights("coef_", values, self._current.coef.shape[::-1], finite=True)
-        self._edit(coef=np.ascontiguousarray(coef.T))
+    def coef_(self, values: Any) -> None:
+        known = self._current.coef
+        if not sparse.issparse(known):
+            self._edit(coef=np.ascontiguousarray(_check_weights("coef_", values, known.shape[::-1], finite=True).T))
+            return
+        coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
+        if coef.shape != known.shape[::-1]:
+            raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
+        _check_weights("coef_", coef.data, coef.data.shape, finite=True)
+        coef = coef.T.tocsr()
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
@@ -398,6 +411,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
+        if sparse.issparse(model.coef):
+            return sparse_scores(make_rows(X.values), make_rows(model.coef), model.intercept, self.n_jobs)
         # Overflow, after someone edited the model, is for those to report who use the scores.
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X.values @ model.coef

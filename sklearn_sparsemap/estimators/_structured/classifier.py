@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -39,6 +40,8 @@ _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
 # Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
 _MOST_BATCH_WEIGHTS = 50_000
+# Beyond this many weights, only those exist that are updated, if they are few.
+_MOST_DENSE_WEIGHTS = 2**22
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
@@ -113,8 +116,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, where structures are made of labels.
-    coef_ : ndarray of shape (n_outputs, n_features)
-        One output for each label; a single one for trees, matchings and others that are not made of labels.
+    coef_ : ndarray or CSR of shape (n_outputs, n_features)
+        One output for each label; a single one for trees, matchings and others that are not made of labels. A CSR array
+        where the model is large and few of its weights exist: learned online from sparse features, with more than four
+        million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in either
+        form, and keeps its own.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
@@ -271,7 +277,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._training_task(structure, X, codes, classes, weights)
-        model = self._initial_model(structure, task, X.values.shape[1], classes)
+        model = self._initial_model(structure, task, X.values, classes)
         validate = None
         if self.early_stopping:
             X, task, validate = self._hold_out(structure, X, codes, task)
@@ -280,7 +286,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self._model, self._optimizer = model, None
         solver = self.solver
         if solver == "auto":
-            is_small = model.coef.size <= _MOST_BATCH_WEIGHTS
+            is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
@@ -321,7 +327,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         weights = self._sample_weights(X, codes, given, sample_weight)
         task = self._training_task(structure, X, codes, given, weights)
         if first:
-            self._model, self._optimizer = new_model(task, X.values.shape[1]), None
+            self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, given)
         goes_on = self._optimizer is not None
@@ -361,20 +367,31 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError(f"solver='mira' is for loss='hinge'; got loss={self.loss!r}")
         return structure
 
-    def _initial_model(self, structure, task, n_features, classes):
+    def _new_model(self, task, X):
+        """Return a model of zeros, with sparse `coef` where weights would be many and most of them stay zero.
+
+        A sample then moves only the weights of its own features and of few outputs.
+        """
+        n_features, n_outputs = X.shape[1], task.n_outputs
+        is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
+        few_move = sparse.issparse(X) and LOSSES[self.loss].argmax != "gibbs"
+        sparse_coef = is_large and few_move and task.sequential and self.solver != "lbfgs"
+        return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef)
+
+    def _initial_model(self, structure, task, X, classes):
         """Return a model of zeros, or with `warm_start` the present one if it still fits."""
         if not (self.warm_start and hasattr(self, "_structure")):
-            return new_model(task, n_features)
+            return self._new_model(task, X)
         self._check_same_structure(structure)
         model = self._check_finite(self._current).copy()
-        now = n_features, None if classes is None else classes.tolist(), task.additional_shapes
+        now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
         known = self.classes_.tolist() if structure.labelled else None
-        if now != (len(model.coef), known, self._structure.learned_shapes(task.n_outputs)):
+        if now != (model.coef.shape[0], known, self._structure.learned_shapes(task.n_outputs)):
             raise ValueError(
                 f"warm_start=True needs the features and labels of the last fit, and graphs its factors: it had "
-                f"{len(model.coef)} features and labels {known}; now there are {now[0]} and {now[1]}"
+                f"{model.coef.shape[0]} features and labels {known}; now there are {now[0]} and {now[1]}"
             )
-        return model
+        return model.dense() if self.solver == "lbfgs" else model
 
     @staticmethod
     def _check_finite(model):
@@ -404,8 +421,3 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             return self._accuracy(held_task, X_held, gold, model, weights)
 
         return X[train], task.take(train), validate
-
-
-def new_model(task, n_features):
-    """Return a model of zeros."""
-    return LinearModel.zeros(n_features, task.n_outputs, task.n_additional)

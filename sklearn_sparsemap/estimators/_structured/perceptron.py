@@ -11,30 +11,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..._threads import over_ranges
-from ..._validation import (
-    N_JOBS,
-    NOT_NEGATIVE,
-    POSITIVE,
-    POSITIVE_INT,
-    POSITIVE_OR_INF,
-    check_numbers,
-    check_parameters,
-)
+from ..._ragged import RaggedArray
+from ..._validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...losses import LOSSES
-from ...losses._fenchel_young import inference_of, loss_form
-from ...losses._kernel import new_memory
+from ...losses._fenchel_young import inference_of
 from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ...training._curve import Course, mean_of
-from ...training._data import make_rows, make_targets
-from ...training._pairs.epoch import add_sparse_scores
-from ...training._pairs.optimizer import PairOptimizer, SparseLinearModel
-from ...training._pairs.store import SINCE_SHRINK, UNCONVERGED
-from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, warn_of_inference, warn_user
+from ...training._data import LinearModel
+from ...training._online.dense import SINCE
+from ...training._online.groups import GroupOptimizer
+from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, relative, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from .base import LinearStructuredClassifier, resolve_structure
+from .base import LinearStructuredClassifier, lay_out, resolve_structure
 from .graphs_of import GraphsOf
-from .labels import check_classes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -283,27 +272,25 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, None)
         groups, group_weights = self._make_groups(X)
-        n_outputs = 1 if classes is None else len(classes)
-        weights = weights / weights.max()
-        targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+        task = self._training_task(structure, X, codes, classes, relative(weights))
         rng = check_random_state(self.random_state)
         selects = self.budget is not None or self.alpha > 0.0
         debiases = selects and self.debias is not None
-        optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+        optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
         self._configure(optimizer, len(X), None)
         self._begin(structure, classes, groups, group_weights, optimizer)
         monitor = PairMonitor(self, optimizer, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
         keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
-        self._run_epochs(optimizer, self.loss, structure, X.values, targets, self.max_iter, rng, monitor)
+        self._run_epochs(optimizer, task, X, self.max_iter, rng, monitor)
         # The last shrinkage keeps to the budget.
         self._configure(optimizer, len(X), None)
         if selects:
             self._select(optimizer)
         if debiases and not monitor.stopped:
-            optimizer = self._learn_anew(structure, optimizer, X, targets, rng, monitor)
+            optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
         monitor.is_complete = True
         self._take(monitor)
-        warn_of_inference(int(optimizer.counters[UNCONVERGED]))
+        warn_of_inference(optimizer.unconverged)
         monitor.progress.end(lambda: monitor.attributes(self._model))
         return self
 
@@ -317,32 +304,31 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
                 "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha"
             )
 
-    def _run_epochs(self, optimizer, loss, structure, features, targets, n_epochs, rng, monitor):
+    def _run_epochs(self, optimizer, task, X, n_epochs, rng, monitor):
         """Visit all samples some times."""
-        inference, form, memory = self._inference(structure, loss, targets, optimizer.n_outputs)
-        rows, order = make_rows(features), np.arange(len(targets.weights))
-        monitor.follow(optimizer, loss)
-        for epoch in range(n_epochs):
+        epoch, order = task.epochs(optimizer, X, remember=False), np.arange(len(X))
+        monitor.follow(optimizer, task.loss)
+        for number in range(n_epochs):
             if self.shuffle:
                 rng.shuffle(order)
-            total = optimizer.epoch(inference, form, rows, targets, order, memory)
-            if epoch + 1 == self.freeze_after and optimizer is monitor.first:
+            total = epoch(order)
+            if number + 1 == self.freeze_after and optimizer is monitor.first:
                 self._configure(optimizer, len(order), float(optimizer.sigma[0]))
-            if monitor.iteration(total / targets.weights.sum()):
+            if monitor.iteration(total / task.weights.sum()):
                 break
 
-    def _learn_anew(self, structure, first, X, targets, rng, monitor):
+    def _learn_anew(self, first, task, X, rng, monitor):
         """Learn the weights of the features that an optimiser has left without a penalty."""
-        kept, n_outputs = np.flatnonzero(first.alive()[first.source.atom_of]), first.n_outputs
+        kept = np.flatnonzero(first.alive()[first.source.atom_of])
         features = X.values[:, kept]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
         mira = self.debias == _MIRA
-        optimizer = PairOptimizer(
+        optimizer = GroupOptimizer(
             Groups.partition(np.zeros(len(kept), np.int64), names=["selected"]),
             np.zeros(1),
-            n_outputs,
-            self._n_additional(structure, n_outputs),
+            task.n_outputs,
+            task.n_additional,
             average=self.average,
             mira=mira,
             columns=kept,
@@ -351,8 +337,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             eta0=self.eta0, period=len(X), C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
             frozen=None, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-        loss = "hinge" if mira else self.debias
-        self._run_epochs(optimizer, loss, structure, features, targets, self.debias_max_iter, rng, monitor)
+        task.use_loss("hinge" if mira else self.debias, self.temperature, None)
+        self._run_epochs(optimizer, task, RaggedArray(features, X.indptr), self.debias_max_iter, rng, monitor)
         return optimizer
 
     @leaves_whole
@@ -380,27 +366,18 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure = self._check_params()
-        if self.class_weight == "balanced":
-            raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
+        structure, given = self._check_stream(self._check_params(), classes)
         first = not hasattr(self, "_structure")
-        if not first and structure != self._structure:
-            raise ValueError(
-                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
-            )
-        given = self._given_classes(structure, classes, first)
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
         weights = self._sample_weights(X, codes, given, None)
-        n_outputs = 1 if given is None else len(given)
-        targets = make_targets(structure, X, n_outputs, codes, weights)
+        task = self._training_task(structure, X, codes, given, weights)
         if first:
             groups, group_weights = self._make_groups(X)
-            optimizer = self._new_optimizer(structure, groups, group_weights, n_outputs)
+            optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
             self._begin(structure, given, groups, group_weights, optimizer)
             self.n_iter_, self._losses = 0, Course(mean_of)
         elif self._optimizer is None:
-            optimizer = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
-            optimizer.load(self._model, self._final["shrunk"])
+            optimizer = self._loaded_optimizer()
             self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
         self._check_budget(self.groups_)
@@ -408,14 +385,13 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = self.loss
         self._configure(optimizer, self.shrink_every, None)
-        inference, form, memory = self._inference(structure, self.loss, targets, n_outputs)
         # The optimiser has the weights, also when it is interrupted.
         self._model = None
-        before, n_steps = int(optimizer.counters[UNCONVERGED]), optimizer.n_steps
+        before, n_steps = optimizer.unconverged, optimizer.n_steps
         keep_if(self, lambda: optimizer.n_steps > n_steps)
-        total = optimizer.epoch(inference, form, make_rows(X.values), targets, np.arange(len(X)), memory)
+        total = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
         check_finite_loss(total)
-        warn_of_inference(int(optimizer.counters[UNCONVERGED]) - before)
+        warn_of_inference(optimizer.unconverged - before)
         self.n_iter_ += 1
         self._losses.note(float(total / max(weights.sum(), np.finfo(float).tiny)))
         return self
@@ -459,28 +435,23 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         check_is_fitted(self)
         if (X is None) != (y is None):
             raise ValueError("finalize takes both X and y, or none of them")
-        if structure != self._structure:
-            raise ValueError(
-                f"structure={self.structure!r} differs from that of the fitted model, {self._structure!r}; fit a clone"
-            )
+        self._check_same_structure(structure)
         self._check_budget(self.groups_)
         classes = self.classes_ if structure.labelled else None
-        n_outputs = len(self._current.intercept)
         selects = self.budget is not None or self.alpha > 0.0
         if X is not None:
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
-            targets = make_targets(structure, X, n_outputs, codes, weights / weights.mean())
+            task = self._training_task(structure, X, codes, classes, weights / weights.mean())
         first = self._optimizer
         if first is None:
-            first = self._new_optimizer(structure, self.groups_, self.group_weights_, n_outputs)
-            first.load(self._model, self._final["shrunk"])
+            first = self._loaded_optimizer()
         # A model that was edited, or is to have fewer groups now, needs a shrinkage without new samples, too.
         exceeds = self.budget is not None and first.alive_groups().sum() > self.budget
         if selects and (self._optimizer is not None or exceeds):
             self._configure(first, self.shrink_every, None)
             if exceeds:
-                first.counters[SINCE_SHRINK] = max(1, first.counters[SINCE_SHRINK])
+                first.counters[SINCE] = max(1, first.counters[SINCE])
             # A shrinkage stays, whatever comes after it.
             keep_if(self, lambda: True)
             self._model, self._optimizer = None, first
@@ -488,31 +459,14 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         last, loss = first, self._latest_loss
         if X is not None and selects and self.debias is not None:
             monitor = PairMonitor(self, first, None)
-            last = self._learn_anew(structure, first, X, targets, check_random_state(self.random_state), monitor)
+            last = self._learn_anew(first, task, X, check_random_state(self.random_state), monitor)
             loss = monitor.loss
-            warn_of_inference(int(last.counters[UNCONVERGED]))
+            warn_of_inference(last.unconverged)
         final = final_state(first, last, loss)
         if self._final is not None and not exceeds:
             final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
         self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), final, None
         return self
-
-    def _given_classes(self, structure, classes, first):
-        """Return the labels of a stream; None where structures are not made of labels."""
-        if not structure.labelled:
-            if classes is not None:
-                raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-            return None
-        if classes is None:
-            if first:
-                raise ValueError("classes must be given at the first call of partial_fit: all labels that will occur")
-            return self.classes_
-        given = check_classes(classes)
-        if not first and given.tolist() != self.classes_.tolist():
-            raise ValueError(
-                f"classes={given.tolist()} differ from those of the first call, {self.classes_.tolist()}; fit a clone"
-            )
-        return given
 
     # -- Parts of both ---------------------------------------------------------------------------------------------
 
@@ -539,25 +493,26 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if self.budget is not None and self.budget > groups.n_groups:
             raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
 
-    @staticmethod
-    def _n_additional(structure, n_outputs):
-        return sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+    def _training_task(self, structure, X, codes, classes, weights):
+        """Lay out samples to learn from."""
+        task = lay_out(structure, X, 1 if classes is None else len(classes))
+        return task.learn(codes, weights, self.loss, self.temperature, None)
 
-    def _new_optimizer(self, structure, groups, group_weights, n_outputs):
-        return PairOptimizer(
-            groups, group_weights, n_outputs, self._n_additional(structure, n_outputs), average=self.average, mira=False
-        )
+    def _new_optimizer(self, groups, group_weights, n_outputs, n_additional):
+        return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
+
+    def _loaded_optimizer(self):
+        """Return an optimiser that starts from the present model."""
+        n_outputs, n_additional = len(self._model.intercept), len(self._model.additional)
+        optimizer = self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)
+        optimizer.load(self._model, self._final["shrunk"])
+        return optimizer
 
     def _configure(self, optimizer, period, frozen):
         optimizer.configure(
             eta0=self.eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every, budget=self.budget,
             alpha=self.alpha, frozen=frozen, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-
-    def _inference(self, structure, loss, targets, n_outputs):
-        """Return what an epoch needs to know of the loss."""
-        form = loss_form(structure, loss, self.temperature, None, n_outputs)
-        return inference_of(structure, loss), form, new_memory(targets.sizes, 0)
 
     def _begin(self, structure, classes, groups, group_weights, optimizer):
         """Note what the model is of."""
@@ -583,23 +538,6 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             self._model, self._final = wide_model(last, self.n_features_in_), final_state(first, last, monitor.loss)
             self._optimizer = None
 
-    @property
-    def coef_(self) -> Any:
-        return sparse.csr_array(self._current.coef.T)
-
-    @coef_.setter
-    def coef_(self, values: Any) -> None:
-        shape = self._current.coef.shape[::-1]
-        if not sparse.issparse(values):
-            values = check_numbers(values, "coef_")
-        coef = sparse.csr_array(values, dtype=np.float64).T.tocsr()
-        if coef.shape != shape[::-1]:
-            raise ValueError(f"coef_ must have shape {shape}; got {coef.shape[::-1]}")
-        if not np.isfinite(coef.data).all():
-            raise ValueError("coef_ contains NaN or infinity; weights must be finite")
-        coef.eliminate_zeros()
-        self._edit(coef=coef)
-
     def _edit(self, **arrays):
         if self._optimizer is not None:
             self._final = final_state(self._optimizer, self._optimizer, self._loss)
@@ -611,7 +549,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
-        selected = np.flatnonzero(self._state("selected", PairOptimizer.selected_groups))
+        selected = np.flatnonzero(self._state("selected", GroupOptimizer.selected_groups))
         shrinks = self.budget is not None or self.alpha > 0.0
         if shrinks and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
             warn_user(
@@ -628,7 +566,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def group_norms_(self) -> NDArray[np.float64]:
-        return self._state("norms", PairOptimizer.group_norms)
+        return self._state("norms", GroupOptimizer.group_norms)
 
     @property
     def sigma_(self) -> float:
@@ -636,11 +574,11 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def memory_curve_(self) -> NDArray[np.int64]:
-        return self._state("curve", PairOptimizer.joined_curve)[:, 1]
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 1]
 
     @property
     def memory_steps_(self) -> NDArray[np.int64]:
-        return self._state("curve", PairOptimizer.joined_curve)[:, 0]
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 0]
 
     def _state(self, name, of_optimizer):
         """Return what the training has left, or what its state is in a stream."""
@@ -652,14 +590,6 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _latest_loss(self):
         # Debiasing has a loss of its own.
         return self._loss if self._final is None else self._final["loss"]
-
-    def _linear_scores(self, X, model):
-        rows, coef = make_rows(X.values), make_rows(model.coef)
-        scores = np.empty((X.values.shape[0], len(model.intercept)))
-        scores[:] = model.intercept
-        costs = np.diff(rows.indptr) + 1
-        over_ranges(lambda start, stop: add_sparse_scores(rows, coef, start, stop, scores), costs, self.n_jobs)
-        return scores
 
     def _check_params(self):
         """Check the parameters; return the structure."""
@@ -741,7 +671,7 @@ def wide_model(optimizer, n_features):
     coef = sparse.csr_array(
         (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
     )
-    return SparseLinearModel(coef, model.intercept, model.additional)
+    return LinearModel(coef, model.intercept, model.additional)
 
 
 def _check_memory(n_columns, of_each):

@@ -50,6 +50,10 @@ Columns = namedtuple("Columns", ["column_ptr", "sizes", "slot_ptr", "keys", "slo
 _PARTS = types.Array(types.int32, 1, "C", readonly=True)
 COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, _PARTS], Columns)
 
+# What there is of one head: totals[m, j] for modifier m and template j, where the values between are (see
+# `_look_between`), and space for the columns of one n-gram.
+Seen = namedtuple("Seen", ["totals", "spots", "n_seen", "found"])
+
 
 @kernel
 def _relation(h, m):
@@ -161,10 +165,11 @@ def _place(found, n_found, indices, end):
 
 
 @kernel
-def _hash_head(
-    h, n, totals, hashes, middles, factors, run_stops, spots, n_seen, column_ptr, sizes, found, indices, end, counts
-):
+def _hash_head(arcs, columns, h, n, seen, indices, end, counts):
     """Write the hashed columns of all arcs of a head to `indices` from `end` on, and their numbers to `counts`."""
+    hashes, middles, factors, run_stops = arcs.hashes, arcs.middles, arcs.middle_factors, arcs.run_stops
+    column_ptr, sizes = columns.column_ptr, columns.sizes
+    totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.found
     n_templates = totals.shape[1]
     for m in range(1, n + 1):
         first = end
@@ -204,11 +209,11 @@ def _hash_head(
 
 
 @kernel
-def _find_head(
-    h, n, totals, hashes, middles, factors, spots, n_seen,
-    column_ptr, slot_ptr, keys, slots, found, indices, end, counts,
-):
+def _find_head(arcs, columns, h, n, seen, indices, end, counts):
     """The same from the vocabulary."""
+    hashes, middles, factors = arcs.hashes, arcs.middles, arcs.middle_factors
+    column_ptr, slot_ptr, keys, slots = columns.column_ptr, columns.slot_ptr, columns.keys, columns.slots
+    totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.found
     for m in range(1, n + 1):
         first = end
         for j in range(totals.shape[1] if m != h else 0):
@@ -239,10 +244,7 @@ def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
     end : int
         Behind the last column.
     """
-    middles, factors, run_stops = arcs.middles, arcs.middle_factors, arcs.run_stops
-    column_ptr, sizes = columns.column_ptr, columns.sizes
-    slot_ptr, keys, slots = columns.slot_ptr, columns.keys, columns.slots
-    n_templates = len(middles)
+    n_templates = len(arcs.middles)
     n_fields = len(arcs.middle_starts)
     for s in range(start, stop):
         n = arcs.lengths[s]
@@ -255,25 +257,21 @@ def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
                 mods[t, j] = _mod_total(arcs, root + t, j)
         links = np.empty((2 * n_fields, n + 1), dtype=np.int32)
         _link_all(arcs, s, links)
-        spots = np.empty((2 * n_fields, n + 1), dtype=np.int64)
-        n_seen = np.empty((n_fields, n + 1), dtype=np.int64)
-        totals = np.empty((n + 1, n_templates), dtype=np.uint64)
-        found = np.empty(n + 1, dtype=np.int32)
+        seen = Seen(
+            np.empty((n + 1, n_templates), dtype=np.uint64),
+            np.empty((2 * n_fields, n + 1), dtype=np.int64),
+            np.empty((n_fields, n + 1), dtype=np.int64),
+            np.empty(n + 1, dtype=np.int32),
+        )
         for h in range(n + 1):
             for f in range(n_fields):
-                _look_between(h, n, links, f, arcs.middle_starts[f] + root, spots, n_seen)
-            _sum_totals(h, n, heads, mods, arcs.relations, totals)
+                _look_between(h, n, links, f, arcs.middle_starts[f] + root, seen.spots, seen.n_seen)
+            _sum_totals(h, n, heads, mods, arcs.relations, seen.totals)
             row = row_ptr[s] + h * n
-            if len(slots) == 0:
-                end = _hash_head(
-                    *(h, n, totals, arcs.hashes, middles, factors, run_stops, spots, n_seen),
-                    *(column_ptr, sizes, found, indices, end, counts[row : row + n]),
-                )
+            if len(columns.slots) == 0:
+                end = _hash_head(arcs, columns, h, n, seen, indices, end, counts[row : row + n])
             else:
-                end = _find_head(
-                    *(h, n, totals, arcs.hashes, middles, factors, spots, n_seen),
-                    *(column_ptr, slot_ptr, keys, slots, found, indices, end, counts[row : row + n]),
-                )
+                end = _find_head(arcs, columns, h, n, seen, indices, end, counts[row : row + n])
     return end
 
 

@@ -18,6 +18,7 @@ from ...solvers._graph.batch import (
     BY_MULTIPLIERS,
     GAP,
     GRAPH_SOLVERS,
+    LOGIC_SOLVERS,
     N_ITER,
     OBJECTIVE,
     RESIDUAL,
@@ -306,10 +307,11 @@ def _solve_once(problems, warm, method, tol, max_iter, n_jobs):
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
     aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
     limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
-    # The graph, its oracles, and the solver of its structures.
-    own = arrays, *layout.all_oracles(Simplex.oracle), structure_solver(layout)
+    solver, own = GRAPH_SOLVERS[method], (arrays, *layout.all_oracles(Simplex.oracle), structure_solver(layout))
+    if method in LOGIC_SOLVERS and not len(arrays.structures):
+        solver, own = LOGIC_SOLVERS[method], (arrays,)
     over_ranges(
-        lambda begin, end: GRAPH_SOLVERS[method](*own, samples, aim, limits, begin, end, out),
+        lambda begin, end: solver(*own, samples, aim, limits, begin, end, out),
         np.full(n, len(arrays.links) + layout.n_variables),
         n_jobs,
         limit=limits,

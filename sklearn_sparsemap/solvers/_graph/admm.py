@@ -8,13 +8,14 @@ unchanged but for the rule by which the penalty adapts.
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._jit import copy_into, kernel
 from ...graphs._arrays import FORBIDDEN, STRUCTURE
 from ...graphs._closed_forms import clip01
 from .._polytope.protocol import STRUCTURE_TOL
-from .block import blame, longest_factor, proves_infeasible, what_is_left
-from .certificate import project_factor
-from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, no_supports
+from .block import blame, proves_infeasible, what_is_left
+from .certificate import longest_factor, project_factor
+from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from .structures import OFF
 
 # The penalty follows the residuals: they are kept within this factor of each other. (The paper's 0.1 at first, and
 # factors of 100 and 10, leave the penalty too small: matchings of 20 x 20 take 3,000 sweeps instead of 120.) A penalty
@@ -24,12 +25,12 @@ _ADAPT_EVERY, _ADAPT_UNTIL = 10, 1000
 
 
 @kernel
-def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
+def solve_admm(graph, structures, scores, additional, warm, tol, limits):
     """Solve one sample; see `solve_block`."""
     n, n_links = scores.shape[0], graph.links.shape[0]
     lam, u, old_u, own = np.zeros(n_links), np.empty(n), np.empty(n), np.zeros(n_links)
     if warm.shape[0] > 0:
-        lam[:] = warm
+        copy_into(lam, warm)
         what_is_left(graph, scores, lam, u)
     else:
         for i in range(n):
@@ -43,7 +44,6 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
         own[link] = u[i]
         if warm.shape[0] > 0 and scores[i] > 0.5 * FORBIDDEN:
             y[link] = lam[link] - (scores[i] - u[i]) * share[link]
-    supports, extra, weights = no_supports(graph.structures.shape[0] + 1)
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
     scaled = np.empty(additional.shape[0])
@@ -53,7 +53,7 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
     primal, dual, n_iter = np.inf, np.inf, 0
     while (primal > tol or dual > tol) and n_iter < limits[0]:
         n_iter += 1
-        place = 0
+        place = np.int64(0)
         for f in range(graph.kinds.shape[0]):
             start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
             quadratic = 0.0
@@ -69,22 +69,18 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
                 z[link - start] = r if graph.signs[link] > 0.0 else 1.0 - r
             for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
                 scaled[a] = additional[a] / quadratic
-            at = place if graph.kinds[f] == STRUCTURE else len(supports) - 1
-            support, own_extra, w, _, _, feasible = project_factor(
-                graph, oracles, solver, scaled, f, z[: stop - start], p[: stop - start],
-                supports[at], extra[at], weights[at], STRUCTURE_TOL, limits
-            )  # fmt: skip
+            _, feasible = project_factor(
+                graph, structures, scaled, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+            )
+            place += graph.kinds[f] == STRUCTURE
             if not feasible:
                 blame(lam, start, stop)
-                return u, lam, supports, extra, weights, n_iter, INFEASIBLE
-            if graph.kinds[f] == STRUCTURE:
-                supports[at], extra[at], weights[at] = support, own_extra, w
-                place += 1
+                return u, lam, n_iter, INFEASIBLE
             for link in range(start, stop):
                 own[link] = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
                 if scores[graph.links[link]] < 0.5 * FORBIDDEN and own[link] > OFF:
                     blame(lam, start, stop)
-                    return u, lam, supports, extra, weights, n_iter, INFEASIBLE
+                    return u, lam, n_iter, INFEASIBLE
         for i in range(n):
             old_u[i] = u[i]
             if graph.degrees[i] > 0:
@@ -108,14 +104,12 @@ def solve_admm(graph, oracles, solver, scores, additional, warm, tol, limits):
                 penalty *= 0.5
         if n_iter % 200 == 0:
             direction = y - far
-            if proves_infeasible(graph, oracles, solver, scores, additional, limits, direction):
-                for link in range(n_links):
-                    lam[link] = direction[link]
-                return u, lam, supports, extra, weights, n_iter, INFEASIBLE
-            for link in range(n_links):
-                far[link] = y[link]
+            if proves_infeasible(graph, structures, scores, additional, limits, direction):
+                copy_into(lam, direction)
+                return u, lam, n_iter, INFEASIBLE
+            copy_into(far, y)
     for link in range(n_links):
         i = graph.links[link]
         lam[link] = 0.0 if scores[i] < 0.5 * FORBIDDEN else (scores[i] - u[i]) * share[link] + y[link]
     status = CONVERGED if primal <= tol and dual <= tol else NOT_CONVERGED
-    return u, lam, supports, extra, weights, n_iter, status
+    return u, lam, n_iter, status

@@ -14,6 +14,7 @@ from .block import solve_block
 from .certificate import certify
 from .newton import solve_rows
 from .rows import INFEASIBLE
+from .structures import new_structures
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
@@ -80,12 +81,10 @@ class GraphSolutions(NamedTuple):
 _SAMPLES = types.NamedUniTuple(FLOATS_2D, 3, GraphSamples)
 _SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
-# Each loop takes a graph, its oracles and the solver of its structures; samples; tol, limits (see `solve_rows`); which
-# samples, start..stop; and where to write their solutions.
-_LOOP = types.void(
-    GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER, _SAMPLES, types.float64, INTS, types.int64, types.int64,
-    _SOLUTIONS,
-)  # fmt: skip
+# Each loop takes a graph, with its oracles and the solver of its structures unless it has none; samples; tol, limits
+# (see `solve_rows`); which samples, start..stop; and where to write their solutions.
+_LOOP = _SAMPLES, types.float64, INTS, types.int64, types.int64, _SOLUTIONS
+_STRUCTURED = GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER
 
 
 @kernel
@@ -95,61 +94,70 @@ def _row_of(rows, i):
 
 
 @kernel
-def _finish(graph, oracles, solver, samples, i, supports, limits, n_iter, status, out):
-    """Certify the solution of sample `i`, with the supports of its structures."""
+def _finish(graph, structures, samples, i, limits, n_iter, status, out):
+    """Certify the solution of sample `i`."""
     statistics = out.statistics[i]
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
-        additional, (slots, extra, weights) = _row_of(samples.additional, i), supports
+        additional = _row_of(samples.additional, i)
         statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-            graph, oracles, solver, samples.scores[i], additional, out.marginals[i], out.links[i], slots, extra,
-            weights, limits, out.joint[i]
-        )  # fmt: skip
-
-
-@entry(types.void(types.boolean, *_LOOP.args))
-def rows_range(use_newton, graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
-    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
-    oracles, n_rows = (o0, o1, o2, o3), graph.row_bounds.shape[0]
-    for i in range(start, stop):
-        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        dual, slots, extra, weights, n_iter, status = solve_rows(
-            graph, oracles, solver, samples.scores[i], own, warm, tol, limits, use_newton
+            graph, structures, samples.scores[i], additional, out.marginals[i], out.links[i], limits, out.joint[i]
         )
-        copy_into(out.marginals[i], dual.u)
-        copy_into(out.multipliers[i], dual.mu)
-        copy_into(out.multipliers[i, n_rows:], dual.t)
-        _link_multipliers(graph, dual, out.links[i])
-        _finish(graph, oracles, solver, samples, i, (slots, extra, weights), limits, n_iter, status, out)
 
 
 @kernel
-def _finish_links(graph, oracles, solver, samples, i, found, limits, out):
+def _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out):
+    """Solve sample `i` by sweeps and, if `use_newton`, Newton steps."""
+    own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+    dual, n_iter, status = solve_rows(graph, structures, samples.scores[i], own, warm, tol, limits, use_newton)
+    copy_into(out.marginals[i], dual.u)
+    copy_into(out.multipliers[i], dual.multipliers)
+    _link_multipliers(graph, dual, out.links[i])
+    _finish(graph, structures, samples, i, limits, n_iter, status, out)
+
+
+@entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
+def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop of a graph without structures."""
+    for i in range(start, stop):
+        _solve_by_rows(use_newton, graph, None, samples, tol, limits, i, out)
+
+
+@entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
+def rows_range(use_newton, graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
+    for i in range(start, stop):
+        structures = new_structures(graph, (o0, o1, o2, o3), solver)
+        _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out)
+
+
+@kernel
+def _finish_links(graph, structures, samples, i, found, limits, out):
     """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
-    u, lam, slots, extra, weights, n_iter, status = found
+    u, lam, n_iter, status = found
     copy_into(out.marginals[i], u)
     copy_into(out.links[i], lam)
-    _finish(graph, oracles, solver, samples, i, (slots, extra, weights), limits, n_iter, status, out)
+    _finish(graph, structures, samples, i, limits, n_iter, status, out)
 
 
-@entry(_LOOP)
+@entry(types.void(*_STRUCTURED, *_LOOP))
 def block_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
-    oracles = o0, o1, o2, o3
     for i in range(start, stop):
         own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        found = solve_block(graph, oracles, solver, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, oracles, solver, samples, i, found, limits, out)
+        structures = new_structures(graph, (o0, o1, o2, o3), solver)
+        found = solve_block(graph, structures, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, structures, samples, i, found, limits, out)
 
 
-@entry(_LOOP)
+@entry(types.void(*_STRUCTURED, *_LOOP))
 def admm_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
-    oracles = o0, o1, o2, o3
     for i in range(start, stop):
         own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        found = solve_admm(graph, oracles, solver, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, oracles, solver, samples, i, found, limits, out)
+        structures = new_structures(graph, (o0, o1, o2, o3), solver)
+        found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
+        _finish_links(graph, structures, samples, i, found, limits, out)
 
 
 # By the names of the public `solver` parameter. Each is compiled at its first use only.
@@ -159,5 +167,7 @@ GRAPH_SOLVERS = {
     "block": block_range,
     "admm": admm_range,
 }
+# For graphs without structures, where these have one that knows of none, and is compiled much sooner.
+LOGIC_SOLVERS = {"newton": partial(logic_rows_range, True), "pairwise": partial(logic_rows_range, False)}
 # Those that start from the multipliers of rows and pairs; the others start from the dual variables of the links.
 BY_MULTIPLIERS = ("newton", "pairwise")

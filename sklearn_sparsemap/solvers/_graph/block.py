@@ -12,22 +12,14 @@ from ...graphs._arrays import FORBIDDEN, STRUCTURE
 from ...graphs._closed_forms import clip01
 from .._polytope.protocol import STRUCTURE_TOL
 from .anderson import extrapolate, forget, new_anderson
-from .certificate import literal_scores, project_factor
-from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, OFF, no_supports
+from .certificate import literal_scores, longest_factor, project_factor
+from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from .structures import OFF, new_structures
 
 _MEMORY = 8
 # How often the search for a proof of infeasibility runs, and the scale at which SparseMAP is as good as MAP.
 _CHECK_EVERY = 50
 _SHARP = 1e8
-
-
-@kernel
-def longest_factor(graph):
-    """Return the number of literals of the largest factor, at least 1."""
-    longest = 1
-    for f in range(graph.kinds.shape[0]):
-        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
-    return longest
 
 
 @kernel
@@ -45,28 +37,24 @@ def what_is_left(graph, scores, lam, u):
 
 
 @kernel
-def _sweep(graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, limits):
+def _sweep(graph, structures, scores, additional, u, lam, own, limits):
     """Solve every factor on what the others leave; return the dual, NaN if a factor allows nothing.
 
     Then only the links of that factor have variables that are not zero.
     """
-    place = 0
-    value = 0.0
+    longest = longest_factor(graph)
+    z, p = np.empty(longest), np.empty(longest)
+    place, value = np.int64(0), 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
-        is_structure = graph.kinds[f] == STRUCTURE
-        at = place if is_structure else supports_place(supports)
-        support, own_extra, w, linear, _, feasible = project_factor(
-            graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start],
-            supports[at], extra[at], weights[at], STRUCTURE_TOL, limits
-        )  # fmt: skip
+        linear, feasible = project_factor(
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
+        place += graph.kinds[f] == STRUCTURE
         if not feasible:
             blame(lam, start, stop)
             return np.nan
-        if is_structure:
-            supports[at], extra[at], weights[at] = support, own_extra, w
-            place += 1
         value += linear
         for link in range(start, stop):
             i = graph.links[link]
@@ -92,13 +80,7 @@ def blame(lam, start, stop):
 
 
 @kernel
-def supports_place(supports):
-    """Return the last place of the lists, which holds nothing and is there for the factors that have no support."""
-    return len(supports) - 1
-
-
-@kernel
-def proves_infeasible(graph, oracles, solver, scores, additional, limits, direction):
+def proves_infeasible(graph, structures, scores, additional, limits, direction):
     """Tell whether a direction of the link variables, which is changed, proves that no marginals satisfy all factors.
 
     Along a direction whose links sum to zero at each variable only the factors' MAP values change; if these sum to
@@ -124,15 +106,15 @@ def proves_infeasible(graph, oracles, solver, scores, additional, limits, direct
         direction[link] *= _SHARP / size
     longest = longest_factor(graph)
     z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
-    supports, extra, weights = no_supports(1)
-    slope = 0.0
+    cold = new_structures(graph, structures.oracles, structures.solver)
+    slope, place = 0.0, np.int64(0)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)
-        _, _, _, _, _, feasible = project_factor(
-            graph, oracles, solver, none, f, z[: stop - start], p[: stop - start],
-            supports[0], extra[0], weights[0], 1.0, limits
-        )  # fmt: skip
+        _, feasible = project_factor(
+            graph, cold, none, f, place, z[: stop - start], p[: stop - start], 1.0, limits
+        )
+        place += graph.kinds[f] == STRUCTURE
         if not feasible:
             return True
         # SparseMAP is not better than MAP by more than half the number of parts, at this scale.
@@ -144,15 +126,13 @@ def proves_infeasible(graph, oracles, solver, scores, additional, limits, direct
 
 
 @kernel
-def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
+def solve_block(graph, structures, scores, additional, warm, tol, limits):
     """Solve one sample; `warm` holds link variables to start from, or nothing.
 
     Returns
     -------
     u : array of shape (n_variables,)
     lam : array of shape (n_links,)
-    supports, extra, weights : lists of arrays
-        With one entry more than there are structures.
     n_iter : int
         Sweeps.
     status : int
@@ -161,9 +141,6 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
     lam = warm.copy() if warm.shape[0] > 0 else np.zeros(n_links)
     u, own, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
     far = lam.copy()
-    supports, extra, weights = no_supports(graph.structures.shape[0] + 1)
-    longest = longest_factor(graph)
-    z, p = np.empty(longest), np.empty(longest)
     state = new_anderson(n_links, _MEMORY)
     # What rounding leaves.
     tol = max(tol, 4e-15)
@@ -172,11 +149,9 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
         n_iter += 1
         copy_into(before, lam)
         what_is_left(graph, scores, lam, u)
-        value = _sweep(
-            graph, oracles, solver, scores, additional, u, lam, own, z, p, supports, extra, weights, limits
-        )
+        value = _sweep(graph, structures, scores, additional, u, lam, own, limits)
         if value != value:
-            return u, lam, supports, extra, weights, n_iter, INFEASIBLE
+            return u, lam, n_iter, INFEASIBLE
         residual = 0.0
         for link in range(n_links):
             residual = max(residual, abs(own[link] - u[graph.links[link]]))
@@ -184,9 +159,9 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
             break
         if n_iter % _CHECK_EVERY == 0:
             direction = lam - far
-            if proves_infeasible(graph, oracles, solver, scores, additional, limits, direction):
+            if proves_infeasible(graph, structures, scores, additional, limits, direction):
                 copy_into(lam, direction)
-                return u, lam, supports, extra, weights, n_iter, INFEASIBLE
+                return u, lam, n_iter, INFEASIBLE
             copy_into(far, lam)
         if extrapolated and value > best + 1e-12 * (1.0 + abs(best)):
             # The sweep from the extrapolated point was no gain: go on from the last good one.
@@ -199,4 +174,4 @@ def solve_block(graph, oracles, solver, scores, additional, warm, tol, limits):
         extrapolate(state, before, lam)
         copy_into(lam, before)
         extrapolated = True
-    return u, lam, supports, extra, weights, n_iter, CONVERGED if residual <= tol else NOT_CONVERGED
+    return u, lam, n_iter, CONVERGED if residual <= tol else NOT_CONVERGED

@@ -13,22 +13,29 @@ import numpy as np
 from ..._jit import kernel
 from ...graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
 from ...graphs._closed_forms import clip01, project_logic, project_pair
-from .._polytope.protocol import AIM, STRUCTURE_TOL
-from .rows import force_parts
+from .._polytope.protocol import STRUCTURE_TOL
+from .structures import force_parts, solve_structure
 
 
 @kernel
-def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, weights, tol, limits):
+def longest_factor(graph):
+    """Return the number of literals of the largest factor, at least 1."""
+    longest = 1
+    for f in range(graph.kinds.shape[0]):
+        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
+    return longest
+
+
+@kernel
+def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
     """SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
+
+    `place` is that of a structure.
 
     Returns
     -------
-    support, extra, weights : arrays
-        Of a structure; as given for logic.
     value : float
         ``additional . joint marginals`` of the factor.
-    joint : float
-        The joint probability of a pair.
     feasible : bool
     """
     kind = graph.kinds[f]
@@ -39,30 +46,30 @@ def project_factor(graph, oracles, solver, additional, f, z, p, support, extra, 
         joint, feasible = project_logic(
             kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p
         )
-        return support, extra, weights, score * joint, joint, feasible
-    force_parts(z, additional[first:last], graph.sizes[f])
-    slots, additional_slots, w, k, _, _, _ = solver(
-        oracles[graph.oracles[f]],
-        z,
-        additional[first:last],
-        graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
-        graph.sizes[f],
-        AIM * tol,
-        tol,
-        limits[1:],
-        support,
-        extra,
-        weights,
-        p,
-    )
-    if k < 0:
-        return support, extra, weights, 0.0, 0.0, False
-    value = 0.0
-    for s in range(k):
+        return score * joint, feasible
+    value, feasible = 0.0, False
+    if structures is not None:
+        force_parts(z, additional[first:last], graph.sizes[f])
+        objective = solve_structure(structures, additional, place, z, p, tol, limits)
+        feasible = objective == objective
+        if feasible:
+            additional_slots, weights = structures.additional[place], structures.weights[place]
+            for s in range(weights.shape[0]):
+                for part in additional_slots[s]:
+                    if part >= 0:
+                        value += weights[s] * additional[first + part]
+    return value, feasible
+
+
+@kernel
+def _spread_additional(structures, place, joint):
+    """Write the additional marginals of the structure at a place."""
+    additional_slots, weights = structures.additional[place], structures.weights[place]
+    joint[:] = 0.0
+    for s in range(weights.shape[0]):
         for part in additional_slots[s]:
             if part >= 0:
-                value += w[s] * additional[first + part]
-    return slots[:k].copy(), additional_slots[:k].copy(), w[:k].copy(), value, 0.0, True
+                joint[part] += weights[s]
 
 
 @kernel
@@ -111,7 +118,7 @@ def _certify_pairs(graph, scores, additional, u, lam, joint, rest):
 
 
 @kernel
-def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra, weights, limits, joint):
+def certify(graph, structures, scores, additional, u, lam, limits, joint):
     """Certify marginals `u` and dual variables `lam`, which are moved to the dual point that is certified.
 
     Sets `joint`, the marginals of the additional scores.
@@ -128,13 +135,9 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
         forbidden = scores[i] < 0.5 * FORBIDDEN
         rest[i] = 0.0 if forbidden else scores[i]
         objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
-    longest = 1
-    for f in range(graph.kinds.shape[0]):
-        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
+    longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
-    dual, place = 0.0, 0
-    none = np.empty((0, 0), np.int32)
-    no_weights = np.empty(0)
+    dual, place = 0.0, np.int64(0)
     value, residual = _certify_pairs(graph, scores, additional, u, lam, joint, rest)
     objective += value[0]
     dual += value[1]
@@ -143,26 +146,15 @@ def certify(graph, oracles, solver, scores, additional, u, lam, supports, extra,
             continue
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
-        is_structure = graph.kinds[f] == STRUCTURE
-        support, own, w = none, none, no_weights
-        if is_structure:
-            support, own, w = supports[place], extra[place], weights[place]
-        support, own, w, linear, _, feasible = project_factor(
-            graph, oracles, solver, additional, f, z[: stop - start], p[: stop - start], support, own, w,
-            STRUCTURE_TOL, limits,
-        )  # fmt: skip
+        linear, feasible = project_factor(
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
         if not feasible:
             return objective, np.inf, np.inf
-        if is_structure:
-            supports[place], extra[place], weights[place] = support, own, w
+        if graph.kinds[f] == STRUCTURE:
+            if structures is not None:
+                _spread_additional(structures, place, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
             place += 1
-            first = graph.additional_ptr[f]
-            for part in range(first, graph.additional_ptr[f + 1]):
-                joint[part] = 0.0
-            for s in range(w.shape[0]):
-                for part in own[s]:
-                    if part >= 0:
-                        joint[first + part] += w[s]
         objective += linear
         dual += linear
         for link in range(start, stop):

@@ -37,7 +37,7 @@ from .._polytope.cholesky import add_scaled, dot, solve_lower
 from .._polytope.face import FACE_TOLERANCE, respond, span_face, spread
 from .._polytope.protocol import AIM, SOLVER, STRUCTURE_TOL
 from .certificate import literal_scores
-from .rows import force_parts, project_on_face
+from .structures import force_parts, project_on_face
 
 # A marginal as close to a bound as this lies on it, and a structure whose reduced cost is this small is in the face,
 # both relative to the scores where these are small; solutions are made ten times as exact before. No solution is exact
@@ -151,7 +151,7 @@ def find_faces_range(graph, o0, o1, o2, o3, solver, optima, directions, limits, 
     slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
     factor_pool, one_pool = np.empty(64), np.empty(16)
     counts, starts = np.empty((stop - start, n_structures), np.int64), np.empty((stop - start, 4), np.int64)
-    n_slots, n_additional, n_factors, n_ones = 0, 0, 0, 0
+    n_slots, n_additional, n_factors, n_ones = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(start, stop):
         at = starts[i - start]
         at[0], at[1], at[2], at[3] = n_slots, n_additional, n_factors, n_ones
@@ -214,7 +214,7 @@ def _project_links(graph, optima, i, literals, faces, d, change):
     `literals` are the marginals of all literals. `change` gets, for each factor, how the joint probability of a pair
     changes.
     """
-    place, at, own = 0, faces.starts[i].copy(), _additional_of(optima, i)
+    place, at, own = np.int64(0), faces.starts[i].copy(), _additional_of(optima, i)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
@@ -222,10 +222,10 @@ def _project_links(graph, optima, i, literals, faces, d, change):
         if graph.kinds[f] == STRUCTURE:
             face, k = _next_face(graph, faces, i, place, at)
             # Once more on what the first projection leaves of the face by rounding.
-            rest, products, norm = d[start:stop].copy(), np.empty(k), dot(face.ones, face.ones)
-            project_on_face(face.factor, face.slots, k, face.ones, norm, d[start:stop], products)
+            rest, products = d[start:stop].copy(), np.empty(k)
+            project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
             add_scaled(rest, -1.0, d[start:stop])
-            project_on_face(face.factor, face.slots, k, face.ones, norm, rest, products)
+            project_on_face(face.factor, face.slots, face.ones, rest, products)
             add_scaled(d[start:stop], 1.0, rest)
             place += 1
         else:
@@ -371,7 +371,7 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
             for link in range(unary.shape[0]):
                 unary[link] = graph.signs[start_link + link] * w[graph.links[start_link + link]]
             # Leaves in `products` how the weights of the structures change.
-            project_on_face(face.factor, face.slots, k, face.ones, dot(face.ones, face.ones), unary, products)
+            project_on_face(face.factor, face.slots, face.ones, unary, products)
             spread(face, k, products, unary, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
 
 

@@ -35,30 +35,48 @@ def _find(roots, i):
 
 
 @kernel
-def build_forest(graph, dual, damping, wide, free_rows, free_pairs):
+def _by_length(lengths):
+    """Return the order of ascending lengths, by counting; equal ones stay as they are."""
+    longest = 0
+    for k in range(lengths.shape[0]):
+        longest = max(longest, lengths[k])
+    places, order = np.zeros(longest + 2, np.int64), np.empty(lengths.shape[0], np.int64)
+    for k in range(lengths.shape[0]):
+        places[lengths[k] + 1] += 1
+    for length in range(longest):
+        places[length + 1] += places[length]
+    for k in range(lengths.shape[0]):
+        order[places[lengths[k]]] = k
+        places[lengths[k]] += 1
+    return order
+
+
+@kernel
+def build_forest(dual, damping, wide, free):
     """Factorise the spanning forest of the free multipliers and variables; short inequalities come first."""
-    n_rows, n = free_rows.shape[0], dual.u.shape[0]
-    m = n_rows + free_pairs.shape[0]
+    n_rows, n, m = dual.mu.shape[0], dual.u.shape[0], free.shape[0]
     n_nodes = m + n
-    roots, degrees, diagonal = np.arange(n_nodes), np.zeros(n_nodes + 1, np.int64), np.zeros(n_nodes)
-    n_entries = 2 * free_pairs.shape[0]
-    lengths = np.full(m, 2, np.int64)
-    for r in range(n_rows):
-        lengths[r] = graph.row_ptr[r + 1] - graph.row_ptr[r]
-        n_entries += lengths[r]
+    roots, degrees, diagonal = np.empty(n_nodes, np.int64), np.zeros(n_nodes + 1, np.int64), np.zeros(n_nodes)
+    for i in range(n_nodes):
+        roots[i] = i
+    n_entries = 0
+    lengths = np.empty(m, np.int64)
+    for k in range(m):
+        lengths[k] = dual.row_ptr[k + 1] - dual.row_ptr[k] if k < n_rows else 2
+        n_entries += lengths[k]
     ends, coefs = np.empty((n_entries, 2), np.int64), np.empty(n_entries)
     n_edges = 0
-    for multiplier in np.argsort(lengths, kind="mergesort"):
-        if not (free_rows[multiplier] if multiplier < n_rows else free_pairs[multiplier - n_rows]):
+    for multiplier in _by_length(lengths):
+        if not free[multiplier]:
             continue
         norm_squared, rest = 0.0, 0.0
         for entry in range(lengths[multiplier]):
             if multiplier < n_rows:
-                place = graph.row_ptr[multiplier] + entry
-                i, c = graph.row_vars[place], graph.row_coefs[place]
+                place = dual.row_ptr[multiplier] + entry
+                i, c = dual.row_vars[place], dual.row_coefs[place]
             else:
                 e = multiplier - n_rows
-                i, c = graph.pair_ends[e, entry], graph.pair_signs[e, entry]
+                i, c = dual.pair_ends[e, entry], dual.pair_signs[e, entry]
                 # The first of two attracted ends gains what the second loses.
                 c = -c if entry == 0 and dual.pair[e] > 0.0 else c
             norm_squared += c * c
@@ -86,8 +104,10 @@ def build_forest(graph, dual, damping, wide, free_rows, free_pairs):
             edges[filled[ends[e, side]]] = e
             filled[ends[e, side]] += 1
     forest = Forest(
-        np.empty(n_nodes, np.int64), np.full(n_nodes, -1, np.int64), np.zeros(n_nodes), diagonal, np.empty(n_nodes)
+        np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64), np.zeros(n_nodes), diagonal, np.empty(n_nodes)
     )
+    for i in range(n_nodes):
+        forest.parents[i] = -1
     done, seen = 0, 0
     for root in range(n_nodes):
         if forest.parents[root] >= 0:

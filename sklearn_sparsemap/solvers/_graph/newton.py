@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._jit import copy_into, kernel
 from ...graphs._arrays import FORBIDDEN
-from .._polytope.cholesky import add_scaled, dot, solve_lower
+from .._polytope.cholesky import add_scaled, dot
 from .forest import build_forest, solve_forest
 from .rows import (
     CONVERGED,
@@ -12,18 +12,14 @@ from .rows import (
     NOT_CONVERGED,
     box_marginals,
     compute_gradient,
-    factor_of_support,
-    force_parts,
     multiplier_terms,
     new_dual,
-    no_supports,
-    project_on_face,
-    solve_structures,
     start,
     sweep_pairs,
     sweep_rows,
     take,
 )
+from .structures import apply_faces, find_faces, recession_of_structures, solve_structures
 
 # A direction of recession that gains less than this, relative to its size, proves nothing.
 _CERTAIN = 1e-7
@@ -44,115 +40,70 @@ _SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
 
 
 @kernel
-def _free_multipliers(graph, dual, free_rows, free_pairs):
-    """Mark the multipliers that can follow the negative gradient; return their number."""
-    count = 0
-    for r in range(free_rows.shape[0]):
+def _free_multipliers(dual, free):
+    """Mark the multipliers that can follow the negative gradient, those of rows first; return their number."""
+    n_rows, count = dual.mu.shape[0], 0
+    for r in range(n_rows):
         g, mu = dual.gradient[r], dual.mu[r]
-        free_rows[r] = not ((g >= 0.0 and mu <= graph.row_low[r]) or (g <= 0.0 and mu >= graph.row_high[r]))
-        count += free_rows[r]
-    for e in range(free_pairs.shape[0]):
-        g, t = dual.pair_gradient[e], dual.t[e]
-        free_pairs[e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
-        count += free_pairs[e]
+        free[r] = not ((g >= 0.0 and mu <= dual.row_low[r]) or (g <= 0.0 and mu >= dual.row_high[r]))
+        count += free[r]
+    for e in range(dual.t.shape[0]):
+        g, t = dual.gradient[n_rows + e], dual.t[e]
+        free[n_rows + e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
+        count += free[n_rows + e]
     return count
 
 
 @kernel
-def _apply_faces(graph, dual, wide, faces, sizes, ones, norms, scratch, products, d):
-    """Overwrite `d`, one entry a variable, with its product with J."""
-    for i in range(d.shape[0]):
-        if graph.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
-            d[i] = 0.0
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        local = scratch[: stop - start]
-        for link in range(start, stop):
-            local[link - start] = graph.signs[link] * d[graph.links[link]]
-        face = faces[place]
-        project_on_face(face.factor, face.slots, sizes[place], ones[place], norms[place], local, products)
-        for link in range(start, stop):
-            d[graph.links[link]] = graph.signs[link] * local[link - start]
-
-
-@kernel
-def _multiply(
-    graph, dual, wide, faces, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs, x, y, d
-):
+def _multiply(dual, structures, wide, damping, free, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
-    n_rows = free_rows.shape[0]
+    n_rows = dual.mu.shape[0]
     d[:] = 0.0
-    take(graph, dual, x[:n_rows], x[n_rows:], d)
-    _apply_faces(graph, dual, wide, faces, sizes, ones, norms, scratch, products, d)
+    take(dual, x, d)
+    for i in range(d.shape[0]):
+        if dual.owners[i] < 0 and not -wide < dual.u[i] < 1.0 + wide:
+            d[i] = 0.0
+    if structures is not None:
+        apply_faces(structures, d)
     for r in range(n_rows):
-        if free_rows[r]:
+        if free[r]:
             total, norm_squared = 0.0, 0.0
-            for entry in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-                total -= graph.row_coefs[entry] * d[graph.row_vars[entry]]
-                norm_squared += graph.row_coefs[entry] * graph.row_coefs[entry]
+            for entry in range(dual.row_ptr[r], dual.row_ptr[r + 1]):
+                total -= dual.row_coefs[entry] * d[dual.row_vars[entry]]
+                norm_squared += dual.row_coefs[entry] * dual.row_coefs[entry]
             y[r] = total + damping * norm_squared * x[r]
-    for e in range(free_pairs.shape[0]):
-        if free_pairs[e]:
-            first = graph.pair_signs[e, 0] * d[graph.pair_ends[e, 0]]
-            second = graph.pair_signs[e, 1] * d[graph.pair_ends[e, 1]]
+    for e in range(dual.t.shape[0]):
+        if free[n_rows + e]:
+            first = dual.pair_signs[e, 0] * d[dual.pair_ends[e, 0]]
+            second = dual.pair_signs[e, 1] * d[dual.pair_ends[e, 1]]
             change = first - second if dual.pair[e] > 0.0 else -first - second
             y[n_rows + e] = change + damping * 2.0 * x[n_rows + e]
 
 
 @kernel
-def _faces_of(supports):
-    """Return the factorised supports of the structures, their ``R'^{-1} 1``, sizes, and the squared norms of these."""
-    faces = [factor_of_support(slots) for slots in supports]
-    sizes, norms = np.empty(len(faces), np.int64), np.empty(len(faces))
-    bases = [face[0] for face in faces]
-    ones = [np.ones(face[1]) for face in faces]
-    for place in range(len(faces)):
-        sizes[place] = faces[place][1]
-        solve_lower(bases[place].factor, sizes[place], ones[place])
-        norms[place] = dot(ones[place], ones[place])
-    return bases, ones, sizes, norms
-
-
-@kernel
-def _newton_direction(
-    graph, dual, supports, wide, damping, precision, use_forest, free_rows, free_pairs, limits, x
-):  # fmt: skip
+def _newton_direction(dual, structures, wide, damping, precision, use_forest, free, limits, x):
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
     If these take long, or if `use_forest` says that they did before, they are preconditioned; return whether they were.
     """
-    n_rows, n = free_rows.shape[0], dual.a.shape[0]
     m = x.shape[0]
-    bases, ones, sizes, norms = _faces_of(supports)
-    longest, most = 1, 1
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
-        most = max(most, sizes[place])
-    scratch, products = np.empty(longest), np.empty(most)
-    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(n)
+    if structures is not None:
+        find_faces(structures)
+    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(dual.a.shape[0])
     count = 0
-    for r in range(n_rows):
-        if free_rows[r]:
-            residual[r] = -dual.gradient[r]
+    for k in range(m):
+        x[k] = 0.0
+        if free[k]:
+            residual[k] = -dual.gradient[k]
             count += 1
-    for e in range(free_pairs.shape[0]):
-        if free_pairs[e]:
-            residual[n_rows + e] = -dual.pair_gradient[e]
-            count += 1
-    x[:] = 0.0
-    goal = precision * precision * dot(residual, residual)
-    most = min(2 * count + 10, _MOST_STEPS)
+    rho = dot(residual, residual)
+    goal = precision * precision * rho
+    most, n_steps = min(2 * count + 10, _MOST_STEPS), 0
     if not use_forest:
-        n_steps, rho = 0, dot(residual, residual)
-        direction[:] = residual
+        copy_into(direction, residual)
         while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
             n_steps += 1
-            _multiply(
-                graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
-                direction, image, d
-            )  # fmt: skip
+            _multiply(dual, structures, wide, damping, free, direction, image, d)
             curvature = dot(direction, image)
             if not curvature > 0.0:
                 return False
@@ -160,22 +111,19 @@ def _newton_direction(
             add_scaled(x, step, direction)
             add_scaled(residual, -step, image)
             previous, rho = rho, dot(residual, residual)
-            for i in range(m):
-                direction[i] = residual[i] + rho / previous * direction[i]
+            for k in range(m):
+                direction[k] = residual[k] + rho / previous * direction[k]
         if rho <= goal or n_steps == most:
             return False
-    forest = build_forest(graph, dual, damping, wide, free_rows, free_pairs)
+    forest = build_forest(dual, damping, wide, free)
     conditioned = np.empty(m)
     solve_forest(forest, residual, conditioned)
-    direction[:] = conditioned
+    copy_into(direction, conditioned)
     rho = dot(residual, conditioned)
     for _ in range(most):
         if limits[0] == 0:
             break
-        _multiply(
-            graph, dual, wide, bases, sizes, ones, norms, scratch, products, damping, free_rows, free_pairs,
-            direction, image, d
-        )  # fmt: skip
+        _multiply(dual, structures, wide, damping, free, direction, image, d)
         curvature = dot(direction, image)
         if not curvature > 0.0:
             break
@@ -186,93 +134,68 @@ def _newton_direction(
             break
         solve_forest(forest, residual, conditioned)
         previous, rho = rho, dot(residual, conditioned)
-        for i in range(m):
-            direction[i] = conditioned[i] + rho / previous * direction[i]
+        for k in range(m):
+            direction[k] = conditioned[k] + rho / previous * direction[k]
     return True
 
 
 @kernel
-def _recession(graph, oracles, additional, dual, mu):
-    """Return the slope of phi far out along the multipliers `mu` of the rows; negative if there is no solution."""
-    n = dual.a.shape[0]
-    d = np.zeros(n)
-    take(graph, dual, mu, np.zeros(dual.t.shape[0]), d)
-    slope = dot(graph.row_bounds, mu)
-    for i in range(n):
-        if graph.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
-            slope += max(d[i], 0.0)
-    for place in range(graph.structures.shape[0]):
-        f = graph.structures[place]
-        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
-        z, none = np.empty(stop - start), np.zeros(last - first)
-        for link in range(start, stop):
-            i = graph.links[link]
-            z[link - start] = graph.signs[link] * d[i]
-            if dual.scores[i] < 0.5 * FORBIDDEN:
-                z[link - start] = -np.inf if graph.signs[link] > 0.0 else np.inf
-            elif graph.signs[link] < 0.0:
-                slope += d[i]
-        for link in range(first, last):
-            none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
-        forced, count = force_parts(z, none, graph.sizes[f])
-        slope -= count * forced
-        slope += oracles[graph.oracles[f]](
-            z,
-            none,
-            graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
-            np.zeros(graph.sizes[f, 2]),
-            np.empty(graph.sizes[f, 0], np.int32),
-            np.empty(graph.sizes[f, 1], np.int32),
-        )
-    return slope
+def is_infeasible(dual, structures, additional, mu):
+    """Tell whether multipliers of the rows prove that no marginals satisfy all factors; they are scaled in place.
 
-
-@kernel
-def is_infeasible(graph, oracles, additional, dual, mu):
-    """Tell whether multipliers prove that no marginals satisfy all factors; they are scaled in place."""
+    They do if phi falls without end along them.
+    """
     size = 0.0
     for r in range(mu.shape[0]):
         # Only what may grow without bound counts.
-        if (mu[r] > 0.0 and graph.row_high[r] < np.inf) or (mu[r] < 0.0 and graph.row_low[r] > -np.inf):
+        if (mu[r] > 0.0 and dual.row_high[r] < np.inf) or (mu[r] < 0.0 and dual.row_low[r] > -np.inf):
             mu[r] = 0.0
         size = max(size, abs(mu[r]))
     if size == 0.0:
         return False
     for r in range(mu.shape[0]):
         mu[r] /= size
-    return _recession(graph, oracles, additional, dual, mu) < -_CERTAIN
+    d, multipliers = np.zeros(dual.a.shape[0]), np.zeros(dual.multipliers.shape[0])
+    copy_into(multipliers, mu)
+    take(dual, multipliers, d)
+    slope = dot(dual.row_bounds, mu)
+    for i in range(d.shape[0]):
+        if dual.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
+            slope += max(d[i], 0.0)
+    if structures is not None:
+        slope += recession_of_structures(structures, additional, dual, d)
+    return slope < -_CERTAIN
 
 
 @kernel
-def _evaluate(graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits):
+def _evaluate(dual, structures, additional, wide, limits):
     """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
-    dual.a[:] = dual.scores
-    take(graph, dual, dual.mu, dual.t, dual.a)
-    value = box_marginals(graph, dual, wide) + multiplier_terms(graph, dual)
-    value += solve_structures(graph, oracles, solver, additional, dual, supports, extra, weights, limits)
-    return value, compute_gradient(graph, dual)
+    copy_into(dual.a, dual.scores)
+    take(dual, dual.multipliers, dual.a)
+    value = box_marginals(dual, wide) + multiplier_terms(dual)
+    if structures is not None:
+        value += solve_structures(structures, additional, dual, limits)
+    return value, compute_gradient(dual)
 
 
 @kernel
-def _move(graph, dual, mu, t, step, x):
-    """Set the multipliers to those that lie a step along `x` from `mu` and `t`, inside their bounds."""
-    n_rows = mu.shape[0]
-    for r in range(n_rows):
-        dual.mu[r] = min(max(mu[r] + step * x[r], graph.row_low[r]), graph.row_high[r])
-    for e in range(t.shape[0]):
-        dual.t[e] = min(max(t[e] + step * x[n_rows + e], 0.0), abs(dual.pair[e]))
+def _move(dual, old, step, x):
+    """Set the multipliers to those that lie a step along `x` from old ones, inside their bounds."""
+    n_rows = dual.mu.shape[0]
+    for k in range(old.shape[0]):
+        low, high = (dual.row_low[k], dual.row_high[k]) if k < n_rows else (0.0, abs(dual.pair[k - n_rows]))
+        dual.multipliers[k] = min(max(old[k] + step * x[k], low), high)
 
 
 @kernel
-def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, use_newton):
+def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_newton):
     """Solve one sample whose variables are in one structure at most.
 
     Parameters
     ----------
     graph : GraphArrays
-    oracles, solver
-        MAP oracles of the structures, and the SparseMAP solver.
+    structures : Structures, or None
+        Their supports are those of the solution, in the end.
     scores : array of shape (n_variables,)
         With FORBIDDEN in place of -inf.
     additional : array of shape (n_additional,)
@@ -288,23 +211,19 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
     Returns
     -------
     dual : Dual
-    supports, extra, weights : lists of arrays
-        The supports of the structures.
     n_iter : int
     status : int
     """
     n_rows, n_pairs = graph.row_bounds.shape[0], graph.pairs.shape[0]
     n_structures = graph.structures.shape[0]
-    supports, extra, weights = no_supports(n_structures)
     dual = new_dual(graph, scores, additional, warm)
     longest = 1
     for r in range(n_rows):
-        longest = max(longest, graph.row_ptr[r + 1] - graph.row_ptr[r])
+        longest = max(longest, dual.row_ptr[r + 1] - dual.row_ptr[r])
     z = np.empty(longest)
-    free_rows, free_pairs = np.zeros(n_rows, np.bool_), np.zeros(n_pairs, np.bool_)
-    x, old_mu, old_t = np.empty(n_rows + n_pairs), np.empty(n_rows), np.empty(n_pairs)
+    x, old, free = np.empty(n_rows + n_pairs), np.empty(n_rows + n_pairs), np.zeros(n_rows + n_pairs, np.bool_)
     far_mu = dual.mu.copy()
-    value, violation = _evaluate(graph, oracles, solver, additional, dual, 0.0, supports, extra, weights, limits)
+    value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     largest, floor = _NARROW, 4e-15
     for i in range(scores.shape[0]):
         if scores[i] > 0.5 * FORBIDDEN:
@@ -313,50 +232,43 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
     tol = max(tol, floor)
     damping, n_iter, next_check = _FIRST_DAMPING, 0, _CHECK_EVERY
     if value != value:
-        return dual, supports, extra, weights, n_iter, INFEASIBLE
-    wide, n_steps, stage_end, use_forest = 0.0, 0, 0, False
-    saved_mu, saved_t, saved_value = old_mu, old_t, np.inf
+        return dual, n_iter, INFEASIBLE
+    wide, n_steps, stage_end, use_forest = 0.0, 0, 0, np.bool_(False)
+    saved, saved_value = old, np.inf
     while (violation > tol or wide > 0.0) and n_iter < limits[0]:
         if n_steps == _SLOW and n_structures == 0 and n_rows > 0:
             # Where variables are clipped, the step is blind for how far their multipliers must go.
-            saved_mu, saved_t, saved_value = dual.mu.copy(), dual.t.copy(), value
+            saved, saved_value = dual.multipliers.copy(), value
             wide = largest
-            start(graph, dual, warm)
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
+            start(dual, warm)
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
             damping, n_steps = _FIRST_DAMPING, n_steps + 1
             stage_end = n_steps + _WIDE_STEPS
         while wide > 0.0 and (violation <= _WIDE_TOL or n_steps >= stage_end):
             wide = 0.0 if n_steps >= stage_end or wide < _NARROW else _NARROWING * wide
             stage_end = n_steps + _WIDE_STEPS
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
             if wide == 0.0 and not value < saved_value:
-                copy_into(dual.mu, saved_mu)
-                copy_into(dual.t, saved_t)
-                value, violation = _evaluate(
-                    graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-                )
+                copy_into(dual.multipliers, saved)
+                value, violation = _evaluate(dual, structures, additional, wide, limits)
             copy_into(far_mu, dual.mu)
         previous = violation
         if n_structures == 0 and wide == 0.0:
             n_iter += 1
-            sweep_pairs(graph, dual)
-            if sweep_rows(graph, dual, z) == np.inf:
-                return dual, supports, extra, weights, n_iter, INFEASIBLE
-            box_marginals(graph, dual, 0.0)
-            violation = compute_gradient(graph, dual)
+            sweep_pairs(dual)
+            if sweep_rows(dual, z) == np.inf:
+                return dual, n_iter, INFEASIBLE
+            box_marginals(dual, 0.0)
+            violation = compute_gradient(dual)
             if violation <= tol:
                 break
         if n_iter >= next_check and wide == 0.0:
             next_check = n_iter + _CHECK_EVERY
             mu = dual.mu - far_mu
-            if is_infeasible(graph, oracles, additional, dual, mu):
+            if is_infeasible(dual, structures, additional, mu):
                 copy_into(dual.mu, mu)
-                return dual, supports, extra, weights, n_iter, INFEASIBLE
-            far_mu[:] = dual.mu
+                return dual, n_iter, INFEASIBLE
+            copy_into(far_mu, dual.mu)
         # Sweeps over pairs are cheaper than a step as long as they get on.
         many_pairs = n_structures == 0 and n_pairs > n_rows
         if not use_newton or (many_pairs and wide == 0.0 and (n_iter < 6 or violation < 0.5 * previous)):
@@ -364,26 +276,21 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
         n_iter += 1
         n_steps += 1
         if n_structures == 0 and wide == 0.0:
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
-        if _free_multipliers(graph, dual, free_rows, free_pairs) == 0:
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
+        if _free_multipliers(dual, free) == 0:
             break
         shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
         use_forest = _newton_direction(
-            graph, dual, supports, wide, shrunk, min(1e-2, violation), use_forest, free_rows, free_pairs, limits, x
+            dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x
         )
-        old_mu[:] = dual.mu
-        old_t[:] = dual.t
+        copy_into(old, dual.multipliers)
         old_value, old_violation = value, violation
         step = 1.0
         most = 8 if n_structures == 0 else 4
         for attempt in range(most + 1):
             # The last attempt goes back to where the step began.
-            _move(graph, dual, old_mu, old_t, step if attempt < most else 0.0, x)
-            value, violation = _evaluate(
-                graph, oracles, solver, additional, dual, wide, supports, extra, weights, limits
-            )
+            _move(dual, old, step if attempt < most else 0.0, x)
+            value, violation = _evaluate(dual, structures, additional, wide, limits)
             if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
                 break
             step *= 0.25
@@ -397,13 +304,12 @@ def solve_rows(graph, oracles, solver, scores, additional, warm, tol, limits, us
                 break
     if wide > 0.0:
         # The end came before that of the homotopy.
-        copy_into(dual.mu, saved_mu)
-        copy_into(dual.t, saved_t)
-        value, violation = _evaluate(graph, oracles, solver, additional, dual, 0.0, supports, extra, weights, limits)
+        copy_into(dual.multipliers, saved)
+        value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     status = CONVERGED if violation <= tol else NOT_CONVERGED
     if status == NOT_CONVERGED:
         mu = dual.mu.copy()
-        if is_infeasible(graph, oracles, additional, dual, mu):
+        if is_infeasible(dual, structures, additional, mu):
             copy_into(dual.mu, mu)
             status = INFEASIBLE
-    return dual, supports, extra, weights, n_iter, status
+    return dual, n_iter, status

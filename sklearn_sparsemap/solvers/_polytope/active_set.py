@@ -113,7 +113,7 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `_protocol`.
+    """Solve one problem exactly; see `protocol.py`.
 
     Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
     the last digit, and more where the support is large. From there on structures are swapped without end, so the solver

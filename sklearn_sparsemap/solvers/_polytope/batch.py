@@ -82,12 +82,13 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
     )
 )  # fmt: skip
 def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marginals, statistics):
-    """Solve problems start..stop; see `_protocol` for `aim`, `tol` and `limit`.
+    """Solve problems start..stop; see `protocol.py` for `aim`, `tol` and `limit`.
 
     Marginals and statistics (see the column names above) are written in place. The supports are returned one after
     the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.
     """
-    n_slots_used, n_additional_used, n_weights_used = 0, 0, 0
+    # As int64: Numba compiles a second version of what is called with a literal 0.
+    n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)
     slot_pool = np.empty(64, np.int32)
     additional_pool = np.empty(64, np.int32)
     weight_pool = np.empty(16)

@@ -11,8 +11,8 @@ from ..._ragged import RaggedArray
 from ..._threads import over_ranges
 from ..._validation import check_numbers
 from .._lazy import LazyResults, starts
+from .backward import Directions, Products, Supports, marginal_products_range, weight_products_range
 from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
-from .batch_backward import Directions, Products, Supports, marginal_products_range, weight_products_range
 from .result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 

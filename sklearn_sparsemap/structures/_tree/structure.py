@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 @as_oracle
 def best_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the tree of highest score; dims is (n words, projective, single_root)."""
-    n, projective, single_root = dims[0], dims[1], dims[2] != 0
-    if projective:
-        return eisner(scores, n, single_root, work, slots)
-    return chu_liu_edmonds(scores, n, single_root, work, slots)
+    """Find the tree of highest score, of any shape; dims is (n words, projective, single_root)."""
+    return chu_liu_edmonds(scores, dims[0], dims[2] != 0, work, slots)
+
+
+@as_oracle
+def best_projective_tree(scores, additional, dims, work, slots, additional_slots):
+    """Find the projective tree of highest score; dims as above."""
+    return eisner(scores, dims[0], dims[2] != 0, work, slots)
 
 
 class DependencyTree(Structure):
@@ -58,7 +61,6 @@ class DependencyTree(Structure):
     """
 
     score_ndim = 2
-    oracle = best_tree
     marginal_oracle = tree_marginals
     fixed_size = True
     strict_encode = True
@@ -66,6 +68,10 @@ class DependencyTree(Structure):
     def __init__(self, projective: bool = False, single_root: bool = False) -> None:
         self.projective = bool(projective)
         self.single_root = bool(single_root)
+
+    @property
+    def oracle(self) -> Any:
+        return best_projective_tree if self.projective else best_tree
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]

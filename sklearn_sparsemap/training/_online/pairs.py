@@ -18,54 +18,48 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_OUT, INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+from ..._jit import FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+from .dense import HELD, STEP, TOP, add_at
 
 # Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a
 # dense block; the next feature of the same atom that has a block (-1 at the end); the atom.
 HEAD, COUNT, NEXT, ATOM = range(4)
 
-Store = namedtuple(
-    "Store",
+Pairs = namedtuple(
+    "Pairs",
     [
         "n_outputs",
+        "n_dense",
+        "first_state",
+        # The arena; see `Dense` for these three. Its first places are the intercept and the additional scores, which
+        # are in no block and no atom.
+        "values",
+        "sums",
+        "state",
+        # Outputs of small blocks; in dense ones, 1 where a weight was made. A free block holds where the next one of
+        # its size begins.
+        "outputs",
         "features",
         "first_active",  # of each atom: a feature that has a block, -1 if none has
         "kept",  # of each atom: whether the last shrinkage left it weights
-        # The arena: outputs of small blocks; in dense ones, 1 where a weight was made. A free block holds where the
-        # next one of its size begins.
-        "outputs",
-        "values",
-        "sums",  # for averaging
-        "direction",  # for MIRA: zeros between samples; empty without it
         "free",  # by size: the first free block, -1 if there is none
         "scale",  # of each atom
         "rho",
         "peak",  # largest rho since it was last computed anew
         "cumulative",  # sum of the scale over the steps up to `last_step`
         "last_step",
-        "dense",  # intercept and additional scores, which are in no group
-        "dense_sums",
-        "dense_direction",
     ],
 )
-STORE = types.NamedTuple(
-    [types.int64, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1], PARTS_OUT]
+PAIRS = types.NamedTuple(
+    [types.int64] * 2
+    + [types.float64]
     + [FLOATS_OUT] * 3
-    + [INTS_OUT]
+    + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1], INTS_OUT]
     + [FLOATS_OUT] * 4
-    + [INTS_OUT]
-    + [FLOATS_OUT] * 3,
-    Store,
+    + [INTS_OUT],
+    Pairs,
 )
-_ARENA = ("outputs", "values", "sums", "direction")
-
-# What a shrinkage needs of the groups; see penalties/_shrink.py.
-GroupArrays = namedtuple("GroupArrays", ["weights", "order", "indptr", "atoms"])
-GROUP_ARRAYS = types.NamedTuple([FLOATS_OUT, INTS, INTS, INTS], GroupArrays)
-
-# Places of the counters that the kernels share with their caller, who may set STOP from another thread.
-STEP, SINCE_SHRINK, STOP, UNCONVERGED, TOP, HELD, N_RECORDS, N_SHRINKAGES = range(8)
-N_COUNTERS = 8
+_ARENA = ("values", "sums", "state", "outputs")
 
 # Kinds of blocks: by the logarithm of their size, and dense ones last.
 _N_KINDS = 32
@@ -74,31 +68,45 @@ _DENSE = _N_KINDS - 1
 _SMALLEST_SCALE = 1e-2
 # Squared norms are computed anew when updates have cancelled all but this part.
 _CANCELLED = 1e-6
+_FIRST_CAPACITY = 4096
 
 
-def new_store(atom_of, n_atoms, n_outputs, n_dense, *, mira, capacity):
-    """Make a store without weights."""
+def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average):
+    """Make a store without weights but these of the intercept and the additional scores.
+
+    Parameters
+    ----------
+    atom_of : int array of shape (n_features,)
+    n_atoms, n_outputs : int
+    dense : array
+    first_state : float or None
+        See `new_dense`.
+    average : bool
+    """
     features = np.zeros((len(atom_of), 4), np.int32)
     features[:, HEAD] = -1
     features[:, ATOM] = atom_of
-    return Store(
+    n = len(dense)
+    capacity = n + _FIRST_CAPACITY
+    values = np.zeros(capacity)
+    values[:n] = dense
+    return Pairs(
         n_outputs,
+        n,
+        first_state or 0.0,
+        values,
+        np.zeros(capacity if average else 0),
+        np.full(0 if first_state is None else capacity, first_state or 0.0),
+        np.zeros(capacity, np.int32),
         features,
         np.full(n_atoms, -1, np.int32),
         np.zeros(n_atoms, bool),
-        np.zeros(capacity, np.int32),
-        np.zeros(capacity),
-        np.zeros(capacity),
-        np.zeros(capacity if mira else 0),
         np.full(_N_KINDS, -1),
         np.ones(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms, np.int64),
-        np.zeros(n_dense),
-        np.zeros(n_dense),
-        np.zeros(n_dense),
     )
 
 
@@ -113,12 +121,10 @@ def grow(store, used, wanted):
     return store._replace(**arena)
 
 
-def most_space_of(n_outputs):
+@kernel
+def most_space(store):
     """Return how many places of the arena a feature can take at most while it gets weights."""
-    return 2 * n_outputs + 2
-
-
-most_space = kernel(most_space_of)
+    return 2 * store.n_outputs + 2
 
 
 @kernel
@@ -152,17 +158,21 @@ def _give_block(store, start, kind):
 @kernel
 def _clear_place(store, place):
     store.values[place] = 0.0
-    store.sums[place] = 0.0
-    if store.direction.shape[0]:
-        store.direction[place] = 0.0
+    if store.sums.shape[0]:
+        store.sums[place] = 0.0
+    if store.state.shape[0]:
+        store.state[place] = store.first_state
 
 
 @kernel
-def _copy_place(store, old, new):
+def _move_place(store, old, new):
     store.values[new] = store.values[old]
-    store.sums[new] = store.sums[old]
-    if store.direction.shape[0]:
-        store.direction[new] = store.direction[old]
+    # Who goes over all values finds none that is no weight.
+    store.values[old] = 0.0
+    if store.sums.shape[0]:
+        store.sums[new] = store.sums[old]
+    if store.state.shape[0]:
+        store.state[new] = store.state[old]
 
 
 @kernel
@@ -173,13 +183,13 @@ def block_of(store, feature):
 
 
 @kernel
-def find_pair(store, feature, output):
-    """Return the place of a pair's weight, -1 if it has none."""
-    start, stop = block_of(store, feature)
-    if store.features[feature, COUNT] < 0:
-        return start + output
-    for place in range(start, stop):
-        if store.outputs[place] == output:
+def _find_pair(outputs, start, count, output):
+    """Return the place of an output's weight in a block of `count` weights, negative if it is dense; -1 without one."""
+    if count < 0:
+        place = start + output
+        return place if outputs[np.uint64(place)] != 0 else -1
+    for place in range(start, start + count):
+        if outputs[np.uint64(place)] == output:
             return place
     return -1
 
@@ -198,12 +208,12 @@ def _move_block(store, counters, feature):
         for k in range(n):
             place = start + store.outputs[old + k]
             store.outputs[place] = 1
-            _copy_place(store, old + k, place)
+            _move_place(store, old + k, place)
         store.features[feature, COUNT] = -n
     else:
         for k in range(n):
             store.outputs[start + k] = store.outputs[old + k]
-            _copy_place(store, old + k, start + k)
+            _move_place(store, old + k, start + k)
     _give_block(store, old, old_kind)
     store.features[feature, HEAD] = start
 
@@ -212,7 +222,6 @@ def _move_block(store, counters, feature):
 def make_pair(store, counters, feature, output):
     """Return the place of a pair's weight, which is made if there is none. The arena must have space."""
     of_feature = store.features[feature]
-    place = np.int64(-1)
     if of_feature[COUNT] == 0:
         start = _take_block(store, counters, 0)
         atom = of_feature[ATOM]
@@ -220,24 +229,46 @@ def make_pair(store, counters, feature, output):
         of_feature[NEXT] = store.first_active[atom]
         store.first_active[atom] = feature
     else:
-        place = find_pair(store, feature, output)
-        if place >= 0 and of_feature[COUNT] > 0:
+        place = _find_pair(store.outputs, np.int64(of_feature[HEAD]), np.int64(of_feature[COUNT]), output)
+        if place >= 0:
             return place
-        if place < 0 and of_feature[COUNT] & (of_feature[COUNT] - 1) == 0:
+        if of_feature[COUNT] > 0 and of_feature[COUNT] & (of_feature[COUNT] - 1) == 0:
             _move_block(store, counters, feature)
+    counters[HELD] += 1
     if of_feature[COUNT] < 0:
         place = np.int64(of_feature[HEAD]) + output
-        if store.outputs[place] == 0:
-            store.outputs[place] = 1
-            of_feature[COUNT] -= 1
-            counters[HELD] += 1
+        store.outputs[place] = 1
+        of_feature[COUNT] -= 1
         return place
     place = np.int64(of_feature[HEAD]) + of_feature[COUNT]
     of_feature[COUNT] += 1
-    counters[HELD] += 1
     store.outputs[place] = output
     _clear_place(store, place)
     return place
+
+
+@kernel
+def locate_pairs(store, counters, features, outputs, stride, places):
+    """Write the places of the weights of all pairs of these features and outputs; make those that do not exist.
+
+    That of output p and feature k goes to ``places[p * stride + k]``. The arena must have space. A call with the whole
+    store takes longer than to find a pair that exists, and is left to those that do not.
+    """
+    n_outputs = outputs.shape[0]
+    for k in range(features.shape[0]):
+        feature, is_complete = features[k], False
+        while not is_complete:
+            start, count = np.int64(store.features[feature, HEAD]), np.int64(store.features[feature, COUNT])
+            is_complete = True
+            for p in range(n_outputs):
+                place = _find_pair(store.outputs, start, count, outputs[p])
+                if place < 0:
+                    for q in range(p, n_outputs):
+                        make_pair(store, counters, feature, outputs[q])
+                    # The block may have moved.
+                    is_complete = False
+                    break
+                places[p * stride + k] = place
 
 
 @kernel
@@ -247,17 +278,30 @@ def scale_until(store, atom, step):
 
 
 @kernel
-def move_pair(store, place, atom, delta, step):
-    """Add `delta` to a weight, from this step on."""
-    scale = store.scale[atom]
-    weight = scale * store.values[place]
-    change = delta / scale
-    store.values[place] += change
-    store.sums[place] += change * scale_until(store, atom, step - 1)
-    rho = store.rho[atom] + delta * (2.0 * weight + delta)
-    store.rho[atom] = rho
-    if rho > store.peak[atom]:
-        store.peak[atom] = rho
+def move_pairs(store, features, values, residuals, places, factor, step):
+    """Add ``factor * residuals[p] * values[k]`` to the weights of these places, from this step on.
+
+    Places are as in `locate_pairs`. Feature -1 is none: its weights are in no atom.
+    """
+    n = features.shape[0]
+    for p in range(residuals.shape[0]):
+        for k in range(n):
+            delta, place = factor * residuals[p] * values[k], places[p * n + k]
+            if features[k] < 0:
+                add_at(store.values, store.sums, place, delta, step)
+                continue
+            atom = store.features[features[k], ATOM]
+            scale = store.scale[atom]
+            weight = scale * store.values[place]
+            change = delta / scale
+            store.values[place] += change
+            if store.sums.shape[0]:
+                before = step - 1 - store.last_step[atom]
+                store.sums[place] += change * (store.cumulative[atom] + scale * before)
+            rho = store.rho[atom] + delta * (2.0 * weight + delta)
+            store.rho[atom] = rho
+            if rho > store.peak[atom]:
+                store.peak[atom] = rho
 
 
 @kernel
@@ -331,7 +375,8 @@ def _absorb_scale(store, atom):
     while feature >= 0:
         start, stop = block_of(store, feature)
         for place in range(start, stop):
-            store.sums[place] -= store.values[place] * cumulative
+            if store.sums.shape[0]:
+                store.sums[place] -= store.values[place] * cumulative
             store.values[place] *= scale
         feature = store.features[feature, NEXT]
     store.scale[atom] = 1.0

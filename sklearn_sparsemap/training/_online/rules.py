@@ -1,0 +1,170 @@
+"""Step rules: how the weights move after each sample, by AdaGrad, MIRA, or against the gradient.
+
+AdaGrad minimises ``mean loss + alpha/2 |w|^2``. A sample's loss moves only the weights of its features, and of the
+outputs whose marginals are wrong: SparseMAP is exactly right on most samples after a few epochs, and then nothing
+moves. The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs a fraction
+of the samples themselves.
+
+1-best MIRA is the smallest change of the weights that mends a sample's worst mistake (Crammer and Singer 2003):
+they move against the gradient of its hinge loss by ``min(C, loss / |gradient|^2)``. There is no penalty and no step
+size; averaging does the regularising.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from ..._jit import INTS_2D_OUT, by_type, kernel
+from .dense import SINCE, STEP, TOP, Dense, add_at, locate_dense, no_space, score_dense
+from .pairs import Pairs, locate_pairs, most_space, move_pairs
+from .scores import score_pairs
+from .shrinkage import Gradient, end_gradient_sample, record, step_size
+
+# All rules begin alike: the gap of the inference, whether the intercept is learned, and the samples between two ends.
+AdaGrad = namedtuple("AdaGrad", ["tol", "fit_intercept", "every", "eta0", "alpha"])
+ADAGRAD = types.NamedTuple([types.float64, types.boolean, types.int64, types.float64, types.float64], AdaGrad)
+Mira = namedtuple("Mira", ["tol", "fit_intercept", "every", "curve", "C"])
+MIRA = types.NamedTuple([types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64], Mira)
+
+# What a rule sees of a sample: its rows of features, its loss, and the gradients.
+Sample = namedtuple("Sample", ["first_row", "n_rows", "weight", "loss", "residual", "additional_residual"])
+# What moves for a row of features, see `_gather`: the features and their values, the wrong outputs and their residuals,
+# and the places of all pairs of the two.
+Moves = namedtuple("Moves", ["features", "values", "outputs", "residuals", "places"])
+
+# Residuals below this are the rounding of marginals that are right.
+_NEGLIGIBLE = 1e-12
+
+locate = by_type({Dense: locate_dense, Pairs: locate_pairs})
+score_rows = by_type({Dense: score_dense, Pairs: score_pairs})
+space = by_type({Dense: no_space, Pairs: most_space})
+
+
+@kernel
+def new_moves(rows, n_outputs, n_additional):
+    """Make room for the moves of any of these rows."""
+    most = 0
+    for r in range(rows.indptr.shape[0] - 1):
+        most = max(most, rows.indptr[r + 1] - rows.indptr[r])
+    widest = max(n_outputs, n_additional)
+    return Moves(
+        np.empty(most + 1, np.int64),
+        np.empty(most + 1),
+        np.empty(widest, np.int64),
+        np.empty(widest),
+        np.empty(max((most + 1) * n_outputs, n_additional), np.int64),
+    )
+
+
+@kernel
+def _gather(rule, store, counters, rows, sample, r, moves):
+    """Write what moves for a sample's row `r`; the last one, after those of the features, is the additional scores.
+
+    The intercept is one more feature, -1, of value 1; and so is what additional scores have.
+
+    Returns
+    -------
+    n_features, n_wrong : int
+        ``moves.places[p * n_features + k]`` is that of wrong output p and feature k.
+    """
+    if r < sample.n_rows:
+        residual, offset = sample.residual[r * store.n_outputs : (r + 1) * store.n_outputs], 0
+    else:
+        residual, offset = sample.additional_residual, store.n_outputs
+    n, n_wrong = 0, 0
+    for j in range(residual.shape[0]):
+        if abs(residual[j]) > _NEGLIGIBLE:
+            moves.outputs[n_wrong], moves.residuals[n_wrong] = j, residual[j]
+            n_wrong += 1
+    if n_wrong == 0:
+        return 0, 0
+    has_constant = int(rule.fit_intercept)
+    if r < sample.n_rows:
+        row = sample.first_row + r
+        for at in range(rows.indptr[row], rows.indptr[row + 1]):
+            if rows.data[at] != 0.0:
+                moves.features[n], moves.values[n] = rows.indices[at], rows.data[at]
+                n += 1
+        locate(store, counters, moves.features[:n], moves.outputs[:n_wrong], n + has_constant, moves.places)
+    else:
+        has_constant = 1
+    if has_constant:
+        moves.features[n], moves.values[n] = -1, 1.0
+        for p in range(n_wrong):
+            moves.places[p * (n + 1) + n] = offset + moves.outputs[p]
+    return n + has_constant, n_wrong
+
+
+@kernel
+def _step_adagrad(rule, store, counters, rows, sample, moves):
+    values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
+    for r in range(sample.n_rows + 1):
+        n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
+        # The gradient of the additional scores is weighted already.
+        weight = sample.weight if r < sample.n_rows else 1.0
+        for p in range(n_wrong):
+            for k in range(n):
+                place = moves.places[p * n + k]
+                gradient = weight * moves.values[k] * moves.residuals[p]
+                squares[place] += gradient * gradient
+                add_at(values, sums, place, -rule.eta0 * gradient / np.sqrt(squares[place]), step)
+
+
+@kernel
+def _step_gradient(rule, store, counters, rows, sample, moves):
+    eta = step_size(rule, counters[STEP])
+    for r in range(sample.n_rows + 1):
+        n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
+        factor = -eta * (sample.weight if r < sample.n_rows else 1.0)
+        residuals = moves.residuals[:n_wrong]
+        move_pairs(store, moves.features[:n], moves.values, residuals, moves.places, factor, counters[STEP])
+
+
+@kernel
+def _step_mira(rule, store, counters, rows, sample, moves):
+    if not sample.loss > 0.0:
+        return
+    values, sums, direction, norm_squared = store.values, store.sums, store.state, 0.0
+    for j in range(sample.additional_residual.shape[0]):
+        sample.additional_residual[j] /= sample.weight
+    for r in range(sample.n_rows + 1):
+        n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
+        for p in range(n_wrong):
+            for k in range(n):
+                place = moves.places[p * n + k]
+                before, change = direction[place], moves.residuals[p] * moves.values[k]
+                direction[place] = before + change
+                norm_squared += change * (2.0 * before + change)
+    # Features that cannot tell the structures apart leave nothing to move.
+    length = min(rule.C * sample.weight, sample.loss / norm_squared) if norm_squared > 1e-12 else 0.0
+    for r in range(sample.n_rows + 1):
+        n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
+        for e in range(n * n_wrong):
+            place = moves.places[e]
+            add_at(values, sums, place, -length * direction[place], counters[STEP])
+            direction[place] = 0.0
+
+
+@kernel
+def _penalise(rule, store, counters):
+    """Take the proximal step of the squared norm for all weights but the intercept, in the metric of the steps."""
+    rate = rule.eta0 * rule.alpha * counters[SINCE]
+    counters[SINCE] = 0
+    for place in range(store.n_outputs, counters[TOP]):
+        w = store.values[place]
+        if w != 0.0:
+            shrunk = w / (1.0 + rate / np.sqrt(store.state[place]))
+            if store.sums.shape[0]:
+                store.sums[place] += counters[STEP] * (shrunk - w)
+            store.values[place] = shrunk
+
+
+@kernel
+def _end_mira_sample(rule, store, counters):
+    counters[SINCE] = 0
+    record(rule, counters)
+
+
+take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Mira: _step_mira})
+end_sample = by_type({AdaGrad: _penalise, Gradient: end_gradient_sample, Mira: _end_mira_sample})

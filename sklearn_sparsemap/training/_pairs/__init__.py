@@ -1,1 +1,0 @@
-"""Online training that holds only the pairs of feature and output that exist."""

@@ -1,0 +1,121 @@
+"""Large models hold only the weights that exist: the same weights as dense models, in less memory."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from test_structured import make_chains
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap.estimators._structured import classifier as _classifier
+from sklearn_sparsemap.training._online.dense import TOP
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+DENSE, Y = make_chains(25)
+X, _ = make_chains(25, kind="csr")
+FLAT = sparse.vstack(X).tocsr(), np.concatenate(Y)
+# Where SparseMAP learns transitions, its loss has kinks, and rounding chooses between gradients.
+KINDS = [
+    ("auto", "sparsemap", "adagrad"),
+    ("auto", "margin_sparsemap", "adagrad"),
+    ("chain", "perceptron", "adagrad"),
+    ("chain", "hinge", "adagrad"),
+    ("chain", "hinge", "mira"),
+]
+
+
+def new_model(**parameters):
+    options = {"structure": "chain", "loss": "perceptron", "solver": "adagrad", "max_iter": 4, "tol": 0.0}
+    return StructuredSparseMAPClassifier(**options | {"random_state": 0} | parameters)
+
+
+@pytest.fixture
+def as_large(monkeypatch):
+    """Return a function that takes the models that it calls for large."""
+
+    def call(function):
+        with monkeypatch.context() as patch:
+            patch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+            return function()
+
+    return call
+
+
+def assert_same(large, small, X=X):
+    assert isinstance(large.coef_, sparse.csr_array) and isinstance(small.coef_, np.ndarray)
+    assert_allclose(large.coef_.toarray(), small.coef_, rtol=1e-9, atol=1e-12)
+    assert np.abs(small.coef_).max() > 0.01
+    for name in ("intercept_", "loss_curve_"):
+        assert_allclose(getattr(large, name), getattr(small, name), rtol=1e-9, atol=1e-12)
+    for name, scores in small.additional_scores_.items():
+        assert_allclose(large.additional_scores_[name], scores, rtol=1e-9, atol=1e-12)
+    for found, expected in zip(large.decision_function(X), small.decision_function(X), strict=True):
+        assert_allclose(found, expected, atol=1e-9)
+    for found, expected in zip(large.predict(X), small.predict(X), strict=True):
+        assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize(("structure", "loss", "solver"), KINDS)
+def test_weights_that_exist_are_those_of_a_dense_model(structure, loss, solver, average, as_large):
+    model = new_model(structure=structure, loss=loss, solver=solver, average=average, alpha=0.01)
+    data = FLAT if structure == "auto" else (X, Y)
+    assert_same(as_large(lambda: model.fit(*data)), clone(model).fit(*data), data[0])
+
+
+def test_streams_early_stopping_and_warm_starts(as_large):
+    def stream():
+        model = new_model()
+        for start in (0, 10, 20):
+            model.partial_fit(X[start : start + 10], Y[start : start + 10], classes=["x", "y", "z"])
+            model = pickle.loads(pickle.dumps(model))
+        return model
+
+    assert_same(as_large(stream), stream())
+    for parameters in ({"early_stopping": True, "validation_fraction": 0.2}, {"warm_start": True}):
+        large, small = as_large(lambda p=parameters: new_model(**p).fit(X, Y).fit(X, Y)), new_model(**parameters)
+        assert_same(large, small.fit(X, Y).fit(X, Y))
+    # L-BFGS goes on from any weights, with dense ones.
+    assert isinstance(large.set_params(loss="sparsemap", solver="lbfgs").fit(X, Y).coef_, np.ndarray)
+
+
+def test_sparse_weights_may_be_assigned(as_large):
+    large = as_large(lambda: new_model().fit(X, Y))
+    coef = large.coef_.toarray()
+    predicted = [found.tolist() for found in large.predict(X)]
+    for values in (coef, sparse.csc_array(coef)):
+        large.coef_ = 2.0 * values
+        assert isinstance(large.coef_, sparse.csr_array)
+        assert_array_equal(large.coef_.toarray(), 2.0 * coef)
+    large.coef_ = coef
+    assert [found.tolist() for found in large.predict(DENSE)] == predicted
+    large.partial_fit(X, Y)
+    assert isinstance(large.coef_, sparse.csr_array) and (large.coef_.toarray() != coef).any()
+    with pytest.raises(ValueError, match=r"coef_ must have shape \(3, 4\); got \(4, 3\)"):
+        large.coef_ = coef.T
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        large.coef_ = coef + np.nan
+
+
+def test_only_large_sparse_problems_with_few_updates_have_sparse_weights(as_large):
+    assert isinstance(new_model().fit(X, Y).coef_, np.ndarray)
+    for parameters in ({"loss": "crf"}, {"loss": "sparsemap", "solver": "lbfgs"}):
+        assert isinstance(as_large(lambda p=parameters: new_model(**p).fit(X, Y)).coef_, np.ndarray)
+    assert isinstance(as_large(lambda: new_model().fit(DENSE, Y)).coef_, np.ndarray)
+
+
+def test_memory_grows_with_the_weights_that_exist():
+    rng = np.random.default_rng(0)
+    n_features, n_labels = 300_000, 20
+    shape = {"shape": (6, n_features), "density": 5 / n_features, "format": "csr"}
+    rows = [sparse.random_array(**shape, random_state=rng) for _ in range(30)]
+    labels = [rng.integers(n_labels, size=6) for _ in rows]
+    model = new_model().partial_fit(rows, labels, classes=np.arange(n_labels))
+    optimizer = model._optimizer
+    n_entries = sum(x.nnz for x in rows)
+    assert model.coef_.shape == (n_labels, n_features)
+    assert 0 < model.coef_.nnz <= optimizer.n_held <= optimizer.counters[TOP] <= 2 * n_entries * n_labels
+    assert len(optimizer.store.values) < 0.02 * n_features * n_labels
