@@ -69,14 +69,20 @@ class Handle:
         self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)
 
 
+# By the name that Numba has for them; before 0.61 there is one, and the other field is that of the Python object.
+_ADDRESSES = {"addr": "c_addr", "c_addr": "c_addr", "jit_addr": "jit_addr"}
+
+
 @unbox(FirstClass)
 def _unbox_handle(typ, handle, context):
     function = cgutils.create_struct_proxy(typ)(context.context, context.builder)
-    for name in ("c_addr", "jit_addr"):
-        number = context.pyapi.object_getattr_string(handle, name)
-        setattr(function, name, context.pyapi.long_as_voidptr(number))
-        context.pyapi.decref(number)
-    function.py_addr = context.builder.ptrtoint(handle, context.context.get_value_type(types.voidptr))
+    for field in context.context.data_model_manager.lookup(typ)._fields:
+        if field in _ADDRESSES:
+            number = context.pyapi.object_getattr_string(handle, _ADDRESSES[field])
+            setattr(function, field, context.pyapi.long_as_voidptr(number))
+            context.pyapi.decref(number)
+        else:
+            setattr(function, field, context.builder.ptrtoint(handle, context.context.get_value_type(types.voidptr)))
     return NativeValue(function._getvalue())
 
 

@@ -117,7 +117,7 @@ class RaggedArray:
                 "make all samples dense or all sparse"
             )
         if not is_sparse[0]:
-            arrays = [np.asarray(a, dtype=dtype) for a in arrays]
+            arrays = [np.asarray(a) for a in arrays]
         for i, a in enumerate(arrays):
             if a.ndim == 0 or a.shape[1:] != arrays[0].shape[1:]:
                 raise ValueError(
@@ -126,7 +126,8 @@ class RaggedArray:
                 )
         indptr = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
         if not is_sparse[0]:
-            return cls(np.concatenate(arrays), indptr)
+            # Joined and converted at once.
+            return cls(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
         return cls(_stack_csr([a.tocsr() for a in arrays], dtype), indptr)
 
     def tolist(self) -> list[Any]:
@@ -182,8 +183,12 @@ class RaggedArray:
             key = np.flatnonzero(key)
         if key.ndim != 1 or key.dtype.kind not in "iu":
             raise IndexError("index a RaggedArray by an integer, a slice, integers or a mask")
-        key = np.arange(len(self))[key]
-        lengths = self.lengths[key]
+        key, n = key.astype(np.int64), len(self)
+        if ((key < -n) | (key >= n)).any():
+            raise IndexError(f"sample {key[(key < -n) | (key >= n)][0]} is out of range for {n} samples")
+        key[key < 0] += n
+        # Few of very many samples take no longer than few of few.
+        lengths = self.indptr[key + 1] - self.indptr[key]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # Row r of the result comes from its sample's first row plus its place within the sample.
         rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -215,8 +220,6 @@ def _stack_csr(matrices, dtype):
     """Stack many small CSR matrices; scipy's vstack is slow for thousands of them."""
     starts = np.concatenate([[0], np.cumsum([m.indptr[-1] for m in matrices])])
     indptr = np.concatenate([[0]] + [m.indptr[1:].astype(np.int64) + s for m, s in zip(matrices, starts)])
-    data = np.concatenate([m.data[: m.indptr[-1]] for m in matrices])
+    data = np.concatenate([m.data[: m.indptr[-1]] for m in matrices], dtype=dtype, casting="unsafe")
     indices = np.concatenate([m.indices[: m.indptr[-1]] for m in matrices])
-    if dtype is not None:
-        data = data.astype(dtype, copy=False)
     return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, matrices[0].shape[1]))

@@ -180,7 +180,8 @@ def check_samples(X, n_features=None, n_axes=1):
             raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
-        X = RaggedArray.from_list(_check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features))
+        samples = _check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features)
+        X = RaggedArray.from_list(samples, np.float64 if all(x.dtype.kind in "fiub" for x in samples) else None)
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
     values = X.values

@@ -149,3 +149,8 @@ def test_where_names_share_a_prefix_there_is_a_folder():
         prefixes = Counter(name.split("_")[0] for name in names)
         crowded = {prefix: n for prefix, n in prefixes.items() if n >= 3}
         assert not crowded, f"{folder.relative_to(PACKAGE)}: {crowded}"
+
+
+def test_graphs_of_stands_where_the_structure_is_resolved():
+    named = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "GraphsOf" in path.read_text()}
+    assert named == {"estimators/_structured/graphs_of.py", "estimators/_structured/base.py"}

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._multilabel.data import mutual_information_tree, read_constraints
+from sklearn_sparsemap.estimators._multilabel.data import mutual_information_tree, read_constraints, read_indicator
 from sklearn_sparsemap.estimators._multilabel.threshold import GRID, RunningThreshold, best_threshold, threshold_f1
 from sklearn_sparsemap.factors import (
     AtLeast,
@@ -536,6 +536,18 @@ def test_labels_by_name():
 def test_wrong_parameters_are_refused(data, params, message):
     with pytest.raises(ValueError, match=message):
         quick(**params).fit(*data)
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_the_labels_of_the_caller_stay_as_they_are(dtype):
+    data, indices, indptr = np.array([0, 1, 1, 0, 1], dtype), np.array([2, 0, 1, 2, 0]), np.array([0, 2, 4, 5, 5])
+    Y = sparse.csr_array((data, indices, indptr), shape=(4, 3))
+    copies = [array.copy() for array in (Y.data, Y.indices, Y.indptr)]
+    found = read_indicator(Y)
+    for array, copied in zip((Y.data, Y.indices, Y.indptr), copies):
+        assert_array_equal(array, copied)
+    assert_array_equal(found.toarray(), [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    assert found.nnz == 3
 
 
 def test_wrong_data_is_refused(data):

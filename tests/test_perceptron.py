@@ -22,9 +22,10 @@ from sklearn_sparsemap.penalties import GroupOrder, GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 from sklearn_sparsemap.training import _curve
 from sklearn_sparsemap.training._curve import Course, highest_of, mean_of
-from sklearn_sparsemap.training._data import make_rows, make_targets
+from sklearn_sparsemap.training._data import make_rows
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
 from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
+from sklearn_sparsemap.training._structure_task import StructureTask
 
 
 @parametrize_with_checks([GroupLassoPerceptron()])
@@ -65,7 +66,7 @@ def optimizer_of(structure, X, n_outputs, groups, weights, *, mira=False, averag
 def run(optimizer, structure, loss, samples, gold, n_outputs, order, memory_size=0):
     X = RaggedArray.from_list([sparse.csr_array(x) for x in samples])
     codes = np.array(gold) if isinstance(structure, Simplex) else gold
-    targets = make_targets(structure, X, n_outputs, codes, np.ones(len(samples)))
+    targets = StructureTask(structure, X, n_outputs).learn(codes, np.ones(len(samples)), "sparsemap").targets
     inference, form = inference_of(structure, loss), loss_form(structure, loss, 1.0, None, n_outputs)
     return optimizer.epoch(inference, form, make_rows(X.values), targets, order, new_memory(targets.sizes, 0))
 

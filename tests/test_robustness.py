@@ -48,12 +48,13 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _structure_task
-from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
+from sklearn_sparsemap.training._data import LinearModel, make_rows
 from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
 from sklearn_sparsemap.training._online.epoch import EPOCHS
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from sklearn_sparsemap.training._structure_task import StructureTask
 
 X, Y = make_chains(30)
 FLAT_X, FLAT_Y = np.vstack(X), np.concatenate(Y)
@@ -154,9 +155,10 @@ def test_partial_fit_follows_changed_parameters():
     model = chain().partial_fit(X, Y, classes=CLASSES)
     before = model.coef_.copy()
     model.set_params(eta0=1e-300, alpha=0.0, average=True).partial_fit(X[:1], Y[:1])
-    last = model._optimizer.state.coef.copy()
+    store = model._optimizer.store
+    last = store.values[store.n_dense :].copy()
     model.partial_fit(X, Y)
-    assert np.array_equal(model._optimizer.state.coef, last)
+    assert np.array_equal(model._optimizer.store.values[store.n_dense :], last)
     assert not np.array_equal(model.coef_, before), "the average moves towards the last weights"
     with pytest.raises(ValueError, match="average cannot change"):
         model.set_params(average=False).partial_fit(X, Y)
@@ -583,7 +585,8 @@ def test_ctrl_c_leaves_the_present_sample_out(kind):
     rng, loss = np.random.default_rng(0), "hinge" if kind == "mira" else "sparsemap"
     ragged = RaggedArray.from_list([1e-3 * rng.normal(size=(60, 3)) for _ in range(20)])
     structure, n_outputs = LinearChain(), 10
-    targets = make_targets(structure, ragged, n_outputs, list(rng.integers(10, size=(20, 60))), np.ones(20))
+    gold = list(rng.integers(10, size=(20, 60)))
+    targets = StructureTask(structure, ragged, n_outputs).learn(gold, np.ones(20), loss).targets
     form, inference, n_additional = loss_form(structure, loss, 1.0, None, n_outputs), inference_of(structure, loss), 120
     # The last step of an order is the one that is interrupted.
     order = np.tile(np.arange(20), 20_000)

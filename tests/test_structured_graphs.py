@@ -118,7 +118,7 @@ def test_losses_and_gradients(name):
 
         def loss(point, t=temperature):
             problems = GraphProblems(layout, point[None, :8], layout.expanded(point[8:])[None])
-            losses, du, dv, _ = graph_losses(name, t, problems, [gold])
+            losses, du, dv, _ = graph_losses(name, t, problems, [part[None] for part in gold])
             return losses[0], np.concatenate([du[0], dv[0]])
 
         for _ in range(4):
@@ -149,6 +149,24 @@ def test_the_objective_has_the_gradient_it_says():
             e = np.eye(len(x))[j] * 1e-5
             difference = (objective.loss_gradient(x + e)[0] - objective.loss_gradient(x - e)[0]) / 2e-5
             assert gradient[j] == pytest.approx(difference, abs=1e-6)
+
+
+def test_parts_and_means_of_graphs():
+    X, y = make_rings(9, 4)
+    ragged, rng = RaggedArray.from_list(X), np.random.default_rng(5)
+    weights, additional, places = rng.random(9), np.array([0.4]), np.array([7, 2, 3, 0])
+    whole = GraphsOf(graph_of).lay_out(ragged).learn(y, weights, "sparsemap", 1.0)
+    whole.loss_gradient(rng.normal(size=(len(ragged.values), 1)), additional, None)
+    part = GraphsOf(graph_of).lay_out(ragged[places]).learn([y[i] for i in places], weights[places], "sparsemap", 1.0)
+    scores = rng.normal(size=(len(ragged[places].values), 1))
+    loss, residuals, joined, n_inexact = part.loss_gradient(scores, additional, None)
+    assert loss > 0.0 and n_inexact == 0
+    for one, other in zip(whole.take(places).loss_gradient(scores, additional, None), (loss, residuals, joined, 0)):
+        assert_array_equal(one, other)
+    same_loss, mean, mean_joined, _ = part.loss_gradient(scores, additional, None, mean=True)
+    assert same_loss == loss
+    assert_allclose(mean * weights[places].sum(), residuals)
+    assert_allclose(mean_joined * weights[places].sum(), joined)
 
 
 @pytest.mark.parametrize("options", [{}, {"solver": "adagrad"}, {"solver": "adagrad", "early_stopping": True}])
@@ -318,7 +336,8 @@ def graph_losses_of(model, X, y):
     layout = graph.layout()
     scores = np.array([x @ model.coef_[0] + model.intercept_[0] for x in X])
     problems = GraphProblems(layout, scores, np.zeros((1, 0)))
-    return graph_losses(model.loss, model.temperature, problems, [gold_parts(graph, layout, own) for own in y])
+    gold = [np.array(parts) for parts in zip(*(gold_parts(graph, layout, own) for own in y))]
+    return graph_losses(model.loss, model.temperature, problems, gold)
 
 
 @pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge", "perceptron"])
@@ -333,7 +352,7 @@ def test_losses_of_a_budget_are_those_of_its_subsets(name):
             scores, y = 2 * rng.normal(size=5), rng.permutation(5) < rng.integers(0, 4)
             gold = gold_parts(graph, layout, y)
             problems = GraphProblems(layout, scores[None], np.zeros((1, 0)))
-            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [gold])
+            (value,), (gradient,), _, _ = graph_losses(name, temperature, problems, [part[None] for part in gold])
             expected, slope = loss.loss_gradient(scores, y)
             assert value == pytest.approx(expected, abs=1e-6)
             assert_allclose(gradient, slope["scores"], atol=1e-5)

@@ -25,7 +25,8 @@ from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.metrics import parts_f1_score, parts_f1_scorer
 from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Subset
-from sklearn_sparsemap.training._data import is_structure, make_targets
+from sklearn_sparsemap.training._data import is_structure
+from sklearn_sparsemap.training._structure_task import StructureTask
 
 N_FEATURES = 5
 
@@ -429,10 +430,10 @@ def test_the_oracle_is_asked_once_about_each_target():
 
     X, y = draw_items(30, 0)
     structure = CustomStructure(counting, encode=np.flatnonzero)
-    targets = make_targets(structure, RaggedArray.from_list(X), 1, y, np.ones(30))
+    targets = StructureTask(structure, RaggedArray.from_list(X), 1).learn(y, np.ones(30), "sparsemap").targets
     assert len(calls) == 30 and len(targets.weights) == 30
     for scores, gold in zip(calls, y):
         assert np.array_equal(scores > 0, gold)
     calls.clear()
-    make_targets(Subset(), RaggedArray.from_list(X), 1, y, np.ones(30))
+    StructureTask(Subset(), RaggedArray.from_list(X), 1).learn(y, np.ones(30), "sparsemap")
     assert not calls

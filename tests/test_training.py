@@ -14,7 +14,7 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
-from sklearn_sparsemap.training._data import LinearModel, make_rows, make_targets
+from sklearn_sparsemap.training._data import LinearModel, make_rows
 from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._online import optimizer as _online
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
@@ -32,7 +32,7 @@ def make_problem(structure, seed=0, n_samples=6):
     gold = list(codes) if isinstance(structure, Simplex) else np.split(codes, indptr[1:-1])
     weights = rng.uniform(0.5, 1.5, size=n_samples)
     X = RaggedArray(X, indptr)
-    targets = make_targets(structure, X, N_LABELS, gold, weights)
+    targets = StructureTask(structure, X, N_LABELS).learn(gold, weights, "sparsemap").targets
     n_additional = sum(int(np.prod(s)) for s in structure.learned_shapes(N_LABELS).values())
     model = LinearModel(
         rng.normal(size=(N_FEATURES, N_LABELS)), rng.normal(size=N_LABELS), rng.normal(size=n_additional)
@@ -72,6 +72,23 @@ def test_gradient_of_the_objective(structure, fit_intercept, loss):
         again, same = objective.loss_gradient(start)
         assert again == pytest.approx(value, abs=1e-10)
         np.testing.assert_allclose(same, gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)
+def test_a_part_of_a_task_is_the_task_of_that_part(structure):
+    X, gold, targets, model = make_problem(structure, n_samples=7)
+    places = np.array([5, 0, 3])
+    task = StructureTask(structure, X, N_LABELS).learn(gold, targets.weights, "margin_sparsemap")
+    part = X[places]
+    anew = StructureTask(structure, part, N_LABELS)
+    anew = anew.learn([gold[i] for i in places], targets.weights[places], "margin_sparsemap")
+    # What the whole task remembers is not the part's.
+    task.loss_gradient(X.values @ model.coef, model.additional, None)
+    scores = part.values @ model.coef + model.intercept
+    for one, other in zip(*(t.loss_gradient(scores, model.additional, None) for t in (task.take(places), anew))):
+        np.testing.assert_array_equal(one, other)
+    other_loss = anew.under("crf", 0.5)
+    assert other_loss.loss_gradient(scores, model.additional, None)[0] > 0.0 and anew.loss == "margin_sparsemap"
 
 
 def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, temperature, every):

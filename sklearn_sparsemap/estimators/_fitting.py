@@ -189,7 +189,7 @@ def run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng):
 
 
 def learn_batch(estimator, optimizer, task, X, keep=False):
-    """Visit the samples of a mini-batch once, in their order, and note the loss.
+    """Visit the samples of a mini-batch once, in their order; return their mean loss.
 
     What is learned stays if that is interrupted; with `keep`, what the estimator is now stays, too.
     """
@@ -198,7 +198,7 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
     loss = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
     check_finite_loss(loss, estimator._step_size)
     estimator.n_iter_ += 1
-    estimator.loss_curve_.append(float(loss / max(task.weights.sum(), np.finfo(float).tiny)))
+    return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
 
 
 def new_optimizer(estimator, task, model):
@@ -208,6 +208,8 @@ def new_optimizer(estimator, task, model):
 
 def _kind(estimator, task):
     if not task.sequential:
+        if estimator.solver == "mira":
+            raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
     return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
 

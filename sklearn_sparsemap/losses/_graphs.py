@@ -106,8 +106,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
         One of LOSSES, not of the Gibbs kind.
     temperature : float
     problems : GraphProblems
-    gold : list of (u, joint)
-        As `gold_parts` returns.
+    gold : (u, joint)
+        As `gold_parts` returns, with one row a sample.
 
     Returns
     -------
@@ -118,8 +118,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
     inexact : bool array of shape (n_samples,)
         Whether inference ended so far from the optimum that it matters.
     """
-    recipe, layout = LOSSES[name], problems.layout
-    u, joint = (np.array(parts) for parts in zip(*gold))
+    recipe, layout, (u, joint) = LOSSES[name], problems.layout, gold
     # What gold does not have costs 1; so does what is missing of it, unless that follows from the former.
     missing = recipe.margin and not layout.fixed_size
     scores = problems.scores / temperature

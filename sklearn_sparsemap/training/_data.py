@@ -10,6 +10,7 @@ from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
 from ..losses._kernel import GOLD, INEXACT, Gold, Target, join_gold, loss_of_sample
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
+from ._task import n_scores
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
 # `gold`, `dims` and `sizes` describe its structure (see structures/_base.py); `weights` are the sample weights.
@@ -90,14 +91,14 @@ class LinearModel:
         return 0.5 * alpha * (np.vdot(self.coef, self.coef) + np.vdot(self.additional, self.additional))
 
 
-def linear_problems(structure, X, n_outputs):
+def linear_problems(structure, grids, n_outputs):
     """Describe samples under a linear model.
 
     Parameters
     ----------
     structure : Structure
-    X : RaggedArray
-        Features. Only the numbers of rows, and `shapes` where they are known, matter here.
+    grids : int array of shape (n_samples, n_axes)
+        Shapes of the samples' rows, as of a `RaggedArray`.
     n_outputs : int
 
     Returns
@@ -113,7 +114,7 @@ def linear_problems(structure, X, n_outputs):
         Naming the first sample that has no scores of such a structure.
     """
     given = structure.learned_shapes(n_outputs)
-    kinds, first, which = np.unique(X.grids, axis=0, return_index=True, return_inverse=True)
+    kinds, first, which = np.unique(grids, axis=0, return_index=True, return_inverse=True)
     dims, sizes, shapes = [], [], []
     for kind, i in zip(kinds.tolist(), first.tolist()):
         try:
@@ -127,30 +128,27 @@ def linear_problems(structure, X, n_outputs):
     return *laid_out, [shapes[k] for k in which.tolist()]
 
 
-def make_targets(structure, X, n_outputs, codes, weights):
-    """Lay out the gold structures of many samples.
+def encode_gold(structure, laid_out, n_outputs, codes):
+    """Encode the gold structures of samples.
 
     Parameters
     ----------
     structure : Structure
-    X : RaggedArray
+    laid_out : tuple
+        What `linear_problems` returns.
     n_outputs : int
     codes : sequence
         The gold structure of each sample, in the form in which `structure` decodes.
-    weights : array of shape (n_samples,)
+
+    Returns
+    -------
+    gold : Gold
 
     Raises
     ------
     ValueError
         Naming the first sample whose gold structure is none. Where `encode` is not strict, the oracle tells.
     """
-    laid_out = linear_problems(structure, X, n_outputs)
-    gold = encode_gold(structure, laid_out, n_outputs, codes)
-    return Targets(readonly(X.indptr, np.int64), *laid_out[:2], gold, readonly(weights))
-
-
-def encode_gold(structure, laid_out, n_outputs, codes):
-    """Encode gold structures of samples that `linear_problems` has laid out; see `make_targets`."""
     dims, sizes, shapes = laid_out
     n = len(dims)
     if isinstance(structure, Simplex):
@@ -170,7 +168,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
             raise ValueError(f"y[{i}]: {error}") from error
     gold = join_gold(encoded)
     if not structure.strict_encode:
-        n_additional = sum(int(np.prod(shape)) for shape in structure.learned_shapes(n_outputs).values())
+        n_additional = n_scores(structure.learned_shapes(n_outputs))
         n_parts = np.array([int(np.prod(shape)) for shape in shapes])
         # What the oracle is asked takes memory.
         block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))

@@ -1,5 +1,7 @@
 """Samples of factor graphs as a task."""
 
+from functools import cached_property
+
 import numpy as np
 
 from ..inference._graph.map import best_assignments
@@ -33,12 +35,13 @@ class GraphTask(Task):
     def varies(self):
         return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
 
-    def learn(self, gold, weights, loss, temperature, cost):
-        """Take over what is right, an assignment of the variables of each sample, and the loss; return the task."""
+    def learn(self, gold, weights, loss, temperature, cost=None):
+        """Return a task that knows what is right, an assignment of the variables of each sample, and the loss."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
-        self.gold, self.weights, self.loss, self.temperature = self._parts(gold), weights, loss, temperature
-        return self
+        found = self.copy()
+        found.gold, found.weights, found.loss, found.temperature = self._parts(gold), weights, loss, temperature
+        return found
 
     def _parts(self, assignments):
         """Write the assignments of all samples as marginals; see `gold_parts`."""
@@ -56,26 +59,31 @@ class GraphTask(Task):
             setattr(found, name, [getattr(self, name)[i] for i in places])
         return found
 
+    @cached_property
     def _groups(self):
-        """Yield what shares a layout and is solved together: places of the samples, their rows, layout."""
+        """Samples that share a layout, and are solved together: list of (numbers, rows of their variables, layout)."""
         groups = {}
         for i, layout in enumerate(self.layouts):
             groups.setdefault(id(layout), []).append(i)
-        for places in groups.values():
-            layout = self.layouts[places[0]]
-            yield places, self.row_ptr[places][:, None] + np.arange(layout.n_variables), layout
+        rows = [self.row_ptr[p][:, None] + np.arange(self.layouts[p[0]].n_variables) for p in groups.values()]
+        return [(places, own, self.layouts[places[0]]) for places, own in zip(groups.values(), rows)]
+
+    @cached_property
+    def _gold(self):
+        """What is right in each group: list of (marginals of the variables, of the additional scores)."""
+        return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
 
     def _problems(self, scores, additional):
         """Yield places, rows, and the samples laid out for the kernels."""
-        for places, rows, layout in self._groups():
+        for places, rows, layout in self._groups:
             yield places, rows, GraphProblems(layout, scores[rows, 0], layout.expanded(additional)[None])
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        for places, rows, problems in self._problems(scores, additional):
-            gold, expand = [self.gold[i] for i in places], problems.layout.expand
+        for gold, (places, rows, problems) in zip(self._gold, self._problems(scores, additional)):
+            expand = problems.layout.expand
             losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs)
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
@@ -104,7 +112,7 @@ class GraphTask(Task):
     def in_shapes(self, scores):
         """Cut what goes with the scores of all samples into arrays in the shapes of the variables."""
         found = np.empty(len(self.graphs), dtype=object)
-        for places, rows, layout in self._groups():
+        for places, rows, layout in self._groups:
             for i, own in zip(places, scores[rows, 0]):
                 found[i] = layout.shape_variables(own)
         return found

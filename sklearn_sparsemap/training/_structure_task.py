@@ -68,8 +68,7 @@ class StructureTask(Task):
     sequential = True
 
     def __init__(self, structure, X, n_outputs):
-        self.structure, self.X, self.n_outputs = structure, X, n_outputs
-        self.row_ptr = X.indptr
+        self.structure, self.n_outputs, self.row_ptr, self.grids = structure, n_outputs, X.indptr, X.grids
         self.additional_shapes, self.varies = structure.learned_shapes(n_outputs), not structure.fixed_size
 
     @property
@@ -79,10 +78,10 @@ class StructureTask(Task):
     @cached_property
     def laid_out(self):
         """`dims`, `sizes` and shapes of all samples; see `linear_problems`."""
-        return linear_problems(self.structure, self.X, self.n_outputs)
+        return linear_problems(self.structure, self.grids, self.n_outputs)
 
-    def learn(self, gold, weights, loss, temperature, cost):
-        """Take over what is right, and the loss that says so; return the task.
+    def learn(self, gold, weights, loss, temperature=1.0, cost=None):
+        """Return a task that knows what is right, and the loss that says so.
 
         Parameters
         ----------
@@ -92,15 +91,16 @@ class StructureTask(Task):
         loss, temperature, cost
             As of `FenchelYoungLoss`.
         """
-        self.use_loss(loss, temperature, cost)
-        self.weights, self.gold = weights, encode_gold(self.structure, self.laid_out, self.n_outputs, gold)
-        return self
+        found = self.under(loss, temperature, cost)
+        found.gold, found.weights = encode_gold(self.structure, found.laid_out, self.n_outputs, gold), weights
+        return found
 
-    def use_loss(self, loss, temperature, cost):
-        """Take over the loss only."""
-        self.loss = loss
-        self.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
-        self.inference = inference_of(self.structure, loss)
+    def under(self, loss, temperature, cost=None):
+        """Return a task with another loss."""
+        found = self.copy()
+        found.loss, found.inference = loss, inference_of(self.structure, loss)
+        found.form = loss_form(self.structure, loss, temperature, cost, self.n_outputs)
+        return found
 
     def take(self, places):
         found = super().take(places)
@@ -109,7 +109,6 @@ class StructureTask(Task):
         slots, additional = (RaggedArray(*pair)[places] for pair in (self.gold[:2], self.gold[2:]))
         arrays = slots.values, slots.indptr, additional.values, additional.indptr
         found.gold = type(self.gold)(*map(readonly, arrays, [np.int32, np.int64] * 2))
-        found.__dict__.pop("_learned", None)
         return found
 
     @property

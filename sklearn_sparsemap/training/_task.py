@@ -44,10 +44,17 @@ class Task:
         """Whether the loss may have no gradient somewhere: in the additional scores of SparseMAP."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
-    def take(self, places):
-        """Return a task of some of the samples; a subclass takes what else it has for each sample."""
+    def copy(self):
+        """Return a task that may be changed; what has an underscore follows from the rest, and is made anew."""
         found = copy(self)
-        found.row_ptr = np.concatenate([[0], np.cumsum(np.diff(self.row_ptr)[places])])
+        for name in [name for name in vars(found) if name.startswith("_")]:
+            delattr(found, name)
+        return found
+
+    def take(self, places):
+        """Return a task of the samples of some numbers; a subclass takes what else it has for each sample."""
+        found = self.copy()
+        found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[places + 1] - self.row_ptr[places])])
         if self.weights is not None:
             found.weights = self.weights[places]
         return found

@@ -404,7 +404,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 self._running.update(self._marginals(self._model, X.values[rows]), dense(gold[rows]), weights[rows])
             self.threshold_ = self._running.threshold
         inexact = self._optimizer.unconverged
-        learn_batch(self, self._optimizer, self._task(gold=gold, weights=weights), X)
+        self.loss_curve_.append(learn_batch(self, self._optimizer, self._task(gold=gold, weights=weights), X))
         warn_of_inference(self._optimizer.unconverged - inexact)
         return self
 

@@ -23,6 +23,9 @@ def read_indicator(Y):
             "sklearn.preprocessing.MultiLabelBinarizer makes it"
         )
     matrix = sparse.csr_array(Y, dtype=np.float64)
+    if sparse.issparse(Y) and not (matrix.has_canonical_format and matrix.data.all()):
+        # Its arrays are those of the user.
+        matrix = matrix.copy()
     matrix.sum_duplicates()
     wrong = np.flatnonzero((matrix.data != 0.0) & (matrix.data != 1.0))
     if len(wrong):

@@ -314,17 +314,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     @property
     def additional_scores_(self) -> dict[str, Any]:
         """The learned additional scores by name: dict of str -> ndarray."""
-        return self._additional(self._current)
+        model = self._current
+        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _learned(self, name):
-        additional = self._additional(self._current)
+        additional = self.additional_scores_
         if name not in additional:
             raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
         return additional[name]
-
-    def _additional(self, model):
-        """Return a model's additional scores by name, as views."""
-        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray of float64."""
@@ -425,6 +422,11 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task.loss = self._loss
         return task
 
+    def _training_task(self, structure, X, codes, classes, weights, cost=None):
+        """Lay out samples to learn from."""
+        task = lay_out(structure, X, 1 if classes is None else len(classes))
+        return task.learn(codes, weights, self.loss, self.temperature, cost)
+
     def _predict_codes(self, task, X, model):
         """Return the prediction as `codes`."""
         if task.is_flat:
@@ -472,25 +474,33 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         """The loss that the model has minimised last."""
         return self._loss
 
-    def _check_stream(self, structure, classes):
-        """Check what all calls of `partial_fit` must agree in.
+    def _check_stream(self, X, y, classes, sample_weight, cost=None):
+        """Check the parameters, a mini-batch, and what all calls of `partial_fit` must agree in.
 
         Returns
         -------
+        first : bool
+            Whether this is the first call.
         structure : Structure or GraphsOf
             That of the first call.
         classes : array or None
             All labels; None where structures are not made of labels.
+        X : RaggedArray
+        task : Task
         """
+        structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
-        first = not hasattr(self, "_structure")
         if not first:
             self._check_same_structure(structure)
-        if not structure.labelled and classes is not None:
+            structure = self._structure
+        if structure.labelled:
+            classes = given_classes(classes, None if first else self.classes_)
+        elif classes is not None:
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
-        given = given_classes(classes, None if first else self.classes_) if structure.labelled else None
-        return structure if first else self._structure, given
+        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
+        weights = self._sample_weights(X, codes, classes, sample_weight)
+        return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
 
     def _check_same_structure(self, structure):
         if structure != self._structure:

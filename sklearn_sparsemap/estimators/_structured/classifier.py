@@ -25,7 +25,7 @@ from .._fitting import (
     start_fit,
 )
 from .._progress import CallbackSupportMixin, with_callbacks
-from .base import LinearStructuredClassifier, is_flat, lay_out, resolve_structure
+from .base import LinearStructuredClassifier, is_flat, resolve_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,9 +151,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     `y` holds structures as their class documents them.
 
     With factor graphs a sample has one row of features for each variable, in the order in which the graph made them;
-    the callable gets these rows. `y` holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of
-    them by name. Additional scores are learned by the names of the factors, which all graphs share: one for each pair
-    of a `Pair`, or one for all if it is ``tied``; a structure's learned scores for a named `StructureFactor`.
+    the callable gets these rows, once in each call of a method. `y` holds an array of bool (or 0 and 1) in the shape of
+    the variables, or a dict of them by name. Additional scores are learned by the names of the factors, which all
+    graphs share: one for each pair of a `Pair`, or one for all if it is ``tied``; a structure's learned scores for a
+    named `StructureFactor`.
     Return the same graph object for samples of the same form where that is possible: they are then solved together.
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
 
@@ -276,7 +277,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        task = self._training_task(structure, X, codes, classes, weights)
+        task = self._training_task(structure, X, codes, classes, weights, self.cost)
         model = self._initial_model(structure, task, X.values, classes)
         validate = None
         if self.early_stopping:
@@ -321,15 +322,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure, given = self._check_stream(self._check_params(), classes)
-        first = not hasattr(self, "_structure")
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
-        weights = self._sample_weights(X, codes, given, sample_weight)
-        task = self._training_task(structure, X, codes, given, weights)
+        first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
         if first:
             self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []
-        self._begin(structure, given)
+        self._begin(structure, classes)
         goes_on = self._optimizer is not None
         if goes_on:
             adjust_optimizer(self, task, self._optimizer)
@@ -337,15 +334,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self._optimizer = new_optimizer(self, task, self._check_finite(self._model))
         # The optimiser has the weights now, also when it is interrupted.
         self._model = None
-        learn_batch(self, self._optimizer, task, X, keep=goes_on)
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
         return self
-
-    def _training_task(self, structure, X, codes, classes, weights):
-        """Lay out samples to learn from."""
-        task = lay_out(structure, X, 1 if classes is None else len(classes))
-        if self.solver == "mira" and not task.sequential:
-            raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
-        return task.learn(codes, weights, self.loss, self.temperature, self.cost)
 
     def _begin(self, structure, classes):
         """Note what the model is of."""

@@ -16,14 +16,14 @@ from ..._validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIV
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
 from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
+from ...structures import Structure
 from ...training._curve import Course, mean_of
 from ...training._data import LinearModel
 from ...training._online.dense import SINCE
 from ...training._online.groups import GroupOptimizer
-from .._fitting import Monitor, check_finite_loss, keep_if, leaves_whole, relative, warn_of_inference, warn_user
+from .._fitting import Monitor, keep_if, learn_batch, leaves_whole, relative, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from .base import LinearStructuredClassifier, lay_out, resolve_structure
-from .graphs_of import GraphsOf
+from .base import LinearStructuredClassifier, resolve_structure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from typing_extensions import Self
 
-    from ...structures import Structure
 
 # What `debias` may be besides the names of losses.
 _MIRA = "mira"
@@ -174,6 +173,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     >>> model.predict([[0, 0, 0, 2.0, 1.0, -1.0, 0, 0, 0]])
     array(['up'], dtype='<U4')
     """
+
+    _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
 
     # Those that are "no_validation" are checked where they are read, and messages there say more.
     _parameter_constraints = {
@@ -337,7 +338,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             eta0=self.eta0, period=len(X), C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
             frozen=None, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-        task.use_loss("hinge" if mira else self.debias, self.temperature, None)
+        task = task.under("hinge" if mira else self.debias, self.temperature)
         self._run_epochs(optimizer, task, RaggedArray(features, X.indptr), self.debias_max_iter, rng, monitor)
         return optimizer
 
@@ -366,19 +367,15 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        structure, given = self._check_stream(self._check_params(), classes)
-        first = not hasattr(self, "_structure")
-        X, codes, _ = self._check_data(structure, X, y, reset=first, classes=given)
-        weights = self._sample_weights(X, codes, given, None)
-        task = self._training_task(structure, X, codes, given, weights)
+        first, structure, classes, X, task = self._check_stream(X, y, classes, None)
         if first:
             groups, group_weights = self._make_groups(X)
             optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
-            self._begin(structure, given, groups, group_weights, optimizer)
+            self._begin(structure, classes, groups, group_weights, optimizer)
             self.n_iter_, self._losses = 0, Course(mean_of)
         elif self._optimizer is None:
             optimizer = self._loaded_optimizer()
-            self._begin(structure, given, self.groups_, self.group_weights_, optimizer)
+            self._begin(structure, classes, self.groups_, self.group_weights_, optimizer)
         optimizer = self._optimizer
         self._check_budget(self.groups_)
         if optimizer.average != self.average:
@@ -386,14 +383,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self._loss = self.loss
         self._configure(optimizer, self.shrink_every, None)
         # The optimiser has the weights, also when it is interrupted.
-        self._model = None
-        before, n_steps = optimizer.unconverged, optimizer.n_steps
-        keep_if(self, lambda: optimizer.n_steps > n_steps)
-        total = task.epochs(optimizer, X, remember=False)(np.arange(len(X)))
-        check_finite_loss(total)
+        self._model, before = None, optimizer.unconverged
+        self._losses.note(learn_batch(self, optimizer, task, X))
         warn_of_inference(optimizer.unconverged - before)
-        self.n_iter_ += 1
-        self._losses.note(float(total / max(weights.sum(), np.finfo(float).tiny)))
         return self
 
     @leaves_whole
@@ -442,7 +434,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         if X is not None:
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
-            task = self._training_task(structure, X, codes, classes, weights / weights.mean())
+            task = self._training_task(structure, X, codes, classes, relative(weights))
         first = self._optimizer
         if first is None:
             first = self._loaded_optimizer()
@@ -492,11 +484,6 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _check_budget(self, groups):
         if self.budget is not None and self.budget > groups.n_groups:
             raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
-
-    def _training_task(self, structure, X, codes, classes, weights):
-        """Lay out samples to learn from."""
-        task = lay_out(structure, X, 1 if classes is None else len(classes))
-        return task.learn(codes, weights, self.loss, self.temperature, None)
 
     def _new_optimizer(self, groups, group_weights, n_outputs, n_additional):
         return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
@@ -595,7 +582,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         """Check the parameters; return the structure."""
         check_parameters(self)
         structure = resolve_structure(self.structure)
-        if isinstance(structure, GraphsOf):
+        if not isinstance(structure, Structure):
             raise ValueError("GroupLassoPerceptron does not learn factor graphs; use StructuredSparseMAPClassifier")
         inference_of(structure, self.loss)
         if self.debias not in (None, _MIRA):
@@ -630,18 +617,7 @@ class PairMonitor(Monitor):
         return self.stopped
 
     def attributes(self, model):
-        estimator = self.estimator
-        names = ("classes_", "groups_", "group_weights_")
-        return {
-            **{name: getattr(estimator, name) for name in names if hasattr(estimator, name)},
-            "_structure": estimator._structure,
-            "_loss": estimator._loss,
-            "n_features_in_": estimator.n_features_in_,
-            "n_iter_": max(1, len(self.losses)),
-            "_model": model.copy(),
-            "_optimizer": None,
-            "_final": final_state(self.first, self.optimizer, self.loss),
-        }
+        return super().attributes(model) | {"_final": final_state(self.first, self.optimizer, self.loss)}
 
 
 def final_state(first, last, loss):
