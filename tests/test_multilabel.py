@@ -213,12 +213,12 @@ def test_assignments_at_any_scale_of_the_scores(kind):
             assert_allclose(value_of(chosen, scores[row], edges, edge_scores), best, rtol=1e-9, atol=1e-7 * scale)
 
 
-@pytest.mark.parametrize("rules", [[], [AtMost(12), Exactly(5, labels=range(10))]])
+@pytest.mark.parametrize("rules", [[], [AtMost(15)]])
 def test_a_time_limit_returns_the_best_that_was_found(rules):
     # Frustrated: nothing is settled, and the relaxation knows nothing.
     rng, n = np.random.default_rng(0), 45
     edges = all_edges(n)
-    scores, edge_scores = 0.1 * rng.normal(size=(2, n)), rng.choice([-1.0, 1.0], size=len(edges))
+    scores, edge_scores = 0.1 * rng.normal(size=(2, n)), rng.normal(size=len(edges))
     resolved = read_constraints(rules, np.arange(n))
     graph = LabelGraph(n, edges, resolved)
     rounded = graph.relax(scores, edge_scores).marginals > 0.5
