@@ -213,6 +213,47 @@ def test_assignments_at_any_scale_of_the_scores(kind):
             assert_allclose(value_of(chosen, scores[row], edges, edge_scores), best, rtol=1e-9, atol=1e-7 * scale)
 
 
+@pytest.mark.parametrize("rules", [[], [AtMost(15)]])
+def test_a_time_limit_returns_the_best_that_was_found(rules):
+    # Frustrated: nothing is settled, and the relaxation knows nothing.
+    rng, n = np.random.default_rng(0), 45
+    edges = all_edges(n)
+    scores, edge_scores = 0.1 * rng.normal(size=(2, n)), rng.normal(size=len(edges))
+    resolved = read_constraints(rules, np.arange(n))
+    graph = LabelGraph(n, edges, resolved)
+    rounded = graph.relax(scores, edge_scores).marginals > 0.5
+    said = r"map_time_limit=0\.05 seconds for 2 samples \(0, 1\).* at most [0-9.]+"
+    with pytest.warns(ConvergenceWarning, match=said):
+        chosen = graph.assign(scores, edge_scores, time_limit=0.05)
+    assert not graph.violated(chosen).any()
+    for own, other, row in zip(chosen, rounded, scores):
+        if satisfies(other, resolved):
+            assert value_of(own, row, edges, edge_scores) >= value_of(other, row, edges, edge_scores)
+    # And in a factor graph, whose result says how far from the best it may be.
+    factors = FactorGraph()
+    u = factors.variables(n)
+    factors.add(Pair(u[edges[:, 0]], u[edges[:, 1]], name="edges"))
+    with pytest.warns(ConvergenceWarning, match="time_limit=0.05 seconds for 1 samples"):
+        found = map_inference(factors, scores[0], additional={"edges": edge_scores}, time_limit=0.05)
+    assert found.value == pytest.approx(value_of(found.structure, scores[0], edges, edge_scores))
+    assert found.value < found.bound
+    with pytest.raises(ValueError, match="time_limit must be"):
+        map_inference(factors, scores[0], additional={"edges": edge_scores}, time_limit=0)
+
+
+def test_a_model_passes_its_time_limit_on(data):
+    X, Y = data
+    model = quick(decision="map").fit(X, Y)
+    assert (model.set_params(map_time_limit=None).predict(X) == model.set_params(map_time_limit=1.0).predict(X)).all()
+    seen = []
+    none = np.zeros(Y.shape, bool)
+    model._graph.assign = lambda scores, pairs, n_jobs, time_limit: seen.append(time_limit) or none
+    model.set_params(map_time_limit=0.5).predict(X)
+    assert seen == [0.5]
+    with pytest.raises(ValueError, match="map_time_limit"):
+        model.set_params(map_time_limit=-1.0).predict(X)
+
+
 def test_one_label_is_the_simplex():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(20, 4))

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
 from .._jit import readonly
@@ -12,7 +12,16 @@ from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
 from ..factors._logic import Pair
 from ..solvers._graph import batch as _graph_batch
-from ..solvers._graph.pairs import GAP, OBJECTIVE, add_pair_residuals, label_map_range, label_sparsemap_range
+from ..solvers._graph.pairs import (
+    GAP,
+    OBJECTIVE,
+    Neighbours,
+    PairScores,
+    add_pair_residuals,
+    label_map_range,
+    label_sparsemap_range,
+)
+from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import relax
 from ._graph.problems import GraphProblems
 from ._graph.solve import check_feasible, solve_graph
@@ -59,8 +68,8 @@ class LabelGraph:
         ends, others = edges.T.ravel(), edges[:, ::-1].T.ravel()
         order = np.lexsort((others, ends))
         ptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_labels))])
-        self._slots = readonly(np.tile(np.arange(n), 2)[order], np.int64)
-        self._arrays = readonly(ptr, np.int64), readonly(others[order], np.int64), self._slots
+        slots = np.tile(np.arange(n), 2)[order]
+        self._neighbours = Neighbours(*(readonly(array, np.int64) for array in (ptr, others[order], slots)))
         self._owners = ends[order]
         self._factor_graphs = {}
 
@@ -70,15 +79,14 @@ class LabelGraph:
     # -- Without constraints, kernels of their own ---------------------------------------------------------------
 
     def _pair_scores(self, edge_scores):
-        """Lay out pair scores for the kernels: by neighbour, and the sums of positive and negative ones by label."""
-        by_slot = edge_scores[self._slots]
+        by_slot = edge_scores[self._neighbours.pairs]
         attraction = np.bincount(self._owners, np.maximum(by_slot, 0.0), self.n_labels)
         repulsion = np.bincount(self._owners, np.minimum(by_slot, 0.0), self.n_labels)
-        return readonly(by_slot), readonly(attraction), readonly(repulsion)
+        return PairScores(readonly(by_slot), readonly(attraction), readonly(repulsion))
 
     def _run(self, kernel, scores, edge_scores, tol, n_jobs):
         out, statistics = np.zeros(scores.shape), np.zeros((len(scores), 3))
-        parts = readonly(scores), *self._arrays, *self._pair_scores(edge_scores), tol, _MAX_ITER
+        parts = readonly(scores), self._neighbours, self._pair_scores(edge_scores), tol, _MAX_ITER
         over_ranges(
             lambda start, stop: kernel(*parts, start, stop, out, statistics),
             np.full(len(scores), self.n_labels + len(self.edges) // 10),
@@ -153,8 +161,8 @@ class LabelGraph:
         residuals, gold_scores = np.zeros(len(self.edges)), np.zeros(len(gold))
         marginals = solution.marginals if solution.joint is None else np.zeros_like(gold)
         add_pair_residuals(
-            readonly(marginals), readonly(gold), readonly(weights), *self._arrays,
-            readonly(edge_scores[self._slots]), residuals, gold_scores,
+            readonly(marginals), readonly(gold), readonly(weights), self._neighbours, self._pair_scores(edge_scores),
+            residuals, gold_scores,
         )  # fmt: skip
         if solution.joint is not None:
             residuals += weights @ solution.joint
@@ -170,10 +178,11 @@ class LabelGraph:
             wrong |= (counts < low) | (counts > high)
         return wrong
 
-    def assign(self, scores, edge_scores=None, *, n_jobs=None):
+    def assign(self, scores, edge_scores=None, *, n_jobs=None, time_limit=None):
         """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels).
 
-        The linear relaxation finds nearly all; a mixed-integer programme is solved where it is fractional.
+        The linear relaxation finds nearly all; where it is fractional a mixed-integer programme is solved, for at most
+        `time_limit` seconds a sample.
         """
         n_edges = len(self.edges)
         if self.constraints:
@@ -189,11 +198,18 @@ class LabelGraph:
         # A gap that matters to none of the labels that are not certain from the start.
         least = np.where(certain, np.inf, np.abs(scores)).min(axis=1)
         solved = found.gap <= _INTEGRAL * np.where(np.isfinite(least), least, np.inf)
+        late = {}
         for row in np.flatnonzero(open_.any(axis=1) | self.violated(labels) | ~solved):
             # Without constraints, what the relaxation decides is right in an optimal set, too (roof duality).
             settled = certain[row] | ~open_[row] if not self.constraints and solved[row] else certain[row]
             fixed = np.where(certain[row], scores[row] > 0.0, labels[row])
-            labels[row] = self._assign_exactly(scores[row], pairs, fixed, settled)
+            u, _, value, bound = self._assign_exactly(scores[row], pairs, fixed, settled, time_limit)
+            labels[row] = u > 0.5
+            bound = np.fmin(bound, found.objective[row] + found.gap[row])
+            if value < bound and bound - value > _INTEGRAL * np.abs(scores[row]).max():
+                late[int(row)] = bound - value
+        if late:
+            warn_of_time_limit(list(late), max(late.values()), time_limit, "map_time_limit")
         return labels
 
     def _settled(self, scores, edge_scores):
@@ -207,51 +223,12 @@ class LabelGraph:
             free[indices] = False
         return free & (np.abs(scores) > total)
 
-    def _assign_exactly(self, scores, edge_scores, labels, certain):
-        """Solve a mixed-integer programme for one sample, with the labels that are `certain` fixed."""
-        n, free, scores = self.n_labels, ~certain, np.where(certain, 0.0, scores)
-        used = np.zeros(0, np.int64) if edge_scores is None else np.flatnonzero(edge_scores)
-        # A pair with a fixed label is a score of the other one, or nothing.
-        for own, other in ((0, 1), (1, 0)):
-            ends = self.edges[used]
-            given = free[ends[:, own]] & ~free[ends[:, other]] & labels[ends[:, other]].astype(bool)
-            np.add.at(scores, ends[given, own], edge_scores[used[given]] if given.any() else 0.0)
-        used = used[free[self.edges[used]].all(axis=1)]
-        first, second, s = *self.edges[used].T, np.zeros(0) if edge_scores is None else edge_scores[used]
-        m = len(used)
-        # The solver's tolerances are absolute.
-        unit = max(np.abs(scores).max(initial=0.0), np.abs(s).max(initial=0.0)) or 1.0
-        # A pair of positive score is on only if both labels are; of negative score, at least if both are.
-        up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
-        blocks = [
-            _rows(n + m, [(n + up, 1.0), (first[up], -1.0)]),
-            _rows(n + m, [(n + up, 1.0), (second[up], -1.0)]),
-            _rows(n + m, [(first[down], 1.0), (second[down], 1.0), (n + down, -1.0)]),
-        ]
-        low, high = [np.full(2 * len(up) + len(down), -np.inf)], [np.repeat([0.0, 1.0], [2 * len(up), len(down)])]
-        for _, (indices, signs, least, most) in self.constraints:
-            negated = (signs < 0).sum()
-            blocks.append(sparse.csr_array((signs, (np.zeros(len(indices), int), indices)), shape=(1, n + m)))
-            low.append([least - negated])
-            high.append([most - negated])
-        matrix = sparse.vstack(blocks, format="csr")
-        rules = optimize.LinearConstraint(matrix, np.concatenate(low), np.concatenate(high)) if matrix.shape[0] else ()
-        fixed = labels.astype(np.float64)
-        bounds = optimize.Bounds(
-            np.concatenate([np.where(free, 0.0, fixed), np.zeros(m)]),
-            np.concatenate([np.where(free, 1.0, fixed), np.ones(m)]),
-        )
-        integrality = np.concatenate([np.ones(n), np.zeros(m)])
-        result = optimize.milp(
-            -np.concatenate([scores, s]) / unit,
-            integrality=integrality,
-            bounds=bounds,
-            constraints=rules,
-            options={"mip_rel_gap": 0.0},
-        )
-        if result.x is None:
-            raise InfeasibleConstraints(f"no set of labels satisfies the constraints ({result.message})")
-        return result.x[:n] > 0.5
+    def _assign_exactly(self, scores, edge_scores, labels, certain, time_limit=None):
+        """Find the best labels of one sample, with those that are `certain` fixed; see `assign_exactly`."""
+        layout = self._factor_graph(edge_scores is not None)
+        additional = np.zeros(layout.n_additional) if edge_scores is None else edge_scores
+        problem = GraphProblems(layout, scores[None], additional[None])
+        return assign_exactly(problem, labels.astype(np.float64), certain, time_limit)
 
     def check_feasible(self):
         """Raise ValueError, naming constraints that contradict each other, if no set of labels satisfies all."""
@@ -269,16 +246,8 @@ class LabelGraph:
         if not constraints:
             return True
         alone = LabelGraph(self.n_labels, self.edges[:0], constraints)
-        try:
-            nothing = np.zeros(self.n_labels, bool)
-            alone._assign_exactly(np.zeros(self.n_labels), None, nothing, nothing)
-        except InfeasibleConstraints:
-            return False
-        return True
-
-
-class InfeasibleConstraints(ValueError):
-    """No set of labels satisfies the constraints."""
+        nothing = np.zeros(self.n_labels, bool)
+        return alone._assign_exactly(np.zeros(self.n_labels), None, nothing, nothing)[-1] > -np.inf
 
 
 class OneLabel:
@@ -319,15 +288,7 @@ class OneLabel:
     def violated(self, labels):
         return np.asarray(labels.sum(axis=1)).ravel() != 1
 
-    def assign(self, scores, edge_scores=None, *, n_jobs=None):
+    def assign(self, scores, edge_scores=None, *, n_jobs=None, time_limit=None):
         labels = np.zeros(scores.shape, bool)
         labels[np.arange(len(scores)), scores.argmax(axis=1)] = True
         return labels
-
-
-def _rows(n_columns, entries):
-    """Make sparse rows with one entry for each of several (columns, value)."""
-    n = len(entries[0][0])
-    columns = np.concatenate([c for c, _ in entries])
-    values = np.concatenate([np.full(len(c), value) for c, value in entries])
-    return sparse.csr_array((values, (np.tile(np.arange(n), len(entries)), columns)), shape=(n, n_columns))

@@ -25,14 +25,17 @@ def map_inference(
     ----------
     structure : Structure or FactorGraph
         What to predict, for example ``LinearChain()``; its class documents the shapes below. For a graph `scores` and
-        `additional` are as in `lp_sparsemap`; the linear relaxation is solved, and rounded where it is fractional.
+        `additional` are as in `lp_sparsemap`; the linear relaxation is solved, and where it is fractional the best
+        assignment is searched for.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores.
     **additional : array-like
         Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or
-        a list (or tuple) with one array for each.
+        a list (or tuple) with one array for each. For graphs `additional`, `tol` (default=1e-9, of the relaxation) and
+        `time_limit` (default=10.0): most seconds of the search for the best assignment of a sample whose relaxation is
+        fractional. After that the best found is returned, with a ConvergenceWarning; None searches on.
 
     Returns
     -------
@@ -55,7 +58,7 @@ def map_inference(
     """
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
-        unknown = sorted(set(additional) - {"additional", "tol"})
+        unknown = sorted(set(additional) - {"additional", "tol", "time_limit"})
         if unknown:
             raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)

@@ -69,7 +69,9 @@ class MinibatchOptimizer:
             batch = task.take(chosen)
             if not batch.weights.any():
                 continue
-            layers, masks = network.forward(X[chosen].values, self.dropout, self.rng)
+            # Where each sample is a row, there is no need to look for its rows.
+            features = X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values
+            layers, masks = network.forward(features, self.dropout, self.rng)
             loss, residuals, joined, n_inexact = batch.loss_gradient(
                 layers[-1], network.additional, self.n_jobs, mean=True
             )

@@ -26,8 +26,9 @@ _BLOCK = 2**22
 class LabelSetClassifier(ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
-    A subclass has the parameters `temperature`, `decision`, `threshold` and `n_jobs`. It sets `_graph` (a `LabelGraph`,
-    or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `classes_` and `threshold_`.
+    A subclass has the parameters `temperature`, `decision`, `map_time_limit`, `threshold` and `n_jobs`. It sets
+    `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `classes_`
+    and `threshold_`.
     """
 
     # The parameter for the size of steps, and what beside the model a fit sets before it trains.
@@ -100,7 +101,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
             Indicator matrix; or the labels, if `y` was 1-D.
         """
         X = self._check_predict(X)
-        check_parameters(self, ["decision", "threshold"])
+        check_parameters(self, ["decision", "threshold", "map_time_limit"])
         chosen = self._choose(self._model, X)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
@@ -125,7 +126,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         return chosen
 
     def _task(self, **data):
-        return LabelTask(self._graph, self._loss, self.temperature, **data)
+        return LabelTask(self._graph, self._loss, self.temperature, time_limit=self.map_time_limit, **data)
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, say so if they are inexact."""

@@ -1,11 +1,14 @@
-"""MAP inference in factor graphs: the linear relaxation, and branch and bound where that is fractional."""
+"""MAP inference in factor graphs: the linear relaxation, and an exact search where that is fractional."""
 
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
+from ..._validation import check_positive
 from ...solvers._graph.batch import RESIDUAL, STATUS
 from ...solvers._graph.rows import INFEASIBLE
+from .exact import assign_exactly, warn_of_time_limit
 from .problems import as_graph_problems
 from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
@@ -24,6 +27,8 @@ _LEAST_SIZE = 1e-100
 _MOST_RESIDUAL = 1e-6
 # Most relaxations in the search for the best assignment where the first one is fractional.
 _MOST_NODES = 500
+# Most seconds of that search, for a sample.
+TIME_LIMIT = 10.0
 
 
 class GraphMAPResult(NamedTuple):
@@ -36,7 +41,7 @@ class GraphMAPResult(NamedTuple):
     value : float
         Its total score.
     integral : bool
-        Whether the linear relaxation has this solution itself. Otherwise `structure` was found by branch and bound.
+        Whether the linear relaxation has this solution itself. Otherwise `structure` was found by a search.
     bound : float
         No assignment has a total score above this, up to rounding: `structure` is the best one if it is `value`.
     marginals : ndarray or dict of str -> ndarray
@@ -60,10 +65,12 @@ class Assignments(NamedTuple):
     marginals: np.ndarray
 
 
-def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
+def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, time_limit=TIME_LIMIT):
     """Find the best assignment; see `map_inference`."""
+    if time_limit is not None:
+        check_positive("time_limit", time_limit)
     problems, many = as_graph_problems(graph, scores, additional)
-    found = best_assignments(problems, n_jobs, tol, many)
+    found = best_assignments(problems, n_jobs, tol, many, time_limit)
     shape = problems.layout.shape_variables
     results = [
         GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
@@ -72,8 +79,9 @@ def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9):
     return results if many else results[0]
 
 
-def best_assignments(problems, n_jobs=None, tol=1e-9, many=True):
+def best_assignments(problems, n_jobs=None, tol=1e-9, many=True, time_limit=TIME_LIMIT):
     """Find the best assignments of samples that are laid out for the kernels: `Assignments`."""
+    late = {}
     layout, left = problems.layout, np.arange(len(problems.scores))
     shape, n = problems.scores.shape, len(left)
     out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
@@ -86,8 +94,17 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, many=True):
         )
         best, best_joint, bounds, integral = u.copy(), joint.copy(), values + gaps, ~_fractional(u).any(axis=1)
         for k in np.flatnonzero(~integral):
-            best[k], best_joint[k], values[k], bounds[k] = _branch(own.take([k]), u[k], joint[k], bounds[k], tol)
-            if bounds[k] == -np.inf:
+            began = perf_counter()
+            if len(layout.arrays.structures):
+                found = _branch(own.take([k]), u[k], joint[k], bounds[k], tol, time_limit)
+            else:
+                rounded, known = (u[k] > 0.5).astype(np.float64), np.zeros(len(u[k]), bool)
+                found = assign_exactly(own.take([k]), rounded, known, time_limit)
+            best[k], best_joint[k], values[k], bound = found
+            bounds[k] = max(min(bounds[k], bound), values[k])
+            if time_limit is not None and values[k] < bound and perf_counter() - began > 0.9 * time_limit:
+                late[int(left[k])] = bounds[k] - values[k]
+            if bound == -np.inf:
                 _refuse(layout, u[k], f"scores[{left[k]}]" if many else "scores")
         accepted = np.ones(len(left), bool)
         for k, i in enumerate(left.tolist()):
@@ -99,6 +116,8 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, many=True):
         for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
             array[left[accepted]] = new[accepted]
         left = left[~accepted]
+    if late:
+        warn_of_time_limit(list(late), max(late.values()), time_limit)
     return out
 
 
@@ -159,8 +178,8 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None):
     return u, joint, problems.values(u, joint), gaps
 
 
-def _branch(problem, u, joint, bound, tol):
-    """Branch and bound, depth first, for at most _MOST_NODES relaxations.
+def _branch(problem, u, joint, bound, tol, time_limit):
+    """Branch and bound, depth first, for at most _MOST_NODES relaxations and `time_limit` seconds.
 
     Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
     Without any assignment found the value is -inf, and the structure may violate factors; the bound is -inf, too, if
@@ -179,8 +198,9 @@ def _branch(problem, u, joint, bound, tol):
     best, best_joint, best_value = u, joint, -np.inf
     # Fixed variables are +1 (on) and -1 (off).
     nodes = [(bound, np.zeros(len(u)), u)]
-    n_nodes, unsolved = 0, -np.inf
-    while nodes and n_nodes < _MOST_NODES:
+    n_nodes, unsolved, end = 0, -np.inf, np.inf if time_limit is None else perf_counter() + time_limit
+    # With no assignment yet the search goes on: without one there is nothing to return.
+    while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or perf_counter() < end):
         bound, fixed, u = nodes.pop()
         if bound <= best_value + tol * size:
             continue

@@ -98,7 +98,7 @@ class FactorGraphDisplay:
         self, graph: FactorGraph, marginals: Any = None, *, additional: Any = None, names: Sequence[Any] | None = None
     ) -> None:
         pair_scores = None
-        if hasattr(graph, "marginals") and hasattr(graph, "_graph"):
+        if hasattr(graph, "marginals") and hasattr(graph, "_layout"):
             if marginals is not None or additional is not None:
                 raise ValueError("a result brings its own marginals and scores; pass the result alone")
             result, graph = graph, graph._layout.graph

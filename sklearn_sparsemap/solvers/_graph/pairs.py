@@ -6,7 +6,7 @@ solution, and its pairs with it; one that all its rivals together cannot push be
 graph of open labels, for which the coordinates of the dual are solved in turn: a number t for each pair, by which its
 score is shared out. Where s > 0, t goes to the first label and s - t to the second; where s < 0, t goes off both.
 
-Pairs are stored twice, as the neighbours of both their labels: ``Neighbours``.
+Pairs are stored twice, as the neighbours of both their labels: `Neighbours`.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,26 @@ OFF, ON, OPEN = 0, 1, 2
 OBJECTIVE, GAP, N_ITER = 0, 1, 2
 # In the proximal point method for MAP: the first step's scores are so large, and grow by this factor.
 _SHARPNESS, _GROWTH, _MOST_STEPS = 4.0, 2.0, 40
-_ARRAYS = (INTS, INTS, INTS)
+
+
+class Neighbours(NamedTuple):
+    """The pairs of a label graph: those of label i from ptr[i] to ptr[i + 1], its slots."""
+
+    ptr: np.ndarray
+    labels: np.ndarray  # the other label
+    pairs: np.ndarray  # the number of the pair
+
+
+class PairScores(NamedTuple):
+    """Scores of pairs, laid out for the kernels."""
+
+    slots: np.ndarray  # one for each entry of `Neighbours`
+    attraction: np.ndarray  # sums of the positive scores of a label's pairs
+    repulsion: np.ndarray  # and of the negative ones
+
+
+_NEIGHBOURS = types.NamedUniTuple(INTS, 3, Neighbours)
+_PAIR_SCORES = types.NamedUniTuple(FLOATS, 3, PairScores)
 
 
 class OpenGraph(NamedTuple):
@@ -59,14 +78,14 @@ def new_open_graph(n_labels, n_pairs):
 
 
 @kernel
-def find_open(scores, ptr, neighbours, pair_scores, attraction, repulsion, level, graph):
+def find_open(scores, neighbours, pair_scores, level, graph):
     """Settle labels by bounds until none is left that they settle; lay out the others and their pairs.
 
     Parameters
     ----------
-    pair_scores : array with an entry for each entry of `neighbours`
-    attraction, repulsion : arrays of shape (n_labels,)
-        Sums of the positive and of the negative scores of a label's pairs.
+    scores : array of shape (n_labels,)
+    neighbours : Neighbours
+    pair_scores : PairScores
     level : float
         A label is on if its score is at least this whatever the others do: 1.0 in SparseMAP, 0.0 in MAP.
 
@@ -74,12 +93,12 @@ def find_open(scores, ptr, neighbours, pair_scores, attraction, repulsion, level
     -------
     n_open, n_pairs : int
     """
-    state = graph.state
+    state, ptr, others, slot_scores = graph.state, neighbours.ptr, neighbours.labels, pair_scores.slots
     n_open = 0
     for i in range(scores.shape[0]):
-        if scores[i] + attraction[i] <= 0.0:
+        if scores[i] + pair_scores.attraction[i] <= 0.0:
             state[i] = OFF
-        elif scores[i] + repulsion[i] >= level:
+        elif scores[i] + pair_scores.repulsion[i] >= level:
             state[i] = ON
         else:
             state[i] = OPEN
@@ -94,9 +113,9 @@ def find_open(scores, ptr, neighbours, pair_scores, attraction, repulsion, level
             base = scores[i]
             high, low = 0.0, 0.0
             for slot in range(ptr[i], ptr[i + 1]):
-                other = state[neighbours[slot]]
+                other = state[others[slot]]
                 if other != OFF:
-                    s = pair_scores[slot]
+                    s = slot_scores[slot]
                     if other == ON:
                         base += s
                     elif s > 0.0:
@@ -120,12 +139,12 @@ def find_open(scores, ptr, neighbours, pair_scores, attraction, repulsion, level
     for place in range(n_open):
         i = graph.labels[place]
         for slot in range(ptr[i], ptr[i + 1]):
-            j = neighbours[slot]
-            if j > i and state[j] == OPEN and pair_scores[slot] != 0.0:
+            j = others[slot]
+            if j > i and state[j] == OPEN and slot_scores[slot] != 0.0:
                 graph.first[n_pairs] = place
                 graph.second[n_pairs] = graph.place[j]
                 graph.slots[n_pairs] = slot
-                graph.scores[n_pairs] = pair_scores[slot]
+                graph.scores[n_pairs] = slot_scores[slot]
                 n_pairs += 1
     return n_open, n_pairs
 
@@ -206,16 +225,16 @@ def pair_marginal(s, p, q):
 
 
 @kernel
-def value_of(scores, ptr, neighbours, pair_scores, u, quadratic):
+def value_of(scores, neighbours, pair_scores, u, quadratic):
     """Return the objective at marginals of the labels."""
-    value = 0.0
+    value, ptr, slot_scores = 0.0, neighbours.ptr, pair_scores.slots
     for i in range(scores.shape[0]):
         if u[i] > 0.0:
             value += scores[i] * u[i] - quadratic * 0.5 * u[i] * u[i]
             for slot in range(ptr[i], ptr[i + 1]):
-                j = neighbours[slot]
+                j = neighbours.labels[slot]
                 if j > i and u[j] > 0.0:
-                    value += pair_scores[slot] * pair_marginal(pair_scores[slot], u[i], u[j])
+                    value += slot_scores[slot] * pair_marginal(slot_scores[slot], u[i], u[j])
     return value
 
 
@@ -228,46 +247,36 @@ def write_labels(graph, n_open, u):
         u[graph.labels[place]] = min(max(graph.a[place], 0.0), 1.0)
 
 
-@entry(
-    types.void(
-        FLOATS_2D, *_ARRAYS, FLOATS, FLOATS, FLOATS, types.float64, types.int64, types.int64, types.int64,
-        FLOATS_2D_OUT, FLOATS_2D_OUT,
-    )
+# Both loops take scores of the labels, one row a sample; the pairs and their scores; the gap to reach and most sweeps;
+# which samples; and where to write marginals and what they are worth.
+_LOOP = types.void(
+    FLOATS_2D, _NEIGHBOURS, _PAIR_SCORES, types.float64, types.int64, types.int64, types.int64, FLOATS_2D_OUT,
+    FLOATS_2D_OUT,
 )  # fmt: skip
-def label_sparsemap_range(
-    scores, ptr, neighbours, pairs, pair_scores, attraction, repulsion, tol, max_iter, start, stop, out, statistics
-):
+
+
+@entry(_LOOP)
+def label_sparsemap_range(scores, neighbours, pair_scores, tol, max_iter, start, stop, out, statistics):
     """Solve SparseMAP for samples `start` to `stop`: marginals into `out`, and what they are worth."""
-    graph = new_open_graph(scores.shape[1], neighbours.shape[0] // 2)
+    graph = new_open_graph(scores.shape[1], neighbours.labels.shape[0] // 2)
     graph.centre[:] = 0.0
     for row in range(start, stop):
-        n_open, n_pairs = find_open(
-            scores[row], ptr, neighbours, pair_scores, attraction, repulsion, 1.0, graph
-        )
+        n_open, n_pairs = find_open(scores[row], neighbours, pair_scores, 1.0, graph)
         for e in range(n_pairs):
             graph.shares[e] = 0.5 * abs(graph.scores[e]) if graph.scores[e] > 0.0 else 0.0
         gap, n_iter = solve_open(graph, n_open, n_pairs, 1.0, tol, max_iter)
         write_labels(graph, n_open, out[row])
-        statistics[row, OBJECTIVE] = value_of(scores[row], ptr, neighbours, pair_scores, out[row], 1.0)
+        statistics[row, OBJECTIVE] = value_of(scores[row], neighbours, pair_scores, out[row], 1.0)
         statistics[row, GAP] = gap
         statistics[row, N_ITER] = n_iter
 
 
-@entry(
-    types.void(
-        FLOATS_2D, *_ARRAYS, FLOATS, FLOATS, FLOATS, types.float64, types.int64, types.int64, types.int64,
-        FLOATS_2D_OUT, FLOATS_2D_OUT,
-    )
-)  # fmt: skip
-def label_map_range(
-    scores, ptr, neighbours, pairs, pair_scores, attraction, repulsion, tol, max_iter, start, stop, out, statistics
-):
+@entry(_LOOP)
+def label_map_range(scores, neighbours, pair_scores, tol, max_iter, start, stop, out, statistics):
     """Solve the linear relaxation of MAP for samples `start` to `stop`, by the proximal point method."""
-    graph = new_open_graph(scores.shape[1], neighbours.shape[0] // 2)
+    graph = new_open_graph(scores.shape[1], neighbours.labels.shape[0] // 2)
     for row in range(start, stop):
-        n_open, n_pairs = find_open(
-            scores[row], ptr, neighbours, pair_scores, attraction, repulsion, 0.0, graph
-        )
+        n_open, n_pairs = find_open(scores[row], neighbours, pair_scores, 0.0, graph)
         graph.centre[:] = 0.0
         size = 1e-100
         for place in range(n_open):
@@ -297,13 +306,13 @@ def label_map_range(
                 graph.shares[e] *= _GROWTH
             scale *= _GROWTH
         write_labels(graph, n_open, out[row])
-        statistics[row, OBJECTIVE] = value_of(scores[row], ptr, neighbours, pair_scores, out[row], 0.0)
+        statistics[row, OBJECTIVE] = value_of(scores[row], neighbours, pair_scores, out[row], 0.0)
         statistics[row, GAP] = gap
         statistics[row, N_ITER] = n_iter
 
 
-@entry(types.void(FLOATS_2D, FLOATS_2D, FLOATS, *_ARRAYS, FLOATS, FLOATS_OUT, FLOATS_OUT))
-def add_pair_residuals(marginals, gold, weights, ptr, neighbours, pairs, pair_scores, out, gold_scores):
+@entry(types.void(FLOATS_2D, FLOATS_2D, FLOATS, _NEIGHBOURS, _PAIR_SCORES, FLOATS_OUT, FLOATS_OUT))
+def add_pair_residuals(marginals, gold, weights, neighbours, pair_scores, out, gold_scores):
     """Compare the pairs of marginals with those of gold labels.
 
     Adds up by how much the marginals of the pairs differ, into `out`, and writes what the gold pairs score.
@@ -321,9 +330,9 @@ def add_pair_residuals(marginals, gold, weights, ptr, neighbours, pairs, pair_sc
                 n += 1
         for k in range(n):
             i = support[k]
-            for slot in range(ptr[i], ptr[i + 1]):
-                j = neighbours[slot]
+            for slot in range(neighbours.ptr[i], neighbours.ptr[i + 1]):
+                j = neighbours.labels[slot]
                 if j > i and used[j]:
-                    s, both = pair_scores[slot], y[i] * y[j]
-                    out[pairs[slot]] += weight * (pair_marginal(s, u[i], u[j]) - both)
+                    s, both = pair_scores.slots[slot], y[i] * y[j]
+                    out[neighbours.pairs[slot]] += weight * (pair_marginal(s, u[i], u[j]) - both)
                     gold_scores[row] += s * both

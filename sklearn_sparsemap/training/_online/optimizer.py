@@ -52,7 +52,7 @@ class OnlineOptimizer:
     def _load(self, coef):
         """Put the weights of a CSR matrix into a store that has none yet."""
         space = int((np.diff(coef.indptr) > 0).sum()) * _space(self.store)
-        self.store = grow(self.store, self.store.n_dense, len(self.store.values) + space)
+        grow(self.store, len(self.store.values) + space)
         parts = (readonly(a, np.int64) for a in (coef.indptr, coef.indices))
         load_pairs(self.store, self.counters, *parts, readonly(coef.data))
 
@@ -61,8 +61,8 @@ class OnlineOptimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        # Unpickled arrays are writable, memory-mapped ones are not; kernels take one kind of each.
-        arrays = (a if np.ndim(a) == 0 or a.flags.writeable else a.copy() for a in self.store)
+        # Memory-mapped arrays are not writable, which kernels need, and who does not own its memory cannot grow.
+        arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
         self.store, self.counters = type(self.store)(*arrays), np.array(self.counters)
 
     def configure(self, *, alpha, eta0, tol, fit_intercept):
@@ -96,7 +96,7 @@ class OnlineOptimizer:
                 return float(total[0])
             first, stop = rows.indptr[targets.row_ptr[order[place] : order[place] + 2]]
             needed = self.counters[TOP] + 2 * _space(self.store) * (stop - first)
-            self.store = grow(self.store, int(self.counters[TOP]), int(max(needed, 1.5 * len(self.store.values))))
+            grow(self.store, int(max(needed, 1.5 * len(self.store.values))))
 
     def _rule_for(self, rows, targets):
         """Return the rule, whose proximal steps together cost a fraction of what these samples cost."""
@@ -158,11 +158,13 @@ class OnlineOptimizer:
             coef += w
             return coef
         indptr = np.zeros(len(s.features) + 1, np.int64)
-        outputs, weights = np.empty(self.n_held, np.int64), np.empty(self.n_held)
+        outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held)
         read_pairs(s, self.counters, self.average, indptr, outputs, weights)
         n = indptr[-1]
-        shape = len(s.features), s.n_outputs
-        coef = sparse.csr_array((weights[:n].copy(), outputs[:n].copy(), indptr), shape=shape)
+        if n < self.n_held:
+            # Some are zero. Where all of the weights are wanted, they are not held twice.
+            outputs, weights = outputs[:n].copy(), weights[:n].copy()
+        coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
         return coef
 

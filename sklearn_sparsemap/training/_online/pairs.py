@@ -110,15 +110,12 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average):
     )
 
 
-def grow(store, used, wanted):
-    """Return the store with an arena of `wanted` places, of which the first `used` are kept."""
-    arena = {}
+def grow(store, wanted):
+    """Give the arena `wanted` places; in place, so that no array exists twice."""
     for name in _ARENA:
-        old = getattr(store, name)
-        if len(old):
-            arena[name] = np.zeros(wanted, old.dtype)
-            arena[name][:used] = old[:used]
-    return store._replace(**arena)
+        array = getattr(store, name)
+        if len(array):
+            array.resize(wanted, refcheck=False)
 
 
 @kernel

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, copy_into, entry, kernel
+from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, copy_into, entry, kernel
 from ..._threads import over_ranges
 from .._data import ROWS
 from .dense import STEP
@@ -52,7 +52,7 @@ def score_pairs(store, rows, first_row, n_rows, scores):
                     here[np.uint64(store.outputs[place])] += factors[k] * store.values[place]
 
 
-@entry(types.void(PAIRS, INTS_OUT, types.boolean, INTS_OUT, INTS_OUT, FLOATS_OUT))
+@entry(types.void(PAIRS, INTS_OUT, types.boolean, INTS_OUT, PARTS_OUT, FLOATS_OUT))
 def read_pairs(store, counters, average, indptr, outputs, weights):
     """Write all weights as CSR rows, one for each feature; averaged over the steps if asked for."""
     step = counters[STEP]

@@ -1,0 +1,125 @@
+"""The best assignment of a graph of logic and pairs: a mixed-integer programme, within a time limit."""
+
+import warnings
+
+import numpy as np
+from scipy import optimize, sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from ...graphs._arrays import FORBIDDEN
+
+# What an assignment may violate a row by; its entries are whole numbers.
+_TOL = 1e-6
+
+
+def assign_exactly(problem, start, known, time_limit=None):
+    """Find the best assignment of a graph without structures.
+
+    Parameters
+    ----------
+    problem : GraphProblems
+        Of one sample.
+    start : float array of shape (n_variables,)
+        0 and 1: the values of what is known, and an assignment to fall back on at the time limit.
+    known : bool array of shape (n_variables,)
+        Which variables are not searched.
+    time_limit : float or None
+        In seconds.
+
+    Returns
+    -------
+    u, joint : arrays
+        The assignment, and which pairs are on.
+    value, bound : float
+        What it scores, and what no assignment does better than: the value, if the search is complete. Both are -inf if
+        there is no assignment.
+    """
+    arrays, forbidden = problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
+    free, start = ~(known | forbidden), np.where(forbidden, 0.0, start)
+    ends, signs, off = arrays.pair_ends, arrays.pair_signs, 0.5 * (1.0 - arrays.pair_signs)
+    pair_places = arrays.additional_ptr[arrays.pairs]
+    scores, pair_scores = np.where(free, problem.scores[0], 0.0), problem.additional[0][pair_places]
+    used = np.flatnonzero(pair_scores)
+    # A pair with a known variable is a score of the other one, or nothing.
+    for own, other in ((0, 1), (1, 0)):
+        chosen = used[free[ends[used, own]] & ~free[ends[used, other]]]
+        is_on = off[chosen, other] + signs[chosen, other] * start[ends[chosen, other]]
+        np.add.at(scores, ends[chosen, own], signs[chosen, own] * pair_scores[chosen] * is_on)
+    used = used[free[ends[used]].all(axis=1)]
+    n, m, s = len(scores), len(used), pair_scores[used]
+    up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
+    # A pair of positive score is on only if both its literals are; of negative score, at least if both are.
+    blocks = [_rows(n + m, (n + up, 1.0), (ends[used[up], c], -signs[used[up], c])) for c in (0, 1)]
+    both = [(ends[used[down], c], signs[used[down], c]) for c in (0, 1)]
+    blocks.append(_rows(n + m, *both, (n + down, -1.0)))
+    rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), n))
+    blocks.append(sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], n + m)))
+    row_low = np.where(arrays.row_low < 0.0, arrays.row_bounds, -np.inf)
+    row_high = np.where(arrays.row_high > 0.0, arrays.row_bounds, np.inf)
+    low = np.concatenate([np.full(2 * len(up) + len(down), -np.inf), row_low])
+    high = np.concatenate([*(off[used[up], c] for c in (0, 1)), 1.0 - off[used[down]].sum(axis=1), row_high])
+    rules = optimize.LinearConstraint(sparse.vstack(blocks, format="csr"), low, high) if len(low) else ()
+    # The solver's tolerances are absolute.
+    unit = max(np.abs(scores).max(initial=0.0), np.abs(s).max(initial=0.0)) or 1.0
+
+    def joint_of(u):
+        joint = np.zeros(problem.layout.n_additional)
+        joint[pair_places] = (off + signs * u[ends]).prod(axis=1)
+        return joint
+
+    def value_of(u):
+        return problem.values(u[None], joint_of(u)[None])[0]
+
+    def solve(pair_weights, limit):
+        return optimize.milp(
+            -np.concatenate([scores, pair_weights]) / unit,
+            integrality=np.concatenate([np.ones(n), np.zeros(m)]),
+            bounds=optimize.Bounds(
+                np.concatenate([np.where(free, 0.0, start), np.zeros(m)]),
+                np.concatenate([np.where(free, 1.0, start), np.ones(m)]),
+            ),
+            constraints=rules,
+            options={"mip_rel_gap": 0.0} | ({} if limit is None else {"time_limit": limit}),
+        )
+
+    result = solve(s, time_limit)
+    found = [] if result.x is None else [(result.x[:n] > 0.5).astype(np.float64)]
+    # Status 1 is the limit.
+    if result.status != 1 and found:
+        value = value_of(found[0])
+        return found[0], joint_of(found[0]), value, value
+    if result.status == 1:
+        sums = rows @ start
+        if ((sums <= row_high + _TOL) & (sums >= row_low - _TOL)).all():
+            found.append(start)
+        if not found:
+            # Without pairs that is soon done.
+            result_without = solve(np.zeros(m), None)
+            found = [] if result_without.x is None else [(result_without.x[:n] > 0.5).astype(np.float64)]
+    if not found:
+        return start, joint_of(start), -np.inf, -np.inf
+    u = max(found, key=value_of)
+    # What the programme leaves out is the same for all assignments.
+    rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
+    least = result.get("mip_dual_bound")
+    bound = np.inf if least is None else rest - unit * least
+    return u, joint_of(u), value_of(u), max(bound, value_of(u))
+
+
+def _rows(n_columns, *entries):
+    """Make sparse rows with one entry for each of several (columns, values)."""
+    n = len(entries[0][0])
+    columns = np.concatenate([columns for columns, _ in entries])
+    values = np.concatenate([np.broadcast_to(value, n) for _, value in entries])
+    return sparse.csr_array((values, (np.tile(np.arange(n), len(entries)), columns)), shape=(n, n_columns))
+
+
+def warn_of_time_limit(samples, gap, time_limit, name="time_limit"):
+    """Say which samples were not searched to the end; at most `gap` is missing to the best value."""
+    which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
+    warnings.warn(
+        f"the search for the best assignment ended at {name}={time_limit:g} seconds for {len(samples)} samples "
+        f"({which}): what was found scores at most {gap:.3g} less than the best; raise {name}, None searches on",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
