@@ -109,7 +109,8 @@ BY_SCALE = (
 
 def measure_scales(n_samples, repeats, rng):
     print("\nThe solver chosen by the scores against the active set: time a sample forward, and of a vjp")
-    print(f"{'':>28}{'scale':>7}{'auto':>12}{'vjp':>12}{'active set':>13}{'vjp':>13}{'times as fast':>15}{'largest gap':>13}")
+    heads = f"{'auto':>12}{'vjp':>12}{'active set':>13}{'vjp':>13}{'times as fast':>15}{'largest gap':>13}"
+    print(f"{'':>28}{'scale':>7}{heads}")
     for name, structure, shape, smallest in BY_SCALE:
         for scale in (10.0, 1.0, 0.1, 0.01):
             n = n_samples if np.prod(shape) < 2000 else max(n_samples // 10, 1)
