@@ -2,13 +2,12 @@
 
     python benchmarks/inference.py
 
-Batches of random problems, one thread. The ratio is the time of `sparsemap` over (oracle calls a sample, on average, x
-the time of `map_inference` on the same batch). `map_inference` also checks its input, which for small problems takes
-longer than the oracle itself; so the ratio flatters the solver, and may be below 1. Times are medians of repeats, after
-one run that compiles the kernels or loads them. Beside them stand the published or measured times of C++ libraries that
-no longer build, for orientation only. MAP of matchings is timed against `scipy.optimize.linear_sum_assignment`, and the
-simplex against entmax, in the same run.
-"""
+Batches of random problems, one thread. The ratio is the time of `sparsemap` over (oracle calls a sample, on average,
+x the time of `map_inference` on the same batch), by the active set. `map_inference` also checks its input, which for
+small problems takes longer than the oracle itself; so the ratio flatters the solver, and may be below 1. Times are
+medians of repeats, after one run that compiles the kernels or loads them. Beside them stand the published or measured
+times of C++ libraries that no longer build, for orientation only. MAP of matchings is timed against
+`scipy.optimize.linear_sum_assignment`, and the simplex against entmax, in the same run. """
 
 import argparse
 from functools import partial
@@ -75,7 +74,7 @@ def measure_structures(n_samples, repeats, rng):
             problem = {"structure": structure, "scores": list(scale * rng.standard_normal((n_samples, *shape)))}
             if transitions_shape:
                 problem["transitions"] = scale * rng.standard_normal(transitions_shape)
-            functions = [partial(map_inference, **problem), partial(sparsemap, **problem)]
+            functions = [partial(map_inference, **problem), partial(sparsemap, solver="active_set", **problem)]
             (of_map, of_sparsemap), (_, results) = measure(functions, repeats)
             calls = np.array([r.n_iter for r in results])
             n_structures = np.mean([len(r.weights) for r in results])
@@ -89,6 +88,43 @@ def measure_structures(n_samples, repeats, rng):
                 f"{max(r.gap for r in results):>13.1e}{np.mean([r.converged for r in results]):>11.0%}{other}",
                 flush=True,
             )
+
+
+# Of what is solved by facets or by flow: name, structure, shape of the scores, the smallest scale at which the active
+# set is timed beside it.
+BY_SCALE = (
+    ("tree, 20 words", DependencyTree(), (21, 20), 0.01),
+    ("tree, 40 words", DependencyTree(), (41, 40), 0.1),
+    ("tree, 80 words", DependencyTree(), (81, 80), 1.0),
+    ("matching 10 x 10", Matching(), (10, 10), 0.01),
+    ("matching 20 x 20", Matching(), (20, 20), 0.1),
+    ("matching 30 x 50", Matching(), (30, 50), 1.0),
+    ("matching 100 x 100", Matching(), (100, 100), 10.0),
+    ("subset, at most 10 of 100", Subset(max_size=10), (100,), 0.1),
+    ("subset of 10,000", Subset(2000, 3000), (10_000,), np.inf),
+    ("chain 20 x 10", LinearChain(), (20, 10), 0.1),
+    ("chain 50 x 10", LinearChain(), (50, 10), 0.1),
+)
+
+
+def measure_scales(n_samples, repeats, rng):
+    print("\nThe solver chosen by the scores against the active set: time a sample forward, and of a vjp")
+    heads = f"{'auto':>12}{'vjp':>12}{'active set':>13}{'vjp':>13}{'times as fast':>15}{'largest gap':>13}"
+    print(f"{'':>28}{'scale':>7}{heads}")
+    for name, structure, shape, smallest in BY_SCALE:
+        for scale in (10.0, 1.0, 0.1, 0.01):
+            n = n_samples if np.prod(shape) < 2000 else max(n_samples // 10, 1)
+            problem = {"structure": structure, "scores": list(scale * rng.standard_normal((n, *shape)))}
+            vs = list(rng.standard_normal((n, *shape)))
+            if isinstance(structure, LinearChain):
+                problem["transitions"] = scale * rng.standard_normal((shape[1], shape[1]))
+            solvers = ("auto", "active_set") if scale >= smallest else ("auto",)
+            batches = [sparsemap(solver=solver, **problem) for solver in solvers]
+            forward, _ = measure([partial(sparsemap, solver=solver, **problem) for solver in solvers], repeats)
+            backward, _ = measure([partial(batch.vjp, vs) for batch in batches], repeats)
+            times = "".join(f"{1e3 * f / n:>9.3f} ms{1e3 * b / n:>9.3f} ms" for f, b in zip(forward, backward))
+            faster = f"{forward[1] / forward[0]:>16.1f}" if len(solvers) > 1 else f"{'':>41}"
+            print(f"{name:>28}{scale:>7g}{times}{faster}{batches[0].gap.max():>13.1e}", flush=True)
 
 
 def measure_matchings(n_samples, repeats, rng):
@@ -132,6 +168,7 @@ def main():
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
     measure_structures(args.samples, args.repeats, rng)
+    measure_scales(args.samples, args.repeats, rng)
     measure_matchings(args.samples, args.repeats, rng)
     measure_simplex(args.repeats, rng)
 

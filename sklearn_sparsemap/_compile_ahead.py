@@ -30,8 +30,10 @@ def _structure(name):
             "tree": structures.DependencyTree(),
         }[name]
         scores = np.ones(structure.example_shapes()[-1])
-        sparsemap(structure, scores).vjp(scores)
-        sparsemap(structure, [scores, scores]).vjp([scores, scores])
+        by_facets = {"chain": "interior_point"}.get(structure.facets, "facets")
+        for solver in ("auto", "active_set", by_facets) if structure.facets else ("active_set",):
+            sparsemap(structure, scores, solver=solver).vjp(scores)
+            sparsemap(structure, [scores, scores], solver=solver).vjp([scores, scores])
         map_inference(structure, scores)
         if structure.marginal_oracle is not None:
             marginal_inference(structure, scores)

@@ -104,12 +104,15 @@ print(sum(compile_statistics().values()))
 X, y = [np.eye(3), np.eye(3)[::-1]], [[0, 1, 1], [1, 0, 0]]
 for array in (np.zeros((2, 2)), np.asfortranarray(np.ones((2, 2), np.float32)), [[1, 2]]):
     sparsemap(LinearChain(), array, transitions=np.eye(2)).vjp(np.ones(np.shape(array)))
+sparsemap(LinearChain(), np.eye(3), transitions=np.eye(3), solver="interior_point").vjp(np.eye(3))
+sparsemap(DependencyTree(), np.eye(4, 3), solver="facets").vjp(np.eye(4, 3))
 custom = CustomStructure(lambda scores: [int(np.argmax(scores))])
 trees = DependencyTree(), DependencyTree(projective=True)
 for structure in *trees, LinearChain(), Matching(), Simplex(), Subset(), custom:
     scores = np.ones(structure.example_shapes()[-1])
     map_inference(structure, scores)
     sparsemap(structure, scores).vjp(scores)
+    sparsemap(structure, scores, solver="active_set").vjp(scores)
     if structure.marginal_oracle is not None:
         marginal_inference(structure, scores)
 for options in ({"solver": "lbfgs"}, {"solver": "adagrad"}, {"solver": "mira", "loss": "hinge"}, {"loss": "crf"}):

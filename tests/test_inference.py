@@ -268,7 +268,7 @@ def test_wrong_scores_are_refused(function):
 
 
 def test_wrong_parameters_are_refused():
-    with pytest.raises(ValueError, match="solver='newton' is not one of 'active_set'"):
+    with pytest.raises(ValueError, match="solver='newton' is not one of 'auto'"):
         sparsemap(CHAIN, np.zeros((2, 2)), solver="newton")
     for name, value in [("tol", 0.0), ("tol", np.nan), ("max_iter", 0), ("max_iter", 2.5)]:
         with pytest.raises(ValueError, match=f"{name} must be a positive"):

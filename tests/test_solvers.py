@@ -202,8 +202,8 @@ def test_conditional_gradient_starts_warm():
             1e-12,
             1e-12,
             np.array([10_000]),
-            *cold._all,
-            cold._all_weights,
+            *cold.support[:2],
+            cold.support[2],
             marginals,
         )
         assert found[-1] < 5
@@ -362,11 +362,11 @@ def test_warm_start_reaches_the_same_solution():
         sample = as_samples(structure, scores, {"transitions": transitions})[0][0]
         marginals = np.empty(32)
         arguments = structure.oracle, sample.scores, sample.additional, sample.dims, sample.sizes, 1e-12, 1e-12
-        slots, additional_slots = old._all
+        slots, additional_slots, _ = old.support
         active_set(*arguments, np.array([1000]), slots, additional_slots, np.ones(len(slots)) / len(slots), marginals)
         np.testing.assert_allclose(marginals.reshape(8, 4), cold.marginals, atol=1e-10)
-        weights = np.ones(len(cold._all[0])) / len(cold._all[0])
-        again = active_set(*arguments, np.array([1000]), *cold._all, weights, marginals)
+        weights = np.ones(len(cold.support[0])) / len(cold.support[0])
+        again = active_set(*arguments, np.array([1000]), *cold.support[:2], weights, marginals)
         assert again[-1] == 1, "started at its own support, a solution is recognised at the first call of the oracle"
 
 
@@ -400,8 +400,8 @@ def test_large_supports_end_where_rounding_does(structure, shape, scale):
     additional = {"transitions": scale * rng.normal(size=(20, 20))} if isinstance(structure, LinearChain) else {}
     scores = scale * rng.normal(size=shape)
     # A tolerance of 1e-6 aims at a gap of 1e-9.
-    first = sparsemap(structure, scores, tol=1e-6, **additional)
-    result = sparsemap(structure, scores, max_iter=10 * first.n_iter, **additional)
+    first = sparsemap(structure, scores, tol=1e-6, solver="active_set", **additional)
+    result = sparsemap(structure, scores, solver="active_set", max_iter=10 * first.n_iter, **additional)
     assert result.converged and result.gap <= 1e-9
     assert result.n_iter <= 2 * first.n_iter
     assert len(result.weights) > 50

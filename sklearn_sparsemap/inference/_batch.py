@@ -6,8 +6,28 @@ import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from ..solvers._polytope.batch import N_STRUCTURES, PROJECTIONS, SOLVERS, map_range, marginals_range, sparsemap_range
-from ..solvers._polytope.protocol import AIM
+from ..solvers._facets.batch import ENOUGH, FACET_SOLVERS, prefer_facets_range
+from ..solvers._facets.protocol import GAVE_UP
+from ..solvers._lazy import places_of
+from ..solvers._polytope.batch import (
+    GAP,
+    N_ADDITIONAL,
+    N_ITER,
+    N_SLOTS,
+    N_STATISTICS,
+    N_STRUCTURES,
+    N_WEIGHTS,
+    PROJECTIONS,
+    SOLVERS,
+    map_range,
+    marginals_range,
+    sparsemap_range,
+    take_problems,
+)
+from ..solvers._polytope.protocol import AIM, INFEASIBLE
+
+# From about so many structures on, times the number of parts to the power of 0.7, a flow is quicker than its paths.
+_STRUCTURES_OF_CHAIN = 2.3
 
 
 def map_problems(structure, problems, *, n_jobs=None, many=True):
@@ -37,38 +57,111 @@ def decode_problems(structure, problems, slots, slot_ptr):
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
-def sparsemap_problems(structure, problems, *, solver="active_set", tol=1e-9, max_iter=None, n_jobs=None, many=True):
+def sparsemap_problems(structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True):
     """Solve SparseMAP problems laid out for the kernels.
 
     Returns
     -------
     marginals : array, like ``problems.scores``
-    statistics : array of shape (n_problems, 4)
-        See solvers/_batch.py.
+    statistics : array of shape (n_problems, N_STATISTICS)
+        See solvers/_polytope/batch.py.
     supports : tuple of arrays
-        Slots, additional slots and weights of all structures, one problem after the other.
+        Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
     if max_iter is None:
         max_iter = 10_000 + 100 * int(np.diff(problems.score_ptr).max())
-    limit = np.array([min(max_iter, np.iinfo(np.int64).max)])
-    run = solver_of(structure, solver)
-    marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), 4))
+    max_iter = min(max_iter, np.iinfo(np.int64).max)
+
+    def run(entry, chosen=None, most=max_iter):
+        own = problems if chosen is None else take_problems(problems, chosen)
+        return _solve(structure, own, entry, tol, most, n_jobs)
+
+    kind = None if structure.projection is not None else structure.facets
+    if solver not in ("auto", "facets", "interior_point") or kind is None:
+        solution = run(solver_of(structure, solver))
+    else:
+        solution = _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs)
+    check_feasible(solution[1][:, N_STRUCTURES] != INFEASIBLE, many)
+    return solution
+
+
+def _solve(structure, problems, entry, tol, max_iter, n_jobs):
+    """Solve all problems by one solver."""
+    limit = np.array([max_iter])
+    marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), N_STATISTICS))
     pools = over_ranges(
         lambda start, stop: sparsemap_range(
-            structure.oracle, run, problems, start, stop, AIM * tol, tol, limit, marginals, statistics
+            structure.oracle, entry, problems, start, stop, AIM * tol, tol, limit, marginals, statistics
         ),
         np.diff(problems.score_ptr),
         n_jobs,
         limit=limit,
     )
-    check_feasible(statistics[:, N_STRUCTURES] > 0, many)
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
-def solver_of(structure, solver="active_set"):
-    """Return the compiled solver for a structure: its closed form, where it has one."""
-    closed_form = structure.projection is not None and solver == "active_set"
-    return PROJECTIONS[structure.projection] if closed_form else SOLVERS[solver]
+def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
+    """Solve each problem by facets, or where ``solver="auto"`` finds them quicker, by structures."""
+    by_facets, n = FACET_SOLVERS[kind], len(problems.sizes)
+    chosen, solution = np.arange(n), None
+    if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
+        # Structures first; when they get many, the flow.
+        most = int(_STRUCTURES_OF_CHAIN * np.diff(problems.score_ptr).max() ** 0.7)
+        solution = run(SOLVERS["active_set"], most=min(most, max_iter))
+        statistics = solution[1]
+        ended = (statistics[:, GAP] <= tol) | (statistics[:, N_ITER] < most) | (most >= max_iter)
+        chosen = np.flatnonzero(~ended)
+    elif solver == "auto" and kind in ENOUGH:
+        prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]
+        if kind == "tree":
+            shapes = problems.dims[:, :1] + np.array([1, 0])
+        shapes = readonly(shapes, np.int64)
+        over_ranges(
+            lambda start, stop: prefer_facets_range(problems, start, stop, shapes, ENOUGH[kind], prefers),
+            np.diff(problems.score_ptr),
+            n_jobs,
+        )
+        chosen = np.flatnonzero(prefers)
+        others = np.flatnonzero(prefers == 0)
+        if len(others):
+            solution = run(SOLVERS["active_set"], None if len(others) == n else others)
+            solution = solution if len(others) == n else _spread(problems, others, solution)
+    if len(chosen):
+        found = run(by_facets, None if len(chosen) == n else chosen)
+        gave_up = found[1][:, N_STRUCTURES] == GAVE_UP
+        solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
+        if gave_up.any():
+            chosen = chosen[gave_up]
+            solution = _merge(problems, solution, chosen, run(SOLVERS["active_set"], chosen))
+    return solution
+
+
+def _spread(problems, chosen, solution):
+    """Return a solution of some problems as one of all, with nothing for the others."""
+    n = len(problems.sizes)
+    nothing = np.empty(len(problems.scores)), np.zeros((n, N_STATISTICS)), tuple(pool[:0] for pool in solution[2])
+    return _merge(problems, nothing, chosen, solution)
+
+
+def _merge(problems, solution, chosen, found):
+    """Put what was found for some problems in the place of what a solution has for them."""
+    marginals, statistics, pools = solution
+    marginals[places_of(problems.score_ptr[:-1][chosen], np.diff(problems.score_ptr)[chosen])] = found[0]
+    merged = []
+    for column, pool, new in zip((N_SLOTS, N_ADDITIONAL, N_WEIGHTS), pools, found[2]):
+        lengths, own = (values[:, column].astype(np.int64) for values in (statistics, found[1]))
+        begins = np.cumsum(lengths) - lengths
+        lengths[chosen], begins[chosen] = own, len(pool) + np.cumsum(own) - own
+        merged.append(np.concatenate([pool, new])[places_of(begins, lengths)])
+    statistics[chosen] = found[1]
+    return marginals, statistics, tuple(merged)
+
+
+def solver_of(structure, solver="auto"):
+    """Return the compiled solver for a structure that goes by structures: its closed form, where it has one."""
+    if structure.projection is not None and solver in ("auto", "active_set", "facets"):
+        return PROJECTIONS[structure.projection]
+    return SOLVERS["active_set" if solver == "auto" else solver]
 
 
 def marginal_problems(oracle, problems, *, n_jobs=None, many=True):

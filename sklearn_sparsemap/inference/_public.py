@@ -72,7 +72,7 @@ def sparsemap(
     structure: Structure,
     scores: Any,
     *,
-    solver: str = "active_set",
+    solver: str = "auto",
     tol: float = 1e-9,
     max_iter: int | None = None,
     n_jobs: int | None = None,
@@ -89,16 +89,19 @@ def sparsemap(
         What to predict, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
-    solver : {"active_set", "cg", "away_step", "pairwise"}, default="active_set"
-        ``"active_set"`` is exact and finite; structures with a closed form (`Simplex`) use that instead. The others are
-        conditional gradient, for comparison: vanilla, which converges slowly, and with away steps or pairwise steps.
+    solver : {"auto", "active_set", "facets", "interior_point", "cg", "away_step", "pairwise"}, default="auto"
+        All but the last three are exact. ``"active_set"`` goes by structures: quick where few are selected, as for
+        large scores. ``"facets"`` (trees that need not be projective, matchings, subsets, and `Simplex`) goes by the
+        inequalities of the marginals, and ``"interior_point"`` (chains) by their flow: 10 to 400 times quicker where
+        scores are small, or hundreds of structures tie. ``"auto"`` chooses by the scores. By facets or flow, structures
+        and their weights are found when they are asked for. ``"cg"`` (vanilla), ``"away_step"`` and ``"pairwise"`` are
+        conditional gradient, for comparison.
     tol : float, default=1e-9
         Largest duality gap at which a solution counts as converged. The solver aims lower, as far as rounding lets it.
         Where scores are so large that rounding exceeds `tol`, rounding decides.
     max_iter : int, default=None
-        Most calls of the MAP oracle for a sample, but at least 2 are made. None is ``10_000 + 100 * n_parts``, far
-        more than usual; where scores are close to zero and additional scores still smaller, it can fall short. A
-        result says whether it has converged; no warning is given.
+        Most calls of the MAP oracle for a sample, but at least 2 are made; by facets, most Newton steps. None is
+        ``10_000 + 100 * n_parts``, far more than usual. A result says whether it has converged; no warning is given.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
@@ -131,7 +134,7 @@ def sparsemap(
     >>> result.marginals.round(3).tolist()
     [[0.4, 0.6], [0.4, 0.6]]
     """
-    check_choice("solver", solver, SOLVERS)
+    _check_solver(structure, solver)
     check_n_jobs(n_jobs)
     check_positive("tol", tol)
     if max_iter is not None:
@@ -143,6 +146,20 @@ def sparsemap(
     )
     batch = SparseMAPBatch(structure, samples, problems, own_names, *solution, tol, n_jobs)
     return batch if many else batch[0]
+
+
+def _check_solver(structure, solver):
+    """Raise ValueError for a solver that does not exist, or not for this structure."""
+    check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS))
+    check_structure(structure)
+    kind = structure.projection or structure.facets
+    if solver == "interior_point" and kind != "chain":
+        raise ValueError(f"solver='interior_point' is for LinearChain; got {structure!r}: use solver='auto'")
+    if solver == "facets" and kind in (None, "chain"):
+        raise ValueError(
+            "solver='facets' is for Simplex, Matching, Subset and DependencyTree(projective=False); got "
+            f"{structure!r}: use solver='auto'"
+        )
 
 
 def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:

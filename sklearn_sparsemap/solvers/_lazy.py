@@ -38,3 +38,9 @@ class LazyResults(Sequence):
 def starts(lengths):
     """Return where each of some parts of these lengths begins, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def places_of(begins, lengths):
+    """Return the places of parts that begin somewhere and have some lengths, one part after the other."""
+    ends = np.cumsum(lengths)
+    return np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

@@ -34,6 +34,8 @@ class Structure:
         Why there is no marginal oracle.
     projection : str or None
         Name of the closed form that solves SparseMAP, where there is one (``"simplex"``).
+    facets : str or None
+        Name of the solver that goes by facets or flow, where there is one.
     labelled : bool
         Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
         for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
@@ -88,6 +90,7 @@ class Structure:
     marginal_oracle = None
     no_marginals = "it has no marginal oracle"
     projection = None
+    facets = None
     labelled = False
     strict_encode = False
 

@@ -160,6 +160,7 @@ class Matching(Structure):
 
     score_ndim = 2
     oracle = best_matching
+    facets = "matching"
     fixed_size = True
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"

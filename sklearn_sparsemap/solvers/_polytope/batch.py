@@ -5,11 +5,23 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_2D, ORACLE, PARTS_OUT, copy_into, entry, kernel
+from ..._jit import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    ORACLE,
+    PARTS_OUT,
+    copy_into,
+    entry,
+    kernel,
+    readonly,
+)
 from .active_set import active_set
 from .closed_form import project_simplex
 from .frank_wolfe import away_step, conditional_gradient, pairwise
-from .protocol import SOLVER
+from .protocol import INFEASIBLE, SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
 # may share additional scores), dims[i] and sizes[i] (what `Structure.layout`
@@ -29,7 +41,9 @@ SOLVERS = {
 PROJECTIONS = {"simplex": project_simplex}
 
 # Columns of the statistics of a batch.
-OBJECTIVE, GAP, N_ITER, N_STRUCTURES = range(4)
+# Of its pools: how many entries of each a problem has.
+OBJECTIVE, GAP, N_ITER, N_STRUCTURES, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(7)
+N_STATISTICS = 7
 
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
@@ -60,6 +74,18 @@ def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expe
         n_parts = last - first
         copy_into(marginals[first:], work[:n_parts])
         copy_into(expected[expected_ptr[i] :], work[n_parts : n_parts + additional.shape[0]])
+
+
+def take_problems(problems, chosen):
+    """Return some of the problems, as problems of their own."""
+    lengths = np.diff(problems.score_ptr)[chosen]
+    pieces = [problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]] for i in chosen]
+    return Problems(
+        readonly(np.concatenate(pieces)),
+        readonly(np.concatenate([[0], np.cumsum(lengths)]), np.int64),
+        problems.additional,
+        *(readonly(array[chosen], np.int64) for array in problems[3:]),
+    )
 
 
 @kernel
@@ -95,7 +121,6 @@ def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marg
     no_slots = np.empty((0, 0), np.int32)
     no_weights = np.empty(0)
     for i in range(start, stop):
-        n_slots, n_additional = problems.sizes[i, 0], problems.sizes[i, 1]
         slots, additional_slots, weights, k, objective, gap, n_iter = solver(
             oracle,
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
@@ -110,21 +135,27 @@ def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marg
             no_weights,
             marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]],
         )
-        statistics[i, 0] = objective
-        statistics[i, 1] = gap
-        statistics[i, 2] = n_iter
-        statistics[i, 3] = k
-        k = max(k, 0)
-        slot_pool = with_room(slot_pool, n_slots_used, k * n_slots)
-        additional_pool = with_room(additional_pool, n_additional_used, k * n_additional)
-        weight_pool = with_room(weight_pool, n_weights_used, k)
-        for s in range(k):
+        statistics[i, OBJECTIVE] = objective
+        statistics[i, GAP] = gap
+        statistics[i, N_ITER] = n_iter
+        statistics[i, N_STRUCTURES] = k
+        # What is no structure is returned whole.
+        n_rows, n_weights = max(k, 0), max(k, 0)
+        if k < INFEASIBLE:
+            n_rows, n_weights = max(slots.shape[0], additional_slots.shape[0]), weights.shape[0]
+        slot_pool = with_room(slot_pool, n_slots_used, n_rows * slots.shape[1])
+        additional_pool = with_room(additional_pool, n_additional_used, n_rows * additional_slots.shape[1])
+        weight_pool = with_room(weight_pool, n_weights_used, n_weights)
+        for s in range(n_rows):
             copy_into(slot_pool[n_slots_used:], slots[s])
             copy_into(additional_pool[n_additional_used:], additional_slots[s])
-            weight_pool[n_weights_used] = weights[s]
-            n_slots_used += n_slots
-            n_additional_used += n_additional
-            n_weights_used += 1
+            n_slots_used += slots.shape[1]
+            n_additional_used += additional_slots.shape[1]
+        copy_into(weight_pool[n_weights_used:], weights[:n_weights])
+        n_weights_used += n_weights
+        statistics[i, N_SLOTS] = n_rows * slots.shape[1]
+        statistics[i, N_ADDITIONAL] = n_rows * additional_slots.shape[1]
+        statistics[i, N_WEIGHTS] = n_weights
     return (
         slot_pool[:n_slots_used].copy(),
         additional_pool[:n_additional_used].copy(),

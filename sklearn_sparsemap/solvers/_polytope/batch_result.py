@@ -10,9 +10,11 @@ from ..._jit import readonly
 from ..._ragged import RaggedArray
 from ..._threads import over_ranges
 from ..._validation import check_numbers
-from .._lazy import LazyResults, starts
+from .._facets.batch import FACET_PRODUCTS_OF, Facets, facet_products_range
+from .._facets.protocol import FACETS
+from .._lazy import LazyResults, places_of, starts
 from .backward import Directions, Products, Supports, marginal_products_range, weight_products_range
-from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
+from .batch import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_STRUCTURES, N_WEIGHTS, OBJECTIVE, take_problems
 from .result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 
@@ -131,9 +133,24 @@ class SparseMAPBatch(_OfStructures):
 
     @cached_property
     def _ptr(self):
-        """Where each sample's structures begin: as rows, slots and additional slots of all samples."""
-        counts, sizes = self._statistics[:, N_STRUCTURES].astype(np.int64), self._problems.sizes
-        return [starts(counts * n) for n in (1, sizes[:, 0], sizes[:, 1])]
+        """Where what a solver returned for each sample begins in the pools of weights, slots and additional slots."""
+        return [starts(self._statistics[:, c]) for c in (N_WEIGHTS, N_SLOTS, N_ADDITIONAL)]
+
+    @cached_property
+    def _by_facets(self):
+        """Which samples were solved by facets."""
+        return self._statistics[:, N_STRUCTURES] == FACETS
+
+    def _structures_of(self, chosen):
+        """Return the slots, additional slots and weights of all structures of some samples, and how many each has.
+
+        Of samples that were solved by facets they are found now.
+        """
+        if len(chosen) == len(self) and not self._by_facets.any():
+            return self._slots, self._additional_slots, self._weights, np.diff(self._ptr[0])
+        supports = [self[int(i)].support for i in chosen]
+        pools = (np.concatenate([part.ravel() for part in parts]) for parts in zip(*supports))
+        return (*pools, np.array([len(weights) for _, _, weights in supports]))
 
     @cached_property
     def _extra_ptr(self):
@@ -150,8 +167,7 @@ class SparseMAPBatch(_OfStructures):
     def _make(self, i):
         pools = self._weights, self._slots, self._additional_slots
         weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
-        sizes = self._problems.sizes[i]
-        support = slots.reshape(len(weights), sizes[0]), additional.reshape(len(weights), sizes[1]), weights
+        support = slots, additional, weights
         u = self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
         return SparseMAPResult(self._structure, self._samples[i], u, support, self._statistics[i], self._tol)
 
@@ -229,12 +245,13 @@ class SparseMAPBatch(_OfStructures):
         ValueError
             If the weights of a sample are not unique; see `SparseMAPResult.weights_vjp`.
         """
-        selected, counts = self._selected
+        slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
+        selected, counts = _most_probable_first(weights, n_structures)
         flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
         slots, additional = (
             # Row s of the selected structures, wherever it stands in the pool.
-            _take_rows(pool, self._ptr[1 + c], self._ptr[0], self._problems.sizes[:, c], selected)
-            for c, pool in enumerate((self._slots, self._additional_slots))
+            _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
+            for pool, widths in ((slots, self._problems.sizes[:, 0]), (additional, self._problems.sizes[:, 1]))
         )
         supports = _lay_out(slots, additional, counts, self._problems.sizes)
         out, extra = np.empty(len(self._problems.scores)), np.empty(self._extra_ptr[-1])
@@ -251,30 +268,57 @@ class SparseMAPBatch(_OfStructures):
             raise ValueError(f"sample {i}: the weights have no derivative: its structures are affinely dependent")
         return self._gradients(out, extra)
 
-    @cached_property
-    def _selected(self):
-        """Rows of the structures with weight, most probable first, sample by sample; and how many each sample has."""
-        of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[0]))
-        order = np.lexsort((-self._weights, of_sample))
-        order = order[self._weights[order] > NEGLIGIBLE]
-        return order, np.bincount(of_sample[order], minlength=len(self))
-
     def _join(self, values, name):
         return _join_flat(values, name, np.diff(self._problems.score_ptr), [s.shape for s in self._samples])
 
     def _products(self, unary, extra):
-        problems = self._problems
-        supports = _lay_out(self._slots, self._additional_slots, np.diff(self._ptr[0]), problems.sizes)
-        directions = Directions(readonly(unary), readonly(extra), readonly(self._extra_ptr, np.int64))
-        out, marginals = Products(np.empty(len(unary)), np.empty(len(extra))), readonly(self._flat)
+        extra_ptr, marginals = readonly(self._extra_ptr, np.int64), readonly(self._flat)
+        directions = Directions(readonly(unary), readonly(extra), extra_ptr)
+        out = Products(np.empty(len(unary)), np.empty(len(extra)))
+        by_structures = np.ones(len(self), bool)
+        if self._by_facets.any():
+            # The last weight tells ties.
+            usable = self._by_facets & (self._weights[self._ptr[0][1:] - 1] == 0.0)
+            by_structures = ~usable
+            weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
+            slots, additional = readonly(self._slots, np.int32), readonly(self._additional_slots, np.int32)
+            weights, usable = readonly(self._weights), readonly(usable, np.int64)
+            facets = Facets(slots, slot_ptr, additional, additional_ptr, weights, weight_ptr, usable)
+            products = FACET_PRODUCTS_OF[self._structure.facets]
+            over_ranges(
+                lambda start, stop: facet_products_range(
+                    products, self._problems, start, stop, facets, marginals, directions, out
+                ),
+                np.diff(self._problems.score_ptr),
+                self._n_jobs,
+            )
+        if by_structures.any():
+            self._products_by_structures(np.flatnonzero(by_structures), marginals, directions, out)
+        return out
+
+    def _products_by_structures(self, chosen, marginals, directions, out):
+        """Write the products of the samples chosen, by the structures that span their faces."""
+        slots, additional, _, counts = self._structures_of(chosen)
+        problems, found = self._problems, out
+        if len(chosen) < len(self):
+            problems = take_problems(problems, chosen)
+            ptrs = self._problems.score_ptr, self._extra_ptr
+            places = [places_of(ptr[:-1][chosen], np.diff(ptr)[chosen]) for ptr in ptrs]
+            extra_ptr = readonly(starts(np.diff(self._extra_ptr)[chosen]), np.int64)
+            marginals = readonly(marginals[places[0]])
+            unary, extra = (readonly(values[place]) for values, place in zip(directions[:2], places))
+            directions = Directions(unary, extra, extra_ptr)
+            found = Products(np.empty(len(unary)), np.empty(len(extra)))
+        supports = _lay_out(slots, additional, counts, problems.sizes)
         over_ranges(
             lambda start, stop: marginal_products_range(
-                self._structure.oracle, problems, start, stop, supports, marginals, directions, out
+                self._structure.oracle, problems, start, stop, supports, marginals, directions, found
             ),
             np.diff(problems.score_ptr),
             self._n_jobs,
         )
-        return out
+        if found is not out:
+            out.unary[places[0]], out.extra[places[1]] = found
 
     def _gradients(self, out, extra):
         """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
@@ -287,6 +331,14 @@ class SparseMAPBatch(_OfStructures):
             own = [piece[name] for piece in pieces]
             found[name] = own if name in self._own_names else np.sum(own, axis=0)
         return found
+
+
+def _most_probable_first(weights, counts):
+    """Return the rows of the structures with weight, most probable first, sample by sample; and how many each has."""
+    of_sample = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((-weights, of_sample))
+    order = order[weights[order] > NEGLIGIBLE]
+    return order, np.bincount(of_sample[order], minlength=len(counts))
 
 
 def _join_flat(values, name, sizes, shapes):
@@ -330,6 +382,4 @@ def _take_rows(pool, ptr, first, widths, rows):
     """Return some rows of a pool in which the rows of sample i have widths[i] entries, one after the other."""
     of_sample = np.searchsorted(first, rows, side="right") - 1
     width = widths[of_sample]
-    starts = ptr[of_sample] + (rows - first[of_sample]) * width
-    ends = np.cumsum(width)
-    return pool[np.repeat(starts - (ends - width), width) + np.arange(ends[-1] if len(ends) else 0)]
+    return pool[places_of(ptr[of_sample] + (rows - first[of_sample]) * width, width)]

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..._jit import readonly
 from ..._validation import check_numbers
+from .._facets.batch import FACET_PRODUCTS_OF
+from .._facets.protocol import FACETS
+from .active_set import active_set
+from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
 from .face import FACE_TOLERANCE, Face, complete_face, face_of, gather_rows, scatter_rows
+from .protocol import AIM
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 # Structures with less weight than this are rounding, and are not reported.
 NEGLIGIBLE = 1e-12
-
-
-def _rounding(problem, slots, additional_slots):
-    """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
-    size = gather_rows(slots, np.abs(problem.scores)) + gather_rows(additional_slots, np.abs(problem.additional))
-    return 32 * np.finfo(np.float64).eps * (1.0 + slots.shape[1] + size.max())
 
 
 class MAPResult(NamedTuple):
@@ -87,34 +87,93 @@ class SparseMAPResult:
     .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
     """
 
-    def __init__(self, structure, problem, marginals, support, statistics, tol):
-        slots, additional_slots, weights = support
+    def __init__(self, structure, problem, marginals, found, statistics, tol):
         self._structure = structure
         self._problem = problem
-        self._all = slots, additional_slots
-        order = np.argsort(-weights, kind="stable")
-        order = order[weights[order] > NEGLIGIBLE]
-        self._selected = slots[order], additional_slots[order]
-        self._all_weights = weights
+        self._found, self._tol = found, tol
+        self._by_facets = statistics[N_STRUCTURES] == FACETS
         self._face = self._weights_face = None
-        self._structures = None
         self.marginals = marginals.reshape(problem.shape)
-        self.weights = weights[order]
-        self.objective = float(statistics[0])
-        self.gap = float(statistics[1])
-        self.n_iter = int(statistics[2])
-        self.converged = self.gap <= tol or self.gap <= _rounding(problem, slots, additional_slots)
+        self.objective = float(statistics[OBJECTIVE])
+        self.gap = float(statistics[GAP])
+        self.n_iter = int(statistics[N_ITER])
+        self.converged = self.gap <= tol or self.gap <= self._rounding()
+
+    def _rounding(self):
+        """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
+        problem = self._problem
+        if self._by_facets:
+            u = self.marginals.ravel()
+            here = u > 0.0
+            size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional) @ self._expected()
+        else:
+            slots, additional_slots, _ = self.support
+            size = gather_rows(slots, np.abs(problem.scores))
+            size = (size + gather_rows(additional_slots, np.abs(problem.additional))).max()
+        return 32 * np.finfo(np.float64).eps * (1.0 + problem.sizes[0] + size)
+
+    @cached_property
+    def support(self):
+        """The structures of the solver, one a row, with their additional slots and weights; negligible ones, too."""
+        slots, additional_slots, weights = self._found
+        sizes = self._problem.sizes
+        if self._by_facets:
+            p = self._problem
+            limit = np.array([10_000 + 100 * p.n_parts])
+            none = np.empty((0, 0), np.int32)
+            slots, additional_slots, weights, k, *_ = active_set(
+                self._structure.oracle, p.scores, p.additional, self._dims(), sizes, AIM * self._tol, self._tol, limit,
+                none, none, np.empty(0), np.empty(p.n_parts),
+            )  # fmt: skip
+            slots, additional_slots, weights = slots[:k], additional_slots[:k], weights[:k]
+        return slots.reshape(len(weights), sizes[0]), additional_slots.reshape(len(weights), sizes[1]), weights
+
+    @cached_property
+    def _order(self):
+        """The structures with weight, most probable first."""
+        weights = self.support[2]
+        order = np.argsort(-weights, kind="stable")
+        return order[weights[order] > NEGLIGIBLE]
 
     @property
+    def _selected(self):
+        return self.support[0][self._order], self.support[1][self._order]
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        return self.support[2][self._order]
+
+    @cached_property
     def structures(self) -> list[Any]:
-        if self._structures is None:
-            self._structures = [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
-        return self._structures
+        return [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
+
+    def _expected(self):
+        """Return the additional marginals, flat."""
+        if self._by_facets:
+            _, parts, weights = self._found
+            return np.bincount(parts, weights[: len(parts)], minlength=len(self._problem.additional))
+        return scatter_rows(self.support[1], self.support[2], len(self._problem.additional))
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
-        expected = scatter_rows(self._all[1], self._all_weights, len(self._problem.additional))
-        return self._problem.split_additional(expected)
+        return self._problem.split_additional(self._expected())
+
+    def _dims(self):
+        # A custom structure that went through pickle is known to kernels by another number now.
+        return readonly(self._structure.dims(self._problem.shape, self._problem.shapes), np.int64)
+
+    def _products(self, unary, additional):
+        """Multiply a direction with the Jacobian: of the marginals and of the additional ones."""
+        slots, parts, weights = self._found
+        if self._by_facets and weights[-1] == 0.0:
+            out, extra = np.empty(self._problem.n_parts), np.zeros(len(self._problem.additional))
+            FACET_PRODUCTS_OF[self._structure.facets](
+                self._dims(), readonly(self.marginals.ravel()), slots, parts, weights, readonly(unary),
+                readonly(additional), out, extra,
+            )  # fmt: skip
+            return out, extra
+        face = self._completed(unary)
+        return face.spread(face.products(unary, additional))
 
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
@@ -134,8 +193,7 @@ class SparseMAPResult:
             The gradient with respect to ``"scores"`` and to each additional score that was given, in its shape.
         """
         v = self._problem.as_scores("v", v)
-        face = self._completed(v)
-        unary, additional = face.spread(face.products(v))
+        unary, additional = self._products(v, np.zeros(len(self._problem.additional)))
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
 
     def jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
@@ -154,9 +212,7 @@ class SparseMAPResult:
         """
         problem = self._problem
         direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
-        face = self._completed(direction)
-        products = face.products(direction, problem.join_additional(additional))
-        return face.spread(products)[0].reshape(problem.shape)
+        return self._products(direction, problem.join_additional(additional))[0].reshape(problem.shape)
 
     def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
@@ -225,16 +281,14 @@ class SparseMAPResult:
         """Return the completed face, searched first along `direction`."""
         if self._face is None:
             p = self._problem
-            # A custom structure that went through pickle is known to kernels by another number now.
-            dims = readonly(self._structure.dims(p.shape, p.shapes), np.int64)
             spanning = complete_face(
                 self._structure.oracle,
                 p.scores,
                 p.additional,
-                dims,
+                self._dims(),
                 p.sizes,
                 readonly(self.marginals.ravel()),
-                *self._all,
+                *self.support[:2],
                 readonly(direction),
                 FACE_TOLERANCE,
             )
@@ -242,7 +296,10 @@ class SparseMAPResult:
         return self._face
 
     def __repr__(self):
+        # Solved by facets, it does not know its structures until they are asked for.
+        is_known = not self._by_facets or "support" in vars(self)
+        structures = f"n_structures={len(self.weights)}, " if is_known else ""
         return (
-            f"SparseMAPResult(n_structures={len(self.weights)}, objective={self.objective:.6g}, "
+            f"SparseMAPResult({structures}objective={self.objective:.6g}, "
             f"gap={self.gap:.2g}, n_iter={self.n_iter}, converged={self.converged})"
         )

@@ -45,6 +45,7 @@ class LinearChain(Structure):
     score_ndim = 2
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
+    facets = "chain"
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True

@@ -44,6 +44,7 @@ class Subset(Structure):
 
     score_ndim = 1
     oracle = best_subset
+    facets = "subset"
     marginal_oracle = subset_marginals
     strict_encode = True
 

@@ -70,6 +70,10 @@ class DependencyTree(Structure):
         self.single_root = bool(single_root)
 
     @property
+    def facets(self) -> str | None:
+        return None if self.projective else "tree"
+
+    @property
     def oracle(self) -> Any:
         return best_projective_tree if self.projective else best_tree
 

@@ -1,0 +1,55 @@
+"""Projections onto the simplex, a row at a time, that start where the last one ended."""
+
+import numpy as np
+
+from ..._jit import kernel
+
+# A sum that is this close to 1, in units of the last place of its terms, is 1.
+_ROUNDING = 4e-16
+
+
+@kernel(fast_sums=True)
+def _excess(scores, threshold):
+    """Return the sum of what is above the threshold, and how many scores are."""
+    total, count = 0.0, 0.0
+    for i in range(scores.shape[0]):
+        above = scores[i] - threshold
+        total += above if above > 0.0 else 0.0
+        count += 1.0 if above > 0.0 else 0.0
+    return total, count
+
+
+@kernel(no_nans=True)
+def highest(scores):
+    """Return the largest score."""
+    best = -np.inf
+    for i in range(scores.shape[0]):
+        best = scores[i] if scores[i] > best else best
+    return best
+
+
+@kernel
+def sparsemax(scores, threshold, u):
+    """Project `scores` onto the simplex into `u`; return the threshold and the size of the support.
+
+    Newton's method from a guess of the threshold. One step lands at or below the root; from there the threshold only
+    rises and the support only shrinks, so that the method ends once the support stays.
+    """
+    n = scores.shape[0]
+    total, count = _excess(scores, threshold)
+    for attempt in range(n + 3):
+        if count == 0.0:
+            # Above all scores, by the guess or by the rounding of a large step: just below the best is always sound.
+            threshold = highest(scores) - 1.0
+            total, count = _excess(scores, threshold)
+        if abs(total - 1.0) <= _ROUNDING * count:
+            break
+        threshold += (total - 1.0) / count
+        before = count
+        total, count = _excess(scores, threshold)
+        if attempt > 0 and count >= before:
+            break
+    for i in range(n):
+        above = scores[i] - threshold
+        u[i] = above if above > 0.0 else 0.0
+    return threshold, count

@@ -1,0 +1,283 @@
+"""SparseMAP over chains by an interior point method and a crossover to the exact flow."""
+
+import numpy as np
+
+from ..._jit import kernel
+from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
+from .._facets.sparsemax import highest, sparsemax
+from .._polytope.protocol import INFEASIBLE, as_solver
+from .crossover import cross_over, settle
+from .interior_point import Network, interior_point, new_flow
+
+# The proximal weight of Jacobian products.
+_RHO = 1e3
+# The layouts of LinearChain.
+_NO_TRANSITIONS, _STATIONARY = 0, 1
+
+
+@kernel
+def _part_of(dims, t, i, j):
+    """Return the additional part of a transition from step t to step t + 1."""
+    n_states = dims[1]
+    first = 0 if dims[2] == _STATIONARY else t * n_states * n_states
+    return first + i * n_states + j
+
+
+@kernel
+def _first_of_ends(dims):
+    """Return where the scores of the start begin, and those of the end."""
+    n_steps, n_states, layout = dims[0], dims[1], dims[2]
+    n_transitions = 0
+    if layout != _NO_TRANSITIONS:
+        n_transitions = n_states * n_states * (1 if layout == _STATIONARY else n_steps - 1)
+    return n_transitions, n_transitions + n_states * dims[3]
+
+
+@kernel
+def _node_scores(scores, additional, dims):
+    """Return the scores of the nodes, with those of the start and the end."""
+    n_steps, n_states = dims[0], dims[1]
+    nodes = scores.copy().reshape((n_steps, n_states))
+    start, end = _first_of_ends(dims)
+    for i in range(n_states):
+        if dims[3]:
+            nodes[0, i] += additional[start + i]
+        if dims[4]:
+            nodes[n_steps - 1, i] += additional[end + i]
+    return nodes
+
+
+@kernel
+def _close_dead_ends(nodes, gains, allowed, on):
+    """Mark what lies on a path that nothing forbids; return whether there is one. Other scores become 0."""
+    n_steps, n_states = nodes.shape
+    for t in range(n_steps):
+        for j in range(n_states):
+            reached = t == 0
+            for i in range(n_states):
+                reached |= t > 0 and on[t - 1, i] > 0.0 and gains[t - 1, i, j] > -np.inf
+            on[t, j] = 1.0 if reached and nodes[t, j] > -np.inf else 0.0
+    for t in range(n_steps - 1, -1, -1):
+        for i in range(n_states):
+            leads_on = t == n_steps - 1
+            for j in range(n_states):
+                if t < n_steps - 1:
+                    passes = on[t, i] > 0.0 and on[t + 1, j] > 0.0 and gains[t, i, j] > -np.inf
+                    allowed[t, i, j] = 1.0 if passes else 0.0
+                    leads_on |= passes
+                    if not passes:
+                        gains[t, i, j] = 0.0
+            if not leads_on:
+                on[t, i] = 0.0
+            if on[t, i] == 0.0:
+                nodes[t, i] = 0.0
+    feasible = False
+    for i in range(n_states):
+        feasible |= on[0, i] > 0.0
+    return feasible
+
+
+@kernel
+def _spread_of(values, weights):
+    """Return the standard deviation of values, of those with weight."""
+    total, squares, count = 0.0, 0.0, 0.0
+    for a in range(values.shape[0]):
+        total += weights[a] * values[a]
+        count += weights[a]
+    mean = total / max(count, 1.0)
+    for a in range(values.shape[0]):
+        squares += weights[a] * (values[a] - mean) ** 2
+    return np.sqrt(squares / max(count, 1.0))
+
+
+@kernel
+def _independent_steps(nodes, dims, marginals):
+    """Project each step by itself, as without transitions steps are independent; return the tie flag, or -1."""
+    n_steps, n_states = dims[0], dims[1]
+    tied = 0.0
+    for t in range(n_steps):
+        u = marginals[t * n_states : (t + 1) * n_states]
+        top = highest(nodes[t])
+        if top == -np.inf:
+            return -1.0
+        for i in range(n_states):
+            nodes[t, i] -= top
+        threshold, _ = sparsemax(nodes[t], np.inf, u)
+        for i in range(n_states):
+            if u[i] <= TIE and nodes[t, i] >= threshold - TIE:
+                tied = 1.0
+    return tied
+
+
+@kernel
+def _write_facets(dims, marginals, flow, open_arcs, tied):
+    """Return the rows of the arcs that carry flow, and of the start and the end; see `_facets.protocol`."""
+    n_steps, n_states = dims[0], dims[1]
+    count = 0
+    for t in range(open_arcs.shape[0]):
+        for i in range(n_states):
+            for j in range(n_states):
+                count += open_arcs[t, i, j] > 0.0
+    n_rows = count + n_states * (dims[3] + dims[4])
+    slots, parts = np.empty((n_rows, 1), np.int32), np.empty((n_rows, 1), np.int32)
+    weights = np.empty(n_rows + 1)
+    weights[n_rows] = tied
+    for r in range(n_rows):
+        slots[r, 0] = -1
+    r = 0
+    for t in range(open_arcs.shape[0]):
+        for i in range(n_states):
+            for j in range(n_states):
+                if open_arcs[t, i, j] > 0.0:
+                    slots[r, 0], parts[r, 0], weights[r] = t * n_states + i, _part_of(dims, t, i, j), flow[t, i, j]
+                    r += 1
+    start, end = _first_of_ends(dims)
+    for i in range(n_states):
+        if dims[3]:
+            parts[r, 0], weights[r] = start + i, marginals[i]
+            r += 1
+    for i in range(n_states):
+        if dims[4]:
+            parts[r, 0], weights[r] = end + i, marginals[(n_steps - 1) * n_states + i]
+            r += 1
+    return slots, parts, weights
+
+
+@kernel
+def _has_ties(network, state, open_arcs):
+    """Tell whether an open arc has no flow, or a closed one lies on a path that is as good as those with weight."""
+    n_steps, n_states = network.scores.shape
+    before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
+    for t in range(n_steps):
+        for i in range(n_states):
+            before[t, i] = after[t, i] = -np.inf
+    for i in range(n_states):
+        if network.on[0, i] > 0.0:
+            before[0, i] = network.scores[0, i] - state.u[0, i]
+        if network.on[n_steps - 1, i] > 0.0:
+            after[n_steps - 1, i] = 0.0
+    for t in range(1, n_steps):
+        for i in range(n_states):
+            for j in range(n_states):
+                if network.allowed[t - 1, i, j] > 0.0:
+                    total = before[t - 1, i] + network.gains[t - 1, i, j] + network.scores[t, j] - state.u[t, j]
+                    before[t, j] = max(before[t, j], total)
+    for t in range(n_steps - 2, -1, -1):
+        for i in range(n_states):
+            for j in range(n_states):
+                if network.allowed[t, i, j] > 0.0:
+                    total = network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
+                    after[t, i] = max(after[t, i], total)
+    least = highest(before[n_steps - 1]) - TIE * network.scale
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            for j in range(n_states):
+                if open_arcs[t, i, j] > 0.0:
+                    if state.flow[t, i, j] <= TIE * network.scale:
+                        return True
+                elif network.allowed[t, i, j] > 0.0:
+                    onward = network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
+                    if before[t, i] + onward >= least:
+                        return True
+    return False
+
+
+@kernel
+def _solve_flow(nodes, additional, dims, marginals):
+    """Solve a chain with transitions.
+
+    Return the flow, its arcs, the tie flag, or -1 if no path is allowed, and the number of iterations.
+    """
+    n_steps, n_states = dims[0], dims[1]
+    shape = (n_steps - 1, n_states, n_states)
+    gains, allowed, on = np.empty(shape), np.empty(shape), np.empty((n_steps, n_states))
+    open_arcs, open_nodes = np.empty(shape), np.empty((n_steps, n_states))
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            for j in range(n_states):
+                gains[t, i, j] = additional[_part_of(dims, t, i, j)]
+    state = new_flow(n_steps, n_states)
+    if not _close_dead_ends(nodes, gains, allowed, on):
+        return state.flow, open_arcs, -1.0, 0
+    scale = max(_spread_of(nodes.reshape(-1), on.reshape(-1)), _spread_of(gains.reshape(-1), allowed.reshape(-1)))
+    network = Network(nodes, gains, allowed, on, max(scale, 1e-12))
+    n_iter = interior_point(network, state)
+    cross_over(network, state, open_arcs, open_nodes)
+    for t in range(n_steps):
+        for i in range(n_states):
+            marginals[t * n_states + i] = max(state.u[t, i], 0.0)
+    return state.flow, open_arcs, 1.0 if _has_ties(network, state, open_arcs) else 0.0, n_iter
+
+
+@as_solver
+def chain_interior_point(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Solve one problem exactly, by its flow; see `_facets.protocol`."""
+    nodes = _node_scores(scores, additional, dims)
+    if dims[2] == _NO_TRANSITIONS or dims[0] == 1:
+        flow, open_arcs, n_iter = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1
+        tied = _independent_steps(nodes, dims, marginals)
+    else:
+        flow, open_arcs, tied, n_iter = _solve_flow(nodes, additional, dims, marginals)
+    if tied < 0.0:
+        none = np.empty((0, 1), np.int32)
+        return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
+    slots, parts, weights = _write_facets(dims, marginals, flow, open_arcs, tied)
+    linear = 0.0
+    for r in range(parts.shape[0]):
+        if weights[r] > 0.0:
+            linear += weights[r] * additional[parts[r, 0]]
+    objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
+    if not gap <= max(tol, 4.0 * floor):
+        none = np.empty((0, 1), np.int32)
+        return none, none, np.empty(0), GAVE_UP, objective, gap, n_iter
+    return slots, parts, weights, FACETS, objective, gap, n_iter
+
+
+@as_products
+def chain_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
+    """Multiply a direction with the Jacobian; see `_facets.protocol`."""
+    n_steps, n_states = dims[0], dims[1]
+    shape = (n_steps - 1, n_states, n_states)
+    nodes = _node_scores(direction, additional_direction, dims)
+    on = np.empty((n_steps, n_states))
+    for t in range(n_steps):
+        for i in range(n_states):
+            on[t, i] = 1.0 if marginals[t * n_states + i] > 0.0 else 0.0
+    open_arcs, gains = np.zeros(shape), np.zeros(shape)
+    n_rows = 0
+    while n_rows < slots.shape[0] and slots[n_rows] >= 0:
+        t, i, part = slots[n_rows] // n_states, slots[n_rows] % n_states, additional_slots[n_rows]
+        j = part % n_states
+        open_arcs[t, i, j] = on[t, i] = on[t + 1, j] = 1.0
+        gains[t, i, j] = additional_direction[part]
+        n_rows += 1
+    state = new_flow(n_steps, n_states)
+    if n_rows > 0:
+        n_blocks = 2 * n_steps - 2
+        factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
+        network = Network(nodes, gains, open_arcs, on, 1.0)
+        settle(network, open_arcs, on, 0.0, _RHO, state, factor)
+    else:
+        for t in range(n_steps):
+            mean, count = 0.0, 0.0
+            for i in range(n_states):
+                mean += on[t, i] * nodes[t, i]
+                count += on[t, i]
+            for i in range(n_states):
+                state.u[t, i] = on[t, i] * (nodes[t, i] - mean / count)
+    start, end = _first_of_ends(dims)
+    for i in range(n_states):
+        if dims[3]:
+            additional_out[start + i] += state.u[0, i]
+        if dims[4]:
+            additional_out[end + i] += state.u[n_steps - 1, i]
+    for r in range(n_rows):
+        t, i, part = slots[r] // n_states, slots[r] % n_states, additional_slots[r]
+        additional_out[part] += state.flow[t, i, part % n_states]
+    for t in range(n_steps):
+        for i in range(n_states):
+            out[t * n_states + i] = state.u[t, i]

@@ -1,0 +1,50 @@
+"""Slow, obvious twins of what solves SparseMAP by facets: sorting, enumeration of all sets, dense matrices."""
+
+from itertools import combinations
+
+import numpy as np
+
+
+def sparsemax(scores):
+    """Project onto the simplex by sorting."""
+    ordered = np.sort(scores)[::-1]
+    totals = np.cumsum(ordered) - 1.0
+    size = np.flatnonzero(ordered * np.arange(1, len(scores) + 1) > totals)[-1] + 1
+    return np.maximum(scores - totals[size - 1] / size, 0.0)
+
+
+def least_inflow(u):
+    """Return the least weight of arcs that enter a set of words from outside, over all sets; u as in `separation`."""
+    n = len(u)
+    least = np.inf
+    for size in range(1, n + 1):
+        for words in combinations(range(1, n + 1), size):
+            outside = [h for h in range(n + 1) if h not in words]
+            least = min(least, u[np.array(words) - 1][:, outside].sum())
+    return least
+
+
+def potentials_matrix(weight, on, n_centred):
+    """Return the dense matrix of the potentials of a flow, as `blocks` orders them."""
+    n_steps, n = on.shape
+    responses = []
+    for t in range(n_steps):
+        response = np.diag(on[t])
+        if t < n_centred:
+            response = response - np.outer(on[t], on[t]) / on[t].sum()
+        responses.append(response)
+    matrix = np.zeros((2 * n_steps - 2, n, 2 * n_steps - 2, n))
+    for k in range(2 * n_steps - 2):
+        t = (k + 1) // 2
+        matrix[k, :, k] += responses[t]
+        if k % 2 == 0:
+            matrix[k, :, k] += np.diag(weight[t].sum(axis=1))
+            matrix[k, :, k + 1] += weight[t]
+            matrix[k + 1, :, k] += weight[t].T
+        else:
+            matrix[k, :, k] += np.diag(weight[t - 1].sum(axis=0))
+            if k + 1 < 2 * n_steps - 2:
+                matrix[k, :, k + 1] += responses[t]
+                matrix[k + 1, :, k] += responses[t]
+    size = (2 * n_steps - 2) * n
+    return matrix.reshape(size, size)

@@ -1,0 +1,270 @@
+"""SparseMAP by facets and by flows, against the active set, enumeration and dense twins."""
+
+from collections import Counter
+
+import naive_facets
+import numpy as np
+import pytest
+from numba import njit
+from registry import RANDOM, Instance
+
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap.inference._problems import as_samples
+from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
+from sklearn_sparsemap.solvers._facets.protocol import FACETS
+from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimum_cuts
+from sklearn_sparsemap.solvers._facets.sparsemax import sparsemax
+from sklearn_sparsemap.solvers._facets.subsets import subset_facets, subset_products
+from sklearn_sparsemap.solvers._facets.trees import tree_facets, tree_products
+from sklearn_sparsemap.solvers._flow.blocks import factorize, solve
+from sklearn_sparsemap.solvers._flow.chains import chain_interior_point, chain_products
+from sklearn_sparsemap.solvers._polytope.active_set import active_set
+from sklearn_sparsemap.solvers._polytope.face import FACE_TOLERANCE, Face, complete_face
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
+
+BY_FACETS = {
+    DependencyTree: (tree_facets, tree_products),
+    Matching: (matching_facets, matching_products),
+    Subset: (subset_facets, subset_products),
+    LinearChain: (chain_interior_point, chain_products),
+}
+NO_ROWS, NO_WEIGHTS = np.empty((0, 0), np.int32), np.empty(0)
+LIMIT = np.array([100_000])
+
+
+@njit
+def project_rows(rows, guesses, out):
+    for r in range(rows.shape[0]):
+        sparsemax(rows[r], guesses[r], out[r])
+
+
+def test_sparsemax_from_any_guess_equals_sorting():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 40):
+        rows = np.vstack([scale * rng.normal(size=(20, n)) for scale in (1e-6, 0.1, 1.0, 100.0)])
+        rows[::7] = np.round(rows[::7])
+        rows[::5, 1:] = np.where(rng.random((len(rows[::5]), n - 1)) < 0.3, -np.inf, rows[::5, 1:])
+        guesses = rng.choice([np.inf, -1e6, 0.0, 1.0, 1e6], size=len(rows))
+        out = np.empty_like(rows)
+        project_rows(rows, guesses, out)
+        np.testing.assert_allclose(out, [naive_facets.sparsemax(row) for row in rows], atol=1e-13)
+
+
+@njit
+def separate(u, sets):
+    found, violated = minimum_cuts(u, sets)
+    return found, violated, contract_cycles(u, np.zeros_like(sets))
+
+
+def test_separation_finds_a_violated_set_where_there_is_one():
+    rng = np.random.default_rng(1)
+    outcomes = Counter()
+    for _ in range(300):
+        n = int(rng.integers(1, 7))
+        u = rng.random((n, n + 1)) * (rng.random((n, n + 1)) < 0.6)
+        u[np.arange(n), np.arange(1, n + 1)] = 0.0
+        u[:, 0] *= rng.choice([0.1, 1.0])
+        u[u.sum(axis=1) == 0.0, 0] = 1.0
+        u /= u.sum(axis=1, keepdims=True)
+        sets = np.zeros((n + 1, n + 1), np.bool_)
+        found, violated, n_cycles = separate(u, sets)
+        least = naive_facets.least_inflow(u)
+        assert (violated > 0) == (least < 1.0 - 1e-10)
+        outcomes[violated > 0] += 1
+        for nodes in sets[:found]:
+            words = np.flatnonzero(nodes)
+            inflow = u[words - 1][:, ~nodes].sum()
+            assert inflow <= 1.0 + 1e-9 and not nodes[0]
+        # What contraction finds is violated, too: it is never the first to say so.
+        assert n_cycles == 0 or violated > 0
+    assert min(outcomes[True], outcomes[False]) > 50
+
+
+@njit
+def solve_blocks(weight, on, n_centred, x):
+    n_blocks, n = x.shape
+    lower, coupling = np.empty((n_blocks, n, n)), np.empty((n_blocks, n, n))
+    factorize(weight, 1.0, on, n_centred, 0.0, 1e-14, lower, coupling)
+    solve(lower, coupling, x)
+
+
+def test_block_factor_equals_a_dense_solve():
+    rng = np.random.default_rng(2)
+    for n_steps, n in ((2, 1), (2, 3), (5, 4)):
+        for n_centred in (1, n_steps):
+            weight, on = rng.random((n_steps - 1, n, n)) + 0.1, np.ones((n_steps, n))
+            if n > 3:
+                weight[:, 2, :2] = 0.0
+            matrix = naive_facets.potentials_matrix(weight, on, n_centred)
+            rhs = matrix @ rng.normal(size=len(matrix))
+            x = rhs.reshape(2 * n_steps - 2, n).copy()
+            solve_blocks(weight, on, n_centred, x)
+            np.testing.assert_allclose(matrix @ x.ravel(), rhs, atol=1e-10)
+
+
+def run(solver, instance):
+    """Solve with a compiled solver; return what it returns, the marginals, and the problem."""
+    samples, _, _ = as_samples(instance.structure, instance.scores, instance.additional)
+    sample = samples[0]
+    problem = (
+        readonly(sample.scores), readonly(sample.additional), readonly(sample.dims, np.int64),
+        readonly(sample.sizes, np.int64),
+    )  # fmt: skip
+    marginals = np.empty(len(sample.scores))
+    found = solver(
+        instance.structure.oracle, *problem, 1e-12, 1e-9, LIMIT, NO_ROWS, NO_ROWS, NO_WEIGHTS, marginals
+    )
+    return found, marginals, problem
+
+
+def products_of_face(instance, problem, found, marginals, direction):
+    """Multiply with the Jacobian by the structures that span the face of an active set's solution."""
+    k = found[3]
+    face = complete_face(
+        instance.structure.oracle, *problem, readonly(marginals), found[0][:k].copy(), found[1][:k].copy(), direction,
+        FACE_TOLERANCE,
+    )  # fmt: skip
+    face = Face(*face, len(problem[0]), len(problem[1]))
+    return face.spread(face.products(direction))
+
+
+def compare(instance, counts, name, rng):
+    solver, products = BY_FACETS[type(instance.structure)]
+    found, u, problem = run(solver, instance)
+    expected, w, _ = run(active_set, instance)
+    message = f"{name}: {instance!r} {instance.scores.tolist()} {instance.additional}"
+    if expected[3] < 0:
+        assert found[3] == expected[3], message
+        return
+    largest = np.abs(instance.scores[np.isfinite(instance.scores)]).max(initial=1.0)
+    assert found[5] <= 1e-9 * largest, message
+    if expected[5] <= 1e-9 * largest:
+        np.testing.assert_allclose(u, w, atol=1e-9, err_msg=message)
+        counts["marginals"] += 1
+    if found[3] != FACETS:
+        counts["by structures"] += 1
+        return
+    if found[2][-1]:
+        counts["ties"] += 1
+        return
+    direction, zero = readonly(rng.normal(size=len(u))), readonly(np.zeros(len(problem[1])))
+    out, additional_out = np.zeros(len(u)), np.zeros(len(problem[1]))
+    rows = found[0].ravel(), found[1].ravel(), found[2]
+    products(problem[2], readonly(u), *rows, direction, zero, out, additional_out)
+    unary, _ = products_of_face(instance, problem, expected, w, direction)
+    np.testing.assert_allclose(out, unary, atol=1e-7, err_msg=message)
+    counts["derivatives"] += 1
+
+
+def random_instances(kind, rng):
+    """Draw problems of many families of scores."""
+    for family in FAMILIES:
+        for n in (1, 2, 3, 5, 8):
+            if kind is DependencyTree:
+                structure = DependencyTree(single_root=bool(rng.random() < 0.5))
+                shape = (n + 1, n)
+            elif kind is Matching:
+                structure, shape = Matching(), (n, int(rng.integers(1, 9)))
+            else:
+                low = int(rng.integers(0, n + 1))
+                structure, shape = Subset(low, int(rng.integers(low, n + 1)) if rng.random() < 0.7 else None), (n,)
+            yield family, Instance(structure, np.ascontiguousarray(FAMILIES[family](rng, shape)), {})
+
+
+def low_rank(rng, shape):
+    factors = rng.normal(size=(shape[0], 2)), rng.normal(size=(2, shape[-1]))
+    return factors[0] @ factors[1] if len(shape) == 2 else factors[1][0]
+
+
+def distances(rng, shape):
+    grid = np.indices(shape)
+    return -np.abs(grid[0] - grid[-1] - 1.0) + 0.1 * rng.normal(size=shape)
+
+
+def pruned(rng, shape):
+    scores = rng.normal(size=shape)
+    scores[rng.random(shape) < 0.3] = -np.inf
+    return scores
+
+
+def dear_root(rng, shape):
+    scores = 0.3 * rng.normal(size=shape)
+    scores[0] -= 1.0
+    return scores
+
+
+FAMILIES = {
+    **{f"normal {s}": lambda rng, shape, s=s: s * rng.normal(size=shape) for s in (1e-4, 0.1, 1.0, 10.0, 1e4)},
+    "low rank": low_rank,
+    "low rank 0.1": lambda rng, shape: 0.1 * low_rank(rng, shape),
+    "distances": distances,
+    "exact distances": lambda rng, shape: np.round(distances(rng, shape)),
+    "integers": lambda rng, shape: rng.integers(0, 4, shape).astype(float),
+    "bits": lambda rng, shape: rng.integers(0, 2, shape).astype(float),
+    "zeros": lambda rng, shape: np.zeros(shape),
+    "pruned": pruned,
+    "pruned 0.1": lambda rng, shape: 0.1 * pruned(rng, shape),
+    "dear root": dear_root,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [DependencyTree, Matching, Subset])
+def test_facets_equal_structures(kind):
+    rng, counts = np.random.default_rng(3), Counter()
+    for _ in range(3):
+        for family, instance in random_instances(kind, rng):
+            compare(instance, counts, family, rng)
+    assert counts["marginals"] > 180 and counts["derivatives"] > 100, counts
+    assert counts["by structures"] < 10, counts
+
+
+def test_flows_equal_structures():
+    rng, counts = np.random.default_rng(4), Counter()
+    options = [{}, {"scale": 0.1}, {"scale": 0.01}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]
+    for option in options:
+        for _ in range(25):
+            compare(RANDOM["chain"](rng, **option), counts, str(option), rng)
+    assert counts["marginals"] > 120 and counts["derivatives"] > 100, counts
+    assert counts["by structures"] < 5, counts
+
+
+def test_long_chains_with_small_scores_are_exact():
+    rng = np.random.default_rng(5)
+    # The last one keeps the active set from ever ending.
+    for shape, unary, transitions in (((60, 5), 0.03, 0.03), ((20, 8), 1e-3, 1e-5)):
+        scores, table = unary * rng.normal(size=shape), transitions * rng.normal(size=(shape[1], shape[1]))
+        found, u, _ = run(chain_interior_point, Instance(LinearChain(), scores, {"transitions": table}))
+        assert found[3] == FACETS and found[5] <= 1e-11
+        np.testing.assert_allclose(u.reshape(shape).sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_the_choice_between_facets_and_structures():
+    rng, counts = np.random.default_rng(6), Counter()
+    cases = (
+        (DependencyTree(), (15, 14), {}),
+        (Matching(), (14, 14), {}),
+        (LinearChain(), (20, 8), {"transitions": rng.normal(size=(8, 8))}),
+        (Subset(2, 5), (30,), {}),
+    )
+    for structure, shape, additional in cases:
+        base = [rng.normal(size=shape) for _ in range(6)]
+        for scales in ((0.01, 100.0) * 3, (0.01,) * 6, (100.0,) * 6):
+            scores = [scale * one for scale, one in zip(scales, base)]
+            given = {name: [scale * table for scale in scales] for name, table in additional.items()}
+            auto = sparsemap(structure, scores, **given)
+            exact = sparsemap(structure, scores, solver="active_set", **given)
+            np.testing.assert_allclose(auto.marginals.values, exact.marginals.values, atol=1e-9)
+            assert auto.converged.all()
+            if exact.converged.all():
+                for a, b in zip(auto, exact):
+                    # Asked for, the structures are those of the active set.
+                    np.testing.assert_allclose(a.weights, b.weights, atol=1e-8)
+                    counts[type(structure)] += 1
+            vs = [rng.normal(size=shape) for _ in scores]
+            found, expected = auto.vjp(vs), exact.vjp(vs)
+            for name in found:
+                for a, b, v, one in zip(found[name], expected[name], vs, auto):
+                    np.testing.assert_allclose(a, b, atol=1e-7)
+                    np.testing.assert_allclose(np.ravel(one.vjp(v)[name]), np.ravel(a), atol=1e-9)
+    assert min(counts.values()) >= 12 and len(counts) == 4, counts
