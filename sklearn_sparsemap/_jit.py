@@ -243,7 +243,7 @@ class Entry:
         return self._handle
 
     def __call__(self, *args):
-        return self.dispatcher(*map(_as_argument, args))
+        return self.dispatcher(*map(as_argument, args))
 
     def __reduce__(self):
         # By name, like any module-level function.
@@ -256,7 +256,8 @@ def _handle_of(oracle):
     return Handle(oracle, ORACLE_SIGNATURE)
 
 
-def _as_argument(value):
+def as_argument(value):
+    """Return what kernels are given for a value: of a compiled function its handle."""
     if isinstance(value, Entry):
         return value.handle
     return _handle_of(value) if isinstance(value, Dispatcher) else value

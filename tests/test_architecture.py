@@ -157,3 +157,27 @@ def test_where_names_share_a_prefix_there_is_a_folder():
 def test_graphs_of_stands_where_the_structure_is_resolved():
     named = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "GraphsOf" in path.read_text()}
     assert named == {"estimators/_structured/graphs_of.py", "estimators/_structured/base.py"}
+
+
+# Called as first-class functions, which have one signature: those of oracles and solvers.
+FIRST_CLASS = {"as_oracle", "as_solver"}
+
+
+def kernels():
+    """Yield each kernel of the package: its path, its name, its decorators and the number of its parameters."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+                decorators = {getattr(d, "id", getattr(d, "attr", None)) for d in called}
+                if decorators & {"kernel", "entry", *FIRST_CLASS}:
+                    yield path, node.name, decorators, len(node.args.posonlyargs + node.args.args)
+
+
+def test_no_kernel_has_more_than_ten_parameters():
+    counted = 0
+    for path, name, decorators, n_parameters in kernels():
+        counted += 1
+        if not decorators & FIRST_CLASS:
+            assert n_parameters <= 10, f"{path.relative_to(PACKAGE)}: {name} has {n_parameters}"
+    assert counted > 150

@@ -7,12 +7,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from .._jit import readonly
-from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays
+from .._jit import as_argument, readonly
+from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays, Oracles
 from ._forms import UserForms
 
-# Kernels take so many oracles; structures of one class share one.
-MAX_ORACLES = 4
+MAX_ORACLES = len(Oracles._fields)
 
 
 class Layout(UserForms):
@@ -160,8 +159,8 @@ class Layout(UserForms):
         return len(self.oracles) - 1
 
     def all_oracles(self, unused):
-        """Return as many oracles as kernels take, with `unused` in the places that no structure needs."""
-        return (*self.oracles, *[unused] * (MAX_ORACLES - len(self.oracles)))
+        """Return the oracles as kernels take them, with `unused` in the places that no structure needs."""
+        return Oracles(*map(as_argument, self.oracles + [unused] * (MAX_ORACLES - len(self.oracles))))
 
 
 class _Rows:

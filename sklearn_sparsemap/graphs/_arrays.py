@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D, INTS, INTS_2D
+from .._jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE
 
 # Kinds of factors. COUNT is every set of the form low <= sum_i cost_i p_i <= high over literals p in [0, 1].
 COUNT, OR_OUT, PAIR, STRUCTURE = range(4)
@@ -65,3 +65,7 @@ GRAPH_ARRAYS = types.NamedTuple(
     ],
     GraphArrays,
 )  # fmt: skip
+
+# The MAP oracles of a graph, by their numbers; structures of one class share one.
+Oracles = namedtuple("Oracles", ["first", "second", "third", "fourth"])
+ORACLES = types.NamedUniTuple(ORACLE, len(Oracles._fields), Oracles)

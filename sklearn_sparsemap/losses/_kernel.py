@@ -39,7 +39,7 @@ MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, IN
 # gain that no training would notice.
 _MAX_ITER = 1000
 # A loss with a larger gap than this, relative to 1 + loss, counts as not converged.
-INEXACT = 1e-4
+_INEXACT = 1e-4
 
 
 @kernel
@@ -147,6 +147,12 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
     loss = objective + (0.5 * form.quadratic + form.missing) * n_gold - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
     return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
+
+
+@kernel
+def is_inexact(loss, gap):
+    """Tell whether the inference of a loss ended so far from the optimum that it matters."""
+    return gap > _INEXACT * (1.0 + abs(loss))
 
 
 @entry(

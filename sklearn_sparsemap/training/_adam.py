@@ -3,8 +3,9 @@
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
+from .._jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel, readonly
 from .._threads import over_ranges
+from ._data import ROWS, Rows
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
 
@@ -36,20 +37,21 @@ def move_range(weights, gradient, first, second, rate, second_scale, alpha, star
 
 @entry(
     types.void(
-        FLOATS_2D_OUT, INTS, INTS, FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_2D_OUT, types.float64, types.float64,
-        types.float64, types.int64, types.int64,
+        FLOATS_2D_OUT, ROWS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_2D_OUT, types.float64, types.float64, types.float64,
+        types.int64, types.int64,
     )
 )  # fmt: skip
-def move_rows_range(
-    weights, indptr, rows, values, residuals, first, second, rate, second_scale, alpha, start, stop
-):
-    """Move the weights of features `start` to `stop`; the gradient of each is summed from its entries in the batch."""
+def move_rows_range(weights, columns, residuals, first, second, rate, second_scale, alpha, start, stop):
+    """Move the weights of features `start` to `stop`; the gradient of each is summed from its entries in the batch.
+
+    `columns` are the features of the batch by column: for each feature its samples.
+    """
     gradient = np.empty(weights.shape[1])
     for feature in range(start, stop):
         gradient[:] = 0.0
-        for entry_ in range(indptr[feature], indptr[feature + 1]):
-            value = values[entry_]
-            residual = residuals[rows[entry_]]
+        for entry_ in range(columns.indptr[feature], columns.indptr[feature + 1]):
+            value = columns.data[entry_]
+            residual = residuals[columns.indices[entry_]]
             for output in range(gradient.shape[0]):
                 gradient[output] += value * residual[output]
         move(weights[feature], gradient, first[feature], second[feature], rate, second_scale, alpha)
@@ -90,15 +92,9 @@ class Adam:
             if isinstance(gradient, tuple):
                 features, residuals = gradient
                 columns = features.tocsc()
-                parts = (
-                    weights,
-                    readonly(columns.indptr, np.int64),
-                    readonly(columns.indices, np.int64),
-                    readonly(columns.data),
-                    residuals,
-                    first,
-                    second,
-                )
+                flat = columns.data, columns.indices, columns.indptr
+                laid_out = Rows(*map(readonly, flat, (np.float64, np.int32, np.int64)))
+                parts = weights, laid_out, residuals, first, second
                 kernel_, costs = move_rows_range, np.diff(columns.indptr) + 4.0
             else:
                 parts = weights.ravel(), gradient.ravel(), first.ravel(), second.ravel()

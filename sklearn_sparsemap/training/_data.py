@@ -7,7 +7,7 @@ from numba import types
 from scipy import sparse
 
 from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
-from ..losses._kernel import GOLD, INEXACT, Gold, Target, join_gold, loss_of_sample
+from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
 from ._task import n_scores
@@ -28,20 +28,10 @@ _SHOWN = 12
 
 
 @kernel
-def loss_of_target(
-    oracle, solver, form, scores, additional, targets, i, tol, memory, residual, additional_residual
-):
-    """Compute the loss of sample `i` under its scores, and its gradient; see `loss_of_sample`.
-
-    Returns
-    -------
-    loss : float
-        Not weighted, while what is added to `additional_residual` is.
-    inexact : bool
-        Whether the inference ended so far from the optimum that it matters.
-    """
+def target_of(targets, i, scores, additional):
+    """Return what is asked of sample `i` under its scores."""
     gold = targets.gold
-    target = Target(
+    return Target(
         scores,
         additional,
         targets.dims[i],
@@ -50,8 +40,6 @@ def loss_of_target(
         gold.additional[gold.additional_ptr[i] : gold.additional_ptr[i + 1]],
         targets.weights[i],
     )
-    loss, gap = loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, additional_residual)
-    return loss, gap > INEXACT * (1.0 + abs(loss))
 
 
 class LinearModel:

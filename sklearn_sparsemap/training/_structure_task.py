@@ -11,10 +11,10 @@ from .._ragged import RaggedArray
 from .._threads import cut_evenly, over_ranges
 from ..inference._batch import decode_problems, map_problems, marginal_problems, sparsemap_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
-from ..losses._kernel import LOSS_FORM, MEMORY, new_memory
+from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
 from ..solvers._polytope.batch import GAP, OBJECTIVE, Problems
 from ..solvers._polytope.protocol import SOLVER
-from ._data import TARGETS, Targets, encode_gold, linear_problems, loss_of_target, make_rows
+from ._data import TARGETS, Targets, encode_gold, linear_problems, make_rows, target_of
 from ._task import Task, accuracy_of, f1_of
 
 # The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
@@ -26,13 +26,9 @@ _WARM_START_BYTES = 512 * 2**20
 
 
 @entry(
-    types.void(
-        ORACLE, SOLVER, LOSS_FORM, types.float64, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT
-    )
+    types.void(ORACLE, SOLVER, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT)
 )
-def residuals_of_ranges(
-    oracle, solver, form, tol, scores, additional, targets, memory, cuts, residuals, sums
-):
+def residuals_of_ranges(oracle, solver, form, scores, additional, targets, memory, cuts, residuals, sums):
     """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
 
     Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `sums` (zeros at first): weighted loss,
@@ -43,14 +39,12 @@ def residuals_of_ranges(
         own = sums[r]
         for i in range(cuts[r], cuts[r + 1]):
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
-            weight, residual = targets.weights[i], residuals[first:last]
-            loss, inexact = loss_of_target(
-                oracle, solver, form, scores[first:last], additional, targets, i, tol, memory, residual, own[2:]
-            )
+            target, residual = target_of(targets, i, scores[first:last], additional), residuals[first:last]
+            loss, gap = loss_of_sample(oracle, solver, form, target, _TOL, memory, i, residual, own[2:])
             for j in range(residual.shape[0]):
-                residual[j] *= weight
-            own[0] += weight * loss
-            own[1] += inexact
+                residual[j] *= target.weight
+            own[0] += target.weight * loss
+            own[1] += is_inexact(loss, gap)
 
 
 class StructureTask(Task):
@@ -137,7 +131,7 @@ class StructureTask(Task):
         sums = np.zeros((len(cuts) - 1, 2 + len(additional)))
         over_ranges(
             lambda start, stop: residuals_of_ranges(
-                *self.inference, self.form, _TOL, flat, additional, targets, memory, cuts[start : stop + 1], out,
+                *self.inference, self.form, flat, additional, targets, memory, cuts[start : stop + 1], out,
                 sums[start:stop],
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),

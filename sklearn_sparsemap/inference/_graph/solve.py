@@ -307,9 +307,10 @@ def _solve_once(problems, warm, method, tol, max_iter, n_jobs):
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
     aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
     limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
-    solver, own = GRAPH_SOLVERS[method], (arrays, *layout.all_oracles(Simplex.oracle), structure_solver(layout))
     if method in LOGIC_SOLVERS and not len(arrays.structures):
         solver, own = LOGIC_SOLVERS[method], (arrays,)
+    else:
+        solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solver(layout))
     over_ranges(
         lambda begin, end: solver(*own, samples, aim, limits, begin, end, out),
         np.full(n, len(arrays.links) + layout.n_variables),

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, ORACLE, copy_into, entry, kernel
-from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
+from ..._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, copy_into, entry, kernel
+from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
 from .._polytope.protocol import SOLVER
 from .admm import solve_admm
 from .block import solve_block
@@ -84,7 +84,7 @@ _SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 # Each loop takes a graph, with its oracles and the solver of its structures unless it has none; samples; tol, limits
 # (see `solve_rows`); which samples, start..stop; and where to write their solutions.
 _LOOP = _SAMPLES, types.float64, INTS, types.int64, types.int64, _SOLUTIONS
-_STRUCTURED = GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER
+_STRUCTURED = GRAPH_ARRAYS, ORACLES, SOLVER
 
 
 @kernel
@@ -124,10 +124,10 @@ def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
-def rows_range(use_newton, graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
+def rows_range(use_newton, graph, oracles, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
     for i in range(start, stop):
-        structures = new_structures(graph, (o0, o1, o2, o3), solver)
+        structures = new_structures(graph, oracles, solver)
         _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out)
 
 
@@ -141,21 +141,21 @@ def _finish_links(graph, structures, samples, i, found, limits, out):
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
-def block_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
+def block_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
     for i in range(start, stop):
         own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        structures = new_structures(graph, (o0, o1, o2, o3), solver)
+        structures = new_structures(graph, oracles, solver)
         found = solve_block(graph, structures, samples.scores[i], own, warm, tol, limits)
         _finish_links(graph, structures, samples, i, found, limits, out)
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
-def admm_range(graph, o0, o1, o2, o3, solver, samples, tol, limits, start, stop, out):
+def admm_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
     for i in range(start, stop):
         own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        structures = new_structures(graph, (o0, o1, o2, o3), solver)
+        structures = new_structures(graph, oracles, solver)
         found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
         _finish_links(graph, structures, samples, i, found, limits, out)
 

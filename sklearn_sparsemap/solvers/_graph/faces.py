@@ -22,7 +22,6 @@ from ..._jit import (
     INTS_2D,
     INTS_2D_OUT,
     INTS_OUT,
-    ORACLE,
     PARTS,
     PARTS_2D_OUT,
     PARTS_OUT,
@@ -30,7 +29,7 @@ from ..._jit import (
     entry,
     kernel,
 )
-from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
+from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
 from ...graphs._closed_forms import is_free, jacobian_logic, pair_slopes
 from .._polytope.batch import with_room
 from .._polytope.cholesky import add_scaled, dot, solve_lower
@@ -131,23 +130,23 @@ def _solve_structure(graph, oracles, solver, optima, i, f, limits):
 
 @entry(
     types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(
-        GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER, _OPTIMA, types.int64, types.int64, INTS
+        GRAPH_ARRAYS, ORACLES, SOLVER, _OPTIMA, types.int64, types.int64, INTS
     )
 )
-def support_of_structure(graph, o0, o1, o2, o3, solver, optima, i, f, limits):
+def support_of_structure(graph, oracles, solver, optima, i, f, limits):
     """Return the structures of a structure factor of sample `i`, one a row, and their weights."""
-    _, _, slots, _, weights = _solve_structure(graph, (o0, o1, o2, o3), solver, optima, i, f, limits)
+    _, _, slots, _, weights = _solve_structure(graph, oracles, solver, optima, i, f, limits)
     return slots, weights
 
 
 @entry(
     types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT))(
-        GRAPH_ARRAYS, ORACLE, ORACLE, ORACLE, ORACLE, SOLVER, _OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
+        GRAPH_ARRAYS, ORACLES, SOLVER, _OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
     )
 )
-def find_faces_range(graph, o0, o1, o2, o3, solver, optima, directions, limits, start, stop):
+def find_faces_range(graph, oracles, solver, optima, directions, limits, start, stop):
     """Complete the faces of all structures of samples start..stop, first along `directions`: as in `Faces`."""
-    oracles, n_structures = (o0, o1, o2, o3), graph.structures.shape[0]
+    n_structures = graph.structures.shape[0]
     slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
     factor_pool, one_pool = np.empty(64), np.empty(16)
     counts, starts = np.empty((stop - start, n_structures), np.int64), np.empty((stop - start, 4), np.int64)

@@ -30,7 +30,7 @@ def has_converged(objective, gap, residual, tol):
 
 def _with_structures(layout):
     """Return what kernels take of a graph that has structures: arrays, oracles, solver."""
-    return layout.arrays, *layout.all_oracles(layout.oracles[0]), active_set
+    return layout.arrays, layout.all_oracles(layout.oracles[0]), active_set
 
 
 class GraphJacobian:

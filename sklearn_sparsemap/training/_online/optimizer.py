@@ -7,7 +7,7 @@ from ..._jit import readonly
 from ..._threads import interruptible
 from .._data import LinearModel
 from .dense import HELD, N_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, new_dense
-from .epoch import EPOCHS
+from .epoch import EPOCHS, Progress
 from .pairs import grow, most_space, new_pairs
 from .rules import AdaGrad, Mira
 from .scores import load_pairs, read_pairs
@@ -86,14 +86,14 @@ class OnlineOptimizer:
         return interruptible(lambda: self._visit(inference, form, rows, targets, order, memory), stop)
 
     def _visit(self, inference, form, rows, targets, order, memory):
-        total, self.counters[PLACE] = np.zeros(1), 0
+        progress, self.counters[PLACE] = Progress(self.counters, np.zeros(1)), 0
         rule = self._rule_for(rows, targets)
         run = EPOCHS[type(self.store), type(rule)]
         while True:
-            run(*inference, form, rows, targets, order, self.store, rule, memory, self.counters, total)
+            run(*inference, form, rows, targets, order, self.store, rule, memory, progress)
             place = int(self.counters[PLACE])
             if place == len(order):
-                return float(total[0])
+                return float(progress.total[0])
             first, stop = rows.indptr[targets.row_ptr[order[place] : order[place] + 2]]
             needed = self.counters[TOP] + 2 * _space(self.store) * (stop - first)
             grow(self.store, int(max(needed, 1.5 * len(self.store.values))))
