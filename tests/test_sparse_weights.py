@@ -107,13 +107,13 @@ def test_only_large_sparse_problems_with_few_updates_have_sparse_weights(as_larg
     assert isinstance(as_large(lambda: new_model().fit(DENSE, Y)).coef_, np.ndarray)
 
 
-def test_memory_grows_with_the_weights_that_exist():
+def test_memory_grows_with_the_weights_that_exist(as_large):
     rng = np.random.default_rng(0)
     n_features, n_labels = 300_000, 20
     shape = {"shape": (6, n_features), "density": 5 / n_features, "format": "csr"}
     rows = [sparse.random_array(**shape, random_state=rng) for _ in range(30)]
     labels = [rng.integers(n_labels, size=6) for _ in rows]
-    model = new_model().partial_fit(rows, labels, classes=np.arange(n_labels))
+    model = as_large(lambda: new_model().partial_fit(rows, labels, classes=np.arange(n_labels)))
     optimizer = model._optimizer
     n_entries = sum(x.nnz for x in rows)
     assert model.coef_.shape == (n_labels, n_features)
