@@ -40,8 +40,8 @@ _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
 # Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
 _MOST_BATCH_WEIGHTS = 50_000
-# Beyond this many weights (512 MiB an array), only those exist that are updated, if they are few. Dense ones are a third
-# quicker to update, and several times quicker to predict with.
+# Beyond this many weights (512 MiB an array), only those exist that are updated, if they are few. Dense ones are a
+# third quicker to update, and several times quicker to predict with.
 _MOST_DENSE_WEIGHTS = 2**26
 
 
@@ -120,8 +120,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
         One output for each label; a single one for trees, matchings and others that are not made of labels. A CSR array
         where the model is large and few of its weights exist: learned online from sparse features, with more than
-        67 million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in either
-        form, and keeps its own.
+        67 million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in
+        either form, and keeps its own.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
