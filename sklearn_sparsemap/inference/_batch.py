@@ -24,7 +24,7 @@ from ..solvers._polytope.batch import (
     sparsemap_range,
     take_problems,
 )
-from ..solvers._polytope.protocol import AIM, INFEASIBLE
+from ..solvers._polytope.protocol import AIM, INFEASIBLE, most_calls
 
 # From about so many structures on, times the number of parts to the power of 0.7, a flow is quicker than its paths.
 _STRUCTURES_OF_CHAIN = 2.3
@@ -69,11 +69,10 @@ def sparsemap_problems(structure, problems, *, solver="auto", tol=1e-9, max_iter
         Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
     if max_iter is None:
-        max_iter = 10_000 + 100 * int(np.diff(problems.score_ptr).max())
+        max_iter = most_calls(np.diff(problems.score_ptr).max())
     max_iter = min(max_iter, np.iinfo(np.int64).max)
 
-    def run(entry, chosen=None, most=max_iter):
-        own = problems if chosen is None else take_problems(problems, chosen)
+    def run(entry, own=problems, most=max_iter):
         return _solve(structure, own, entry, tol, most, n_jobs)
 
     kind = None if structure.projection is not None else structure.facets
@@ -102,8 +101,15 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
 
 def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
     """Solve each problem by facets, or where ``solver="auto"`` finds them quicker, by structures."""
-    by_facets, n = FACET_SOLVERS[kind], len(problems.sizes)
+    n = len(problems.sizes)
     chosen, solution = np.arange(n), None
+
+    def add(entry, chosen):
+        """Solve the problems chosen; return the solution with what was found for them."""
+        if len(chosen) == n:
+            return run(entry)
+        return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen)))
+
     if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
         # Structures first; when they get many, the flow.
         most = int(_STRUCTURES_OF_CHAIN * np.diff(problems.score_ptr).max() ** 0.7)
@@ -122,29 +128,21 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
             n_jobs,
         )
         chosen = np.flatnonzero(prefers)
-        others = np.flatnonzero(prefers == 0)
-        if len(others):
-            solution = run(SOLVERS["active_set"], None if len(others) == n else others)
-            solution = solution if len(others) == n else _spread(problems, others, solution)
+        if len(chosen) < n:
+            solution = add(SOLVERS["active_set"], np.flatnonzero(prefers == 0))
     if len(chosen):
-        found = run(by_facets, None if len(chosen) == n else chosen)
-        gave_up = found[1][:, N_STRUCTURES] == GAVE_UP
-        solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
-        if gave_up.any():
-            chosen = chosen[gave_up]
-            solution = _merge(problems, solution, chosen, run(SOLVERS["active_set"], chosen))
+        solution = add(FACET_SOLVERS[kind], chosen)
+        gave_up = np.flatnonzero(solution[1][:, N_STRUCTURES] == GAVE_UP)
+        if len(gave_up):
+            solution = add(SOLVERS["active_set"], gave_up)
     return solution
 
 
-def _spread(problems, chosen, solution):
-    """Return a solution of some problems as one of all, with nothing for the others."""
-    n = len(problems.sizes)
-    nothing = np.empty(len(problems.scores)), np.zeros((n, N_STATISTICS)), tuple(pool[:0] for pool in solution[2])
-    return _merge(problems, nothing, chosen, solution)
-
-
 def _merge(problems, solution, chosen, found):
-    """Put what was found for some problems in the place of what a solution has for them."""
+    """Put what was found for some problems in the place of what a solution has for them; None has nothing."""
+    if solution is None:
+        statistics = np.zeros((len(problems.sizes), N_STATISTICS))
+        solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in found[2])
     marginals, statistics, pools = solution
     marginals[places_of(problems.score_ptr[:-1][chosen], np.diff(problems.score_ptr)[chosen])] = found[0]
     merged = []

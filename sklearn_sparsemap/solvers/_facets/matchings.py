@@ -10,7 +10,7 @@ from .._polytope.protocol import INFEASIBLE, as_solver
 from .jacobian import add_entry, project
 from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, certify, has_ties, is_feasible
-from .sparsemax import highest
+from .sparsemax import lower_to_zero
 
 
 @kernel
@@ -24,12 +24,8 @@ def fill_pairs(rows, scores, n_rows, n_cols):
         row = rows.scores[r]
         for c in range(row.shape[0]):
             row[c] = scores[r * n_cols + c] if wide else scores[c * n_cols + r]
-        top = highest(row)
-        for c in range(row.shape[0]):
-            row[c] -= top
-            forbidden |= not row[c] > -np.inf
-            if row[c] > -np.inf:
-                size = max(size, -row[c])
+        difference, n_forbidden = lower_to_zero(row)
+        size, forbidden = max(size, difference), forbidden or n_forbidden > 0
     return size, forbidden
 
 

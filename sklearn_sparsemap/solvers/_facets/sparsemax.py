@@ -29,6 +29,22 @@ def highest(scores):
 
 
 @kernel
+def lower_to_zero(scores):
+    """Take off the best score, which costs no digits then; return the largest difference, and how many are forbidden.
+
+    Where all are forbidden, they stay so.
+    """
+    top, size, n_forbidden = highest(scores), 0.0, 0
+    for i in range(scores.shape[0]):
+        if scores[i] > -np.inf:
+            scores[i] -= top
+            size = max(size, -scores[i])
+        else:
+            n_forbidden += 1
+    return size, n_forbidden
+
+
+@kernel
 def sparsemax(scores, threshold, u):
     """Project `scores` onto the simplex into `u`; return the threshold and the size of the support.
 

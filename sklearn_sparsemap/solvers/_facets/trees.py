@@ -13,7 +13,7 @@ from .jacobian import add_entry, project
 from .newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, certify, has_ties, is_feasible
 from .separation import contract_cycles, minimum_cuts
-from .sparsemax import highest
+from .sparsemax import lower_to_zero
 
 _MOST_ROUNDS = 200
 
@@ -23,20 +23,15 @@ def fill_rows(rows, scores, n):
     """Copy the scores of arcs, by word, without those from a word to itself.
 
     Return the largest difference, and whether any arc is forbidden.
-
-    What a word's scores have in common is taken off, and costs no digits.
     """
     size, forbidden = 0.0, False
     for m in range(n):
         row = rows.scores[m]
         for h in range(n + 1):
             row[h] = scores[h * n + m] if h != m + 1 else -np.inf
-        top = highest(row)
-        for h in range(n + 1):
-            row[h] -= top
-            forbidden |= not row[h] > -np.inf and h != m + 1
-            if row[h] > -np.inf:
-                size = max(size, -row[h])
+        difference, n_forbidden = lower_to_zero(row)
+        # One is from the word to itself.
+        size, forbidden = max(size, difference), forbidden or n_forbidden > 1
     return size, forbidden
 
 

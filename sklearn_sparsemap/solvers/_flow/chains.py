@@ -4,10 +4,10 @@ import numpy as np
 
 from ..._jit import kernel
 from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
-from .._facets.sparsemax import highest, sparsemax
+from .._facets.sparsemax import highest, lower_to_zero, sparsemax
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .crossover import cross_over, settle
-from .interior_point import Network, interior_point, new_flow
+from .interior_point import Network, interior_point, new_flow, set_nodes
 
 # The proximal weight of Jacobian products.
 _RHO = 1e3
@@ -97,11 +97,9 @@ def _independent_steps(nodes, dims, marginals):
     tied = 0.0
     for t in range(n_steps):
         u = marginals[t * n_states : (t + 1) * n_states]
-        top = highest(nodes[t])
-        if top == -np.inf:
+        _, n_forbidden = lower_to_zero(nodes[t])
+        if n_forbidden == n_states:
             return -1.0
-        for i in range(n_states):
-            nodes[t, i] -= top
         threshold, _ = sparsemax(nodes[t], np.inf, u)
         for i in range(n_states):
             if u[i] <= TIE and nodes[t, i] >= threshold - TIE:
@@ -255,20 +253,13 @@ def chain_products(
         open_arcs[t, i, j] = on[t, i] = on[t + 1, j] = 1.0
         gains[t, i, j] = additional_direction[part]
         n_rows += 1
-    state = new_flow(n_steps, n_states)
+    state, network = new_flow(n_steps, n_states), Network(nodes, gains, open_arcs, on, 1.0)
     if n_rows > 0:
         n_blocks = 2 * n_steps - 2
         factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
-        network = Network(nodes, gains, open_arcs, on, 1.0)
         settle(network, open_arcs, on, 0.0, _RHO, state, factor)
     else:
-        for t in range(n_steps):
-            mean, count = 0.0, 0.0
-            for i in range(n_states):
-                mean += on[t, i] * nodes[t, i]
-                count += on[t, i]
-            for i in range(n_states):
-                state.u[t, i] = on[t, i] * (nodes[t, i] - mean / count)
+        set_nodes(network, on, n_steps, 0.0, state)
     start, end = _first_of_ends(dims)
     for i in range(n_states):
         if dims[3]:

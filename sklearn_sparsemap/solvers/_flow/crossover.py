@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._jit import kernel
 from .blocks import factorize, solve
+from .interior_point import set_nodes
 
 _MOST_REPAIRS, _MOST_STEPS = 12, 40
 # What is left of the equations at the end, and the price of an arc that is worth opening.
@@ -27,16 +28,7 @@ def settle(network, open_arcs, on, total_flow, rho, state, factor):
     factorize(open_arcs, rho, on, n_steps, ridge, 0.5 * ridge, factor[0], factor[1])
     last, residual = np.inf, np.inf
     for step in range(_MOST_STEPS):
-        for t in range(n_steps):
-            total, count = 0.0, 0.0
-            for i in range(n_states):
-                u = on[t, i] * (network.scores[t, i] - state.out[t, i] - state.into[t, i])
-                state.u[t, i] = u
-                total += u
-                count += on[t, i]
-            shift = (total - total_flow) / count
-            for i in range(n_states):
-                state.u[t, i] -= on[t, i] * shift
+        set_nodes(network, on, n_steps, total_flow, state)
         residual = 0.0
         for t in range(n_steps - 1):
             for i in range(n_states):

@@ -29,20 +29,19 @@ def new_flow(n_steps, n_states):
 
 
 @kernel
-def set_nodes(network, state, n_centred):
-    """Compute u from the potentials; in the first `n_centred` steps shifted so that it sums to 1."""
+def set_nodes(network, on, n_centred, total_flow, state):
+    """Compute u from the potentials, of nodes that are on; in the first `n_centred` steps it sums to `total_flow`."""
     n_steps, n_states = network.scores.shape
     for t in range(n_steps):
         total, count = 0.0, 0.0
         for i in range(n_states):
-            on = network.on[t, i]
-            state.u[t, i] = on * (network.scores[t, i] - state.out[t, i] - state.into[t, i])
+            state.u[t, i] = on[t, i] * (network.scores[t, i] - state.out[t, i] - state.into[t, i])
             total += state.u[t, i]
-            count += on
+            count += on[t, i]
         if t < n_centred:
-            shift = (total - 1.0) / count
+            shift = (total - total_flow) / count
             for i in range(n_states):
-                state.u[t, i] -= network.on[t, i] * shift
+                state.u[t, i] -= on[t, i] * shift
 
 
 @kernel
@@ -66,7 +65,7 @@ def _start(network, state, slack):
             for j in range(n_states):
                 state.flow[t - 1, i, j] = network.allowed[t - 1, i, j] / n_arcs
                 slack[t - 1, i, j] = top + network.scale - network.gains[t - 1, i, j]
-    set_nodes(network, state, 1)
+    set_nodes(network, network.on, 1, 1.0, state)
 
 
 @kernel
@@ -159,5 +158,5 @@ def interior_point(network, state):
             for i in range(n_states):
                 state.out[t, i] += step * x[2 * t, i]
                 state.into[t + 1, i] += step * x[2 * t + 1, i]
-        set_nodes(network, state, 1)
+        set_nodes(network, network.on, 1, 1.0, state)
     return iteration

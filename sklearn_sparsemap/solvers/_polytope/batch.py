@@ -18,6 +18,7 @@ from ..._jit import (
     kernel,
     readonly,
 )
+from .._lazy import places_of, starts
 from .active_set import active_set
 from .closed_form import project_simplex
 from .frank_wolfe import away_step, conditional_gradient, pairwise
@@ -40,10 +41,9 @@ SOLVERS = {
 }
 PROJECTIONS = {"simplex": project_simplex}
 
-# Columns of the statistics of a batch.
-# Of its pools: how many entries of each a problem has.
-OBJECTIVE, GAP, N_ITER, N_STRUCTURES, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(7)
+# Columns of the statistics of a batch; the last three say how many entries of each pool a problem has.
 N_STATISTICS = 7
+OBJECTIVE, GAP, N_ITER, N_STRUCTURES, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(N_STATISTICS)
 
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
@@ -79,10 +79,9 @@ def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expe
 def take_problems(problems, chosen):
     """Return some of the problems, as problems of their own."""
     lengths = np.diff(problems.score_ptr)[chosen]
-    pieces = [problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]] for i in chosen]
     return Problems(
-        readonly(np.concatenate(pieces)),
-        readonly(np.concatenate([[0], np.cumsum(lengths)]), np.int64),
+        readonly(problems.scores[places_of(problems.score_ptr[:-1][chosen], lengths)]),
+        readonly(starts(lengths), np.int64),
         problems.additional,
         *(readonly(array[chosen], np.int64) for array in problems[3:]),
     )

@@ -14,7 +14,7 @@ from .._facets.protocol import FACETS
 from .active_set import active_set
 from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
 from .face import FACE_TOLERANCE, Face, complete_face, face_of, gather_rows, scatter_rows
-from .protocol import AIM
+from .protocol import AIM, most_calls
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -119,7 +119,7 @@ class SparseMAPResult:
         sizes = self._problem.sizes
         if self._by_facets:
             p = self._problem
-            limit = np.array([10_000 + 100 * p.n_parts])
+            limit = np.array([most_calls(p.n_parts)])
             none = np.empty((0, 0), np.int32)
             slots, additional_slots, weights, k, *_ = active_set(
                 self._structure.oracle, p.scores, p.additional, self._dims(), sizes, AIM * self._tol, self._tol, limit,
