@@ -254,24 +254,24 @@ def _solve_easy_first(problems, sizes, warm, *, method, tol, max_iter, n_jobs):
     """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
-        out = _solve_once(problems, warm, method, tol, max_iter, n_jobs)
+        out = solve_once(problems, warm, method, tol, max_iter, n_jobs)
     else:
         out = _empty(problems.layout, len(sizes))
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
             if chosen.any():
-                out.put(chosen, _solve_once(problems.take(chosen), None, method, tol, most, n_jobs))
+                out.put(chosen, solve_once(problems.take(chosen), None, method, tol, most, n_jobs))
     status = out.statistics[:, STATUS]
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
         none = problems.take(left).moved(np.zeros(len(left)))
-        found = _solve_once(none, None, method, 1e-6, max_iter, n_jobs)
+        found = solve_once(none, None, method, 1e-6, max_iter, n_jobs)
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
     # Where scores are large, multipliers have far to go.
     scale, start = _EASY / sizes[left], None
     while len(left):
-        found = _solve_once(problems.take(left).moved(scale), start, method, tol, max_iter, n_jobs)
+        found = solve_once(problems.take(left).moved(scale), start, method, tol, max_iter, n_jobs)
         own = found.statistics
         done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
         better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
@@ -298,7 +298,7 @@ def _empty(layout, n):
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
-def _solve_once(problems, warm, method, tol, max_iter, n_jobs):
+def solve_once(problems, warm, method, tol, max_iter, n_jobs):
     """Solve samples; see `solve_graph`."""
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n)

@@ -40,8 +40,9 @@ class GraphJacobian:
     ----------
     problems : GraphProblems
     solutions : GraphSolutions
-    again : callable
-        ``again(problems, solutions, tol, n_jobs)`` solves more exactly from where solutions ended.
+    again : callable or None
+        ``again(problems, solutions, tol, n_jobs)`` solves more exactly from where solutions ended. None takes them as
+        they are, and does not warn of what is inexact.
     n_jobs : int or None
     """
 
@@ -57,7 +58,7 @@ class GraphJacobian:
         snaps = np.maximum(SNAP * np.minimum(np.where(sizes > 0.0, sizes, 1.0), 1.0), LEAST_SNAP)
         tols = 0.1 * snaps
         inexact = ~has_converged(*solutions.statistics[:, :3].T, tols)
-        if inexact.any():
+        if self._again is not None and inexact.any():
             solutions = type(solutions)(*(array.copy() for array in solutions))
             for tol in np.unique(tols[inexact]):
                 rows = np.flatnonzero(inexact & (tols == tol))
@@ -106,7 +107,7 @@ class GraphJacobian:
         self._over_samples(
             lambda start, stop: project_range(arrays, optima, faces, average, tol, limits, start, stop, out), limits
         )
-        if (out.n_iter >= max_iter).any():
+        if self._again is not None and (out.n_iter >= max_iter).any():
             warnings.warn(
                 f"the derivative did not converge in max_iter={max_iter} iterations; raise max_iter or tol",
                 ConvergenceWarning,
@@ -116,6 +117,13 @@ class GraphJacobian:
 
     def jvp(self, directions, changes):
         """Return how the marginals change along directions of the scores and changes of the additional scores."""
+        return self.products(directions, changes)[0]
+
+    def products(self, directions, changes):
+        """Return how the marginals and the additional marginals change along directions and changes, as `vjp` does.
+
+        Over scores and additional scores together the Jacobian is symmetric: this is its product with a vector.
+        """
         directions = np.array(directions)
         if changes.any():
             faces, optima = self._faces(readonly(directions)), self._optima()
@@ -123,7 +131,7 @@ class GraphJacobian:
             self._over_samples(
                 lambda start, stop: pull_back_range(arrays, optima, faces, changes, start, stop, directions)
             )
-        return self.vjp(directions)[0]
+        return self.vjp(directions)
 
     @property
     def _shape_of_joint(self):
