@@ -2,7 +2,6 @@
 
 from collections import namedtuple
 
-import numpy as np
 from numba import types
 
 from ..._jit import FLOATS, INTS, INTS_2D, INTS_OUT, PARTS, entry
@@ -11,7 +10,7 @@ from .._polytope.backward import DIRECTIONS, PRODUCTS
 from .._polytope.batch import PROBLEMS
 from .matchings import matching_facets, matching_products
 from .protocol import PRODUCTS as FACET_PRODUCTS
-from .sparsemax import sparsemax
+from .sparsemax import mean_support
 from .subsets import subset_facets, subset_products
 from .trees import tree_facets, tree_products
 
@@ -42,24 +41,11 @@ ENOUGH = {"matching": 1.5, "tree": 3.0}
 def prefer_facets_range(problems, start, stop, shapes, enough, prefers):
     """Judge problems start..stop by the supports that lines of their scores have on their own.
 
-    `shapes[i]` is the shape of the matrix of scores; lines are on its shorter side. Of one with a row more than columns
-    an arc from a word to itself is left out: for a matching, that changes little.
+    `shapes[i]` is the shape of the matrix of scores; see `mean_support`.
     """
     for p in range(start, stop):
         scores = problems.scores[problems.score_ptr[p] : problems.score_ptr[p + 1]]
-        n_rows, n_cols = shapes[p, 0], shapes[p, 1]
-        across = n_rows <= n_cols
-        n, m = min(n_rows, n_cols), max(n_rows, n_cols)
-        line, u = np.empty(m), np.empty(m)
-        total, threshold = 0.0, np.inf
-        for a in range(n):
-            for b in range(m):
-                line[b] = scores[a * n_cols + b if across else b * n_cols + a]
-            if m == n + 1 and not across:
-                line[a + 1] = -np.inf
-            threshold, count = sparsemax(line, threshold, u)
-            total += count
-        prefers[p] = total >= enough * n
+        prefers[p] = mean_support(scores, shapes[p, 0], shapes[p, 1]) >= enough
 
 
 @entry(

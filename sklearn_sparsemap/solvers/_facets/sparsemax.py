@@ -69,3 +69,23 @@ def sparsemax(scores, threshold, u):
         above = scores[i] - threshold
         u[i] = above if above > 0.0 else 0.0
     return threshold, count
+
+
+@kernel
+def mean_support(scores, n_rows, n_cols):
+    """Return the mean size of the supports that lines of a matrix of scores, on its shorter side, have on their own.
+
+    Of one with a row more than columns an arc from a word to itself is left out: for a matching, that changes little.
+    """
+    across = n_rows <= n_cols
+    n, m = min(n_rows, n_cols), max(n_rows, n_cols)
+    line, u = np.empty(m), np.empty(m)
+    total, threshold = 0.0, np.inf
+    for a in range(n):
+        for b in range(m):
+            line[b] = scores[a * n_cols + b if across else b * n_cols + a]
+        if m == n + 1 and not across:
+            line[a + 1] = -np.inf
+        threshold, count = sparsemax(line, threshold, u)
+        total += count
+    return total / n
