@@ -121,9 +121,9 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
         prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]
         if kind == "tree":
             shapes = problems.dims[:, :1] + np.array([1, 0])
-        shapes = readonly(shapes, np.int64)
+        shapes, enough = readonly(shapes, np.int64), readonly(ENOUGH[kind])
         over_ranges(
-            lambda start, stop: prefer_facets_range(problems, start, stop, shapes, ENOUGH[kind], prefers),
+            lambda start, stop: prefer_facets_range(problems, start, stop, shapes, enough, prefers),
             np.diff(problems.score_ptr),
             n_jobs,
         )

@@ -129,6 +129,8 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
     bits = np.empty(n_words, np.uint64)
     place, inside = np.empty(n, np.int64), np.empty(n)
     for r in range(rows.u.shape[0]):
+        if rows.count[r] < 2.0:
+            continue
         _support_bits(rows.u[r], bits)
         found = 0
         for a in range(n):
@@ -137,7 +139,8 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
                 common = 0
                 for w in range(n_words):
                     common += popcount(cuts.bits[c, w] & bits[w])
-                if common > 0:
+                # A set that holds the whole support, or nothing of it, says nothing.
+                if 0 < common < rows.count[r]:
                     place[found], inside[found] = a, common
                     found += 1
         for i in range(found):

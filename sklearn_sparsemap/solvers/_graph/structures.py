@@ -9,7 +9,7 @@ from ..._jit import INTS, kernel
 from ...graphs._arrays import FORBIDDEN, Oracles
 from .._facets.face import BY_STRUCTURES, MATCHING, TREE, project_on_tight_face, tight_face
 from .._facets.protocol import GAVE_UP
-from .._facets.sparsemax import mean_support
+from .._facets.sparsemax import ENOUGH_IN_MATCHING, ENOUGH_IN_TREE, prefer_facets
 from .._polytope.cholesky import dot, solve_lower, solve_upper
 from .._polytope.protocol import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from .._polytope.support import gather, independent_support
@@ -38,9 +38,6 @@ Structures = namedtuple(
     ],
 )
 _UNDECIDED = -1
-
-# Facets are quicker than structures, with their faces, where a row has so many entries in its support by itself.
-_ENOUGH_IN_TREE, _ENOUGH_IN_MATCHING = 2.0, 1.5
 
 
 @kernel
@@ -112,11 +109,12 @@ def _choose(structures, f, z):
     graph = structures.graph
     kind = structures.solvers.kinds[graph.oracles[f]]
     dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
-    if kind == TREE and mean_support(z, dims[0] + 1, dims[0]) < _ENOUGH_IN_TREE:
-        return BY_STRUCTURES
-    if kind == MATCHING and mean_support(z, dims[0], dims[1]) < _ENOUGH_IN_MATCHING:
-        return BY_STRUCTURES
-    return kind
+    preferred = True
+    if kind == TREE:
+        preferred = prefer_facets(z, dims[0] + 1, dims[0], ENOUGH_IN_TREE)
+    elif kind == MATCHING:
+        preferred = prefer_facets(z, dims[0], dims[1], ENOUGH_IN_MATCHING)
+    return kind if preferred else np.int64(BY_STRUCTURES)
 
 
 @kernel
