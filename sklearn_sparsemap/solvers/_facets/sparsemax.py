@@ -78,7 +78,8 @@ def prefer_facets(scores, n_rows, n_cols, enough):
     """Judge a matrix of scores by the supports that its lines have on their own.
 
     Facets are likely to be quicker than structures where a line has ``enough[0]`` entries in its support, and all
-    together ``enough[1]`` more. Lines are on the shorter side. Of one with a row more than columns an arc from a word to itself is left out: for a matching, that changes little.
+    together ``enough[1]`` more. Lines are on the shorter side. Of one with a row more than columns an arc from a word
+    to itself is left out: for a matching, that changes little.
     """
     across = n_rows <= n_cols
     n, m = min(n_rows, n_cols), max(n_rows, n_cols)
