@@ -251,7 +251,7 @@ def test_equal_columns_are_merged():
         for column, found in enumerate(first):
             equal = np.flatnonzero((dense == dense[:, [column]]).all(axis=0))
             assert found == (equal[0] if dense[:, column].any() else -1)
-        merging = Merging(X, penalised=True)
+        merging = Merging(X, 30, penalised=True)
         if merging.X is X:
             assert n_kinds > 0.9 * n_columns
             continue
@@ -267,7 +267,8 @@ def test_equal_columns_are_merged():
         again = merging.shrink(large)
         np.testing.assert_allclose(again.coef, small.coef, atol=1e-12)
         assert again.intercept is model.intercept and large.additional is model.additional
-        assert Merging(X, penalised=False).X is X and Merging(dense, penalised=True).X is dense
+        assert Merging(X, 30, penalised=False).X is X and Merging(dense, 30, penalised=True).X is dense
+        assert Merging(X, 0, penalised=True).X is X or not X.nnz
     assert merged_some > 15
 
 

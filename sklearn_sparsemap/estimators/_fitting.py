@@ -147,7 +147,7 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
         for _ in range(_WARM_UP_EPOCHS):
             epoch(np.arange(len(X)))
         model = optimizer.model()
-    merging = Merging(X.values, penalised=estimator.alpha > 0.0)
+    merging = Merging(X.values, task.n_outputs, penalised=estimator.alpha > 0.0)
     model = merging.shrink(model)
     objective = BatchObjective(
         task, merging.X, model, alpha=estimator.alpha, fit_intercept=estimator.fit_intercept, n_jobs=estimator.n_jobs

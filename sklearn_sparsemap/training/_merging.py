@@ -12,7 +12,7 @@ from scipy import sparse
 from ..solvers._lazy import places_of, starts
 from ._data import LinearModel
 
-# Columns are merged if not more than this share of them is left.
+# Columns are merged if no more than this share of them is left.
 _WORTHWHILE = 0.9
 
 
@@ -22,6 +22,9 @@ class Merging:
     Parameters
     ----------
     X : ndarray or CSR of shape (n_rows, n_features)
+    n_outputs : int
+        Columns of the weights. Where features have more entries than there are weights, nothing is merged: to look for
+        equal columns takes as long as some iterations do, and would save little of each.
     penalised : bool
         Whether the weights are. If not, nothing would make those of equal columns equal.
 
@@ -31,9 +34,9 @@ class Merging:
         The features to learn from.
     """
 
-    def __init__(self, X, penalised):
+    def __init__(self, X, n_outputs, penalised):
         self.X, self._places = X, None
-        if not (penalised and sparse.issparse(X)):
+        if not (penalised and sparse.issparse(X) and X.nnz <= n_outputs * X.shape[1]):
             return
         columns = sparse.csc_array(X)
         if not columns.has_canonical_format:

@@ -1,12 +1,10 @@
 """Products of the features of all samples with weights, and with residuals: the two that a gradient needs."""
 
-from itertools import pairwise
-
 import numpy as np
 from joblib import effective_n_jobs
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel, readonly
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._threads import cut_evenly, over_ranges
 from ._data import ROWS, make_rows
 from ._quasi_newton.pieces import PIECE, Pieces, dot
@@ -29,44 +27,82 @@ def _add_two(total, value, source, other_value, other):
         total[j] += value * source[j] + other_value * other[j]
 
 
+# Columns are not negative; of an unsigned number Numba knows that.
+@kernel(fast_sums=True)
+def _sum_of_ones(indices, coef):
+    total = 0.0
+    for k in range(indices.shape[0]):
+        total += coef[np.uint32(indices[k])]
+    return total
+
+
+@kernel(fast_sums=True)
+def _sum(data, indices, coef):
+    total = 0.0
+    for k in range(indices.shape[0]):
+        total += data[k] * coef[np.uint32(indices[k])]
+    return total
+
+
+@kernel
+def _add_one_each(indices, column, value, out):
+    for k in range(indices.shape[0]):
+        out[np.uint32(indices[k] - column)] += value
+
+
+@kernel
+def _add_each(data, indices, column, value, out):
+    for k in range(indices.shape[0]):
+        out[np.uint32(indices[k] - column)] += data[k] * value
+
+
 @entry(types.void(ROWS, FLOATS, FLOATS, types.int64, types.int64, FLOATS_OUT))
 def scores_of_rows(rows, coef, intercept, start, stop, out):
-    """Fill rows start..stop of `out` with ``rows @ coef + intercept``; both are flat, one column for each intercept."""
-    width = intercept.shape[0]
+    """Fill rows start..stop of `out` with ``rows @ coef + intercept``; both are flat, one column for each intercept.
+
+    Rows without data hold ones.
+    """
+    width, ones = intercept.shape[0], rows.data.shape[0] == 0
     for i in range(start, stop):
         own, first, last = out[i * width : (i + 1) * width], rows.indptr[i], rows.indptr[i + 1]
+        if width == 1 and ones:
+            own[0] = intercept[0] + _sum_of_ones(rows.indices[first:last], coef)
+            continue
         if width == 1:
-            total = intercept[0]
-            for k in range(first, last):
-                total += rows.data[k] * coef[rows.indices[k]]
-            own[0] = total
+            own[0] = intercept[0] + _sum(rows.data[first:last], rows.indices[first:last], coef)
             continue
         for j in range(width):
             own[j] = intercept[j]
         for k in range(first, last - 1, 2):
             a, b = rows.indices[k] * width, rows.indices[k + 1] * width
-            _add_two(own, rows.data[k], coef[a : a + width], rows.data[k + 1], coef[b : b + width])
+            one, other = (1.0, 1.0) if ones else (rows.data[k], rows.data[k + 1])
+            _add_two(own, one, coef[a : a + width], other, coef[b : b + width])
         if (last - first) % 2:
             a = rows.indices[last - 1] * width
-            _add(own, rows.data[last - 1], coef[a : a + width])
+            _add(own, 1.0 if ones else rows.data[last - 1], coef[a : a + width])
 
 
-@entry(types.void(ROWS, FLOATS, types.int64, FLOATS_OUT))
-def transposed_product(rows, residuals, width, out):
-    """Fill `out` with ``rows.T @ residuals``; both are flat, of `width` columns.
+@entry(types.void(ROWS, INTS, INTS, types.int64, FLOATS, types.int64, FLOATS_OUT))
+def transposed_product(rows, begins, ends, column, residuals, width, out):
+    """Fill `out` with the part of ``rows.T @ residuals`` that begins at a column; both are flat, of `width` columns.
 
-    Goes through the rows: what most of them have stays in the processor's cache.
+    The entries begins[i]..ends[i] of row i are those of the part. Goes through the rows, because what most of them have
+    stays in the processor's cache.
     """
+    ones = rows.data.shape[0] == 0
     for i in range(out.shape[0]):
         out[i] = 0.0
-    for i in range(rows.indptr.shape[0] - 1):
+    for i in range(begins.shape[0]):
         own = residuals[i * width : (i + 1) * width]
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            if width == 1:
-                out[rows.indices[k]] += rows.data[k] * own[0]
-            else:
-                a = rows.indices[k] * width
-                _add(out[a : a + width], rows.data[k], own)
+        first, last = begins[i], ends[i]
+        if width == 1 and ones:
+            _add_one_each(rows.indices[first:last], column, own[0], out)
+        elif width == 1:
+            _add_each(rows.data[first:last], rows.indices[first:last], column, own[0], out)
+        else:
+            for k in range(first, last):
+                a = (rows.indices[k] - column) * width
+                _add(out[a : a + width], 1.0 if ones else rows.data[k], own)
 
 
 @entry(types.void(types.float64, types.float64, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
@@ -109,7 +145,7 @@ class DenseFeatures:
 
 
 class SparseFeatures:
-    """Features as CSR rows, and for each thread the rows of some columns.
+    """Features as CSR rows; of a product with their transpose, each thread makes the part of some columns.
 
     Parameters
     ----------
@@ -123,14 +159,22 @@ class SparseFeatures:
     def __init__(self, X, n_outputs, n_jobs):
         self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * X.nnz >= _MANY else 1
         self.rows = make_rows(X)
-        self._row_cuts = cut_evenly(1.0 + np.diff(self.rows.indptr), _N_RANGES)
-        self._row_costs = n_outputs * np.diff(self.rows.indptr[self._row_cuts])
-        costs = 1.0 + np.bincount(self.rows.indices, minlength=X.shape[1])
-        self._cuts = cut_evenly(costs, effective_n_jobs(self.n_jobs))
-        self._blocks = [self.rows]
-        if len(self._cuts) > 2:
-            self._blocks = [make_rows(X[:, first:last]) for first, last in pairwise(self._cuts.tolist())]
+        if (self.rows.data == 1.0).all():
+            self.rows = self.rows._replace(data=self.rows.data[:0])
+        indices, indptr = self.rows.indices, self.rows.indptr
+        self._row_cuts = cut_evenly(1.0 + np.diff(indptr), _N_RANGES)
+        self._row_costs = n_outputs * np.diff(indptr[self._row_cuts])
+        self._cuts = [0, X.shape[1]]
+        n_parts = effective_n_jobs(self.n_jobs)
+        if n_parts > 1:
+            self._cuts = cut_evenly(1.0 + np.bincount(indices, minlength=X.shape[1]), n_parts).tolist()
+        # Where the entries of each row begin that are not before a cut: the columns of a row are in order.
+        self._begins = [indptr[:-1], *map(self._begins_at, self._cuts[1:-1]), indptr[1:]]
         self._pieces = Pieces(X.shape[1] * n_outputs, n_jobs)
+
+    def _begins_at(self, column):
+        before = np.concatenate([[0], np.cumsum(self.rows.indices < column)])[self.rows.indptr]
+        return readonly(self.rows.indptr[:-1] + np.diff(before), np.int64)
 
     def scores(self, model):
         """Return the scores of all rows under a model."""
@@ -150,10 +194,13 @@ class SparseFeatures:
         m, cuts, residuals, coef, out = self.n_outputs, self._cuts, residuals.ravel(), coef.ravel(), out.reshape(-1)
         over_ranges(
             lambda start, stop: [
-                transposed_product(self._blocks[b], residuals, m, out[cuts[b] * m : cuts[b + 1] * m])
-                for b in range(start, stop)
+                transposed_product(
+                    self.rows, self._begins[c], self._begins[c + 1], cuts[c], residuals, m,
+                    out[cuts[c] * m : cuts[c + 1] * m],
+                )
+                for c in range(start, stop)
             ],
-            np.ones(len(self._blocks)),
+            np.ones(len(cuts) - 1),
             self.n_jobs,
-        )
+        )  # fmt: skip
         return float(self._pieces.over(1, penalise_range, share, alpha, coef, out).sum())
