@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from ._forms import check_options
+from .._layers.forms import check_options
 from ._graphs import lp_sparsemap
 from ._structures import sparsemap
 

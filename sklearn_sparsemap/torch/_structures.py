@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._layers.structures import check_additional, structure_operator
-from ._forms import (
-    as_additional,
-    as_lengths,
-    as_scores,
-    check_options,
-    join_additional,
-    result_dtype,
-    split_additional,
-)
+from .._layers.forms import check_options, form_of_structure
+from .._layers.structures import structure_operator
+from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
 from ._functions import solve
 from ._weights import structures_and_weights
 
@@ -126,29 +119,26 @@ def sparsemap(
     [[0.25, -0.25], [0.25, -0.25]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, names, handle, batched = prepare(
-        structure, scores, lengths, temperature, {**(additional or {}), **more}, tol, max_iter, n_jobs
-    )
+    dtype, tensors, form = prepare(structure, scores, lengths, temperature, {**(additional or {}), **more})
+    handle = _handle(structure, form.extra, tol, max_iter, n_jobs)
     u, joint, _, keys = solve(*tensors, handle)
-    shapes = [shape for _, shape in names]
-    parts = split_additional(joint.to(dtype), shapes, batched) if shapes else []
-    v = {name: part for (name, _), part in zip(names, parts)}
+    parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.batched)
+    v = {name: part for (name, _), part in zip(form.extra, parts)}
+    u = u.to(dtype) if form.batched else u.to(dtype).squeeze(0)
     if return_structures:
         structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
-        if not batched:
+        if not form.batched:
             structures, weights = structures[0], weights[0]
-    u = u.to(dtype) if batched else u.to(dtype).squeeze(0)
-    if return_structures:
         return SelectedStructures(u, structures, weights, v)
     return (u, v) if return_additional else u
 
 
 @torch.compiler.assume_constant_result
-def _handle(structure, names, tol, max_iter, n_jobs):
-    return structure_operator(structure, names, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+def _handle(structure, extra, tol, max_iter, n_jobs):
+    return structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
-def prepare(structure, scores, lengths, temperature, additional, tol, max_iter, n_jobs):
+def prepare(structure, scores, lengths, temperature, additional):
     """Check what the user gave; see `sparsemap`.
 
     Returns
@@ -157,42 +147,14 @@ def prepare(structure, scores, lengths, temperature, additional, tol, max_iter, 
         That of the results.
     tensors : (scores, additional, lengths)
         As `_ops.solve` takes them, divided by the temperature.
-    names : tuple of (str, tuple of int)
-        Names and shapes of the joined additional scores.
-    handle : int
-    batched : bool
-        Whether there was an axis of samples.
+    form : Form
     """
     values = as_scores(scores)
-    ndim = structure.score_ndim
-    if values.dim() not in (ndim, ndim + 1):
-        raise ValueError(
-            f"scores of {structure!r} have {ndim} axes, or {ndim + 1} with that of the samples; got shape "
-            f"{tuple(values.shape)}"
-        )
-    batched = values.dim() == ndim + 1
-    if not batched:
-        values = values.unsqueeze(0)
-    if values.numel() == 0:
-        shape = tuple(scores.shape)
-        raise ValueError(f"scores is empty (shape {shape}); there must be a sample, and each needs a part")
-    padded, n_samples = tuple(values.shape[1:]), values.shape[0]
-    arrays, names = [], []
-    unknown = sorted(set(additional) - set(structure.additional_names))
-    if unknown:
-        takes = ", ".join(structure.additional_names) or "none"
-        raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
-    for name in structure.additional_names:
-        if additional.get(name) is not None:
-            array = as_additional(additional[name], values, name)
-            own, shape = check_additional(
-                structure, tuple(array.shape), padded, name, n_samples if batched else None
-            )
-            arrays.append((array, own))
-            names.append((name, shape))
-    joined = join_additional(arrays, values)
+    given = {name: as_additional(value, values, name) for name, value in additional.items() if value is not None}
+    shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
+    form = form_of_structure(structure, tuple(values.shape), shapes)
+    values = values if form.batched else values.unsqueeze(0)
+    joined = join_additional([given[name] for name, _ in form.extra], form.own, values)
     if temperature != 1.0:
         values, joined = values / temperature, joined / temperature
-    names = tuple(names)
-    handle = _handle(structure, names, tol, max_iter, n_jobs)
-    return result_dtype(scores), (values, joined, as_lengths(lengths, n_samples, batched)), names, handle, batched
+    return result_dtype(scores), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form
