@@ -9,8 +9,10 @@ from torch import Tensor
 
 from .._layers.forms import check_options, form_of_structure
 from .._layers.structures import structure_operator
+from .._validation import check_choice
 from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
 from ._functions import solve
+from ._native import is_native, native_operator
 from ._weights import structures_and_weights
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def sparsemap(
     n_jobs: int | None = None,
     *,
     tol: float = 1e-9,
+    backend: str = "auto",
     return_additional: bool = False,
     return_structures: bool = False,
     additional: dict[str, Any] | None = None,
@@ -60,8 +63,8 @@ def sparsemap(
     structure : Structure
         For example ``LinearChain()``.
     scores : Tensor of shape (batch, ...) or of the shape of one sample
-        float32 or float64 (half precision goes by float32); computed in float64 on the CPU, returned in its dtype on
-        its device. -inf forbids a part.
+        float32 or float64 (half precision goes by float32); computed in float64, on the CPU but for what `backend`
+        says, and returned in its dtype on its device. -inf forbids a part.
     lengths : int Tensor of shape (batch,) or (batch, 2), default=None
         Which part of each sample is no padding: steps of chains (or steps and states), words of trees (whose scores
         have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
@@ -75,6 +78,9 @@ def sparsemap(
         Number of threads over the samples, forward and backward; -1 uses all cores.
     tol : float, default=1e-9
         Duality gap.
+    backend : {"auto", "compiled", "native"}, default="auto"
+        ``"compiled"`` computes on the CPU, ``"native"`` (`Matching` and `Simplex`) in batched operations of PyTorch, on
+        the device of the scores. ``"auto"`` is native where it can, for scores that are not on the CPU.
     return_additional : bool, default=False
         Whether to return the additional marginals, too; they have derivatives as the marginals do.
     return_structures : bool, default=False
@@ -120,7 +126,8 @@ def sparsemap(
     """
     check_options(temperature, tol, max_iter, n_jobs)
     dtype, tensors, form = prepare(structure, scores, lengths, temperature, {**(additional or {}), **more})
-    handle = _handle(structure, form.extra, tol, max_iter, n_jobs)
+    native = use_native(structure, backend, scores.device, return_structures)
+    handle = _handle(structure, form.extra, tol, max_iter, n_jobs, native)
     u, joint, _, keys = solve(*tensors, handle)
     parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.batched)
     v = {name: part for (name, _), part in zip(form.extra, parts)}
@@ -134,8 +141,20 @@ def sparsemap(
 
 
 @torch.compiler.assume_constant_result
-def _handle(structure, extra, tol, max_iter, n_jobs):
+def _handle(structure, extra, tol, max_iter, n_jobs, native):
+    if native:
+        return native_operator(structure, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
     return structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+
+
+def use_native(structure, backend, device, need_structures=False):
+    """Tell whether operations of PyTorch are to solve; raise ValueError where they cannot."""
+    check_choice("backend", backend, ("auto", "compiled", "native"))
+    possible = is_native(structure) and not need_structures
+    if backend == "native" and not possible:
+        why = "return_structures" if need_structures else repr(structure)
+        raise ValueError(f"backend='native' is for the marginals of Matching and Simplex, not {why}; use 'auto'")
+    return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
 
 
 def prepare(structure, scores, lengths, temperature, additional):
