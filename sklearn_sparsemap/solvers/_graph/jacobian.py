@@ -8,19 +8,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._jit import readonly
 from ..._threads import over_ranges
-from .._polytope.active_set import active_set
 from .._polytope.protocol import MOST_STRUCTURE_CALLS
-from .faces import (
-    LEAST_SNAP,
-    SNAP,
-    Faces,
-    Optima,
-    Products,
-    find_faces_range,
-    project_range,
-    pull_back_range,
-    support_of_structure,
-)
+from .choice import structure_solvers
+from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
+from .projection import Products, project_range, pull_back_range
 
 
 def has_converged(objective, gap, residual, tol):
@@ -29,8 +20,8 @@ def has_converged(objective, gap, residual, tol):
 
 
 def _with_structures(layout):
-    """Return what kernels take of a graph that has structures: arrays, oracles, solver."""
-    return layout.arrays, layout.all_oracles(layout.oracles[0]), active_set
+    """Return what kernels take of a graph that has structures: arrays, oracles, solvers."""
+    return layout.arrays, layout.all_oracles(layout.oracles[0]), structure_solvers(layout)
 
 
 class GraphJacobian:
@@ -78,9 +69,9 @@ class GraphJacobian:
         layout, n = self._problems.layout, len(directions)
         if self._found is None and not len(layout.arrays.structures):
             none = np.zeros(0)
-            self._found = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 4))
+            self._found = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
         if self._found is None:
-            own, optima, limits = _with_structures(layout), self._optima(), np.array([MOST_STRUCTURE_CALLS])
+            own, optima, limits = _with_structures(layout), self._optima(), np.array([0, MOST_STRUCTURE_CALLS])
             pools = self._over_samples(
                 lambda start, stop: find_faces_range(*own, optima, directions, limits, start, stop), limits
             )
@@ -88,8 +79,10 @@ class GraphJacobian:
             for pool in pools:
                 pool[-1][:] += before
                 before += [len(array) for array in pool[:4]]
+            # Where the last one ends.
+            pools[-1] = (*pools[-1][:-1], np.vstack([pools[-1][-1], before]))
             self._found = tuple(np.concatenate(parts) for parts in zip(*pools))
-        kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64
+        kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.int64
         return Faces(*map(readonly, self._found, kinds))
 
     def vjp(self, directions, average=False, tol=1e-12, max_iter=10_000):
@@ -145,9 +138,10 @@ def _optima_of(problems, solutions, snaps):
 
 def structures_of(problem, solution, f):
     """Return the structures that factor `f` selects in a sample: list of (structure, probability)."""
-    layout, limits = problem.layout, np.array([MOST_STRUCTURE_CALLS])
+    layout, limits = problem.layout, np.array([0, MOST_STRUCTURE_CALLS])
     arrays, optima = layout.arrays, _optima_of(problem, solution, np.zeros(1))
-    slots, weights = support_of_structure(*_with_structures(layout), optima, 0, f, limits)
+    place = int(np.searchsorted(arrays.structures, f))
+    slots, weights = support_of_structure(*_with_structures(layout), optima, 0, place, limits)
     dims, structure = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], layout.graph.factor_of(f).structure
     order = [s for s in np.argsort(-weights, kind="stable") if weights[s] > 1e-12]
     return [(structure.decode(slots[s], dims), float(weights[s])) for s in order]
