@@ -93,7 +93,11 @@ def sparsemap(
     >>> scores = jnp.array([[1.0, 0.5], [0.5, 1.0]])
     >>> sparsemap(Matching(), scores).tolist()
     [[0.75, 0.25], [0.25, 0.75]]
-    >>> jax.jit(jax.grad(lambda s: sparsemap(Matching(), s)[0, 0]))(scores).tolist()
+    >>> @jax.jit
+    ... @jax.grad
+    ... def gradient(scores):
+    ...     return sparsemap(Matching(), scores)[0, 0]
+    >>> gradient(scores).tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
@@ -160,7 +164,10 @@ def lp_sparsemap(
     >>> from sklearn_sparsemap.jax import lp_sparsemap
     >>> graph = FactorGraph()
     >>> graph.add(Budget(graph.variables(2), 1))
-    >>> jax.jit(lambda s: lp_sparsemap(graph, s))(jnp.array([[0.75, 0.5], [0.25, 0.5]])).tolist()
+    >>> @jax.jit
+    ... def layer(scores):
+    ...     return lp_sparsemap(graph, scores)
+    >>> layer(jnp.array([[0.75, 0.5], [0.25, 0.5]])).tolist()
     [[0.625, 0.375], [0.25, 0.5]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
