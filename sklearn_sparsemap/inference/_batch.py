@@ -1,5 +1,6 @@
 """Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -57,8 +58,10 @@ def decode_problems(structure, problems, slots, slot_ptr):
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
-def sparsemap_problems(structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True):
-    """Solve SparseMAP problems laid out for the kernels.
+def sparsemap_problems(
+    structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True, argmax=None
+):
+    """Solve SparseMAP problems laid out for the kernels; or by another regularised argmax, as in `losses`.
 
     Returns
     -------
@@ -76,8 +79,8 @@ def sparsemap_problems(structure, problems, *, solver="auto", tol=1e-9, max_iter
         return _solve(structure, own, entry, tol, most, n_jobs)
 
     kind = None if structure.projection is not None else structure.facets
-    if solver not in ("auto", "facets", "interior_point") or kind is None:
-        solution = run(solver_of(structure, solver))
+    if argmax is not None or solver not in ("auto", "facets", "interior_point") or kind is None:
+        solution = run(argmax or solver_of(structure, solver))
     else:
         solution = _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs)
     check_feasible(solution[1][:, N_STRUCTURES] != INFEASIBLE, many)
@@ -99,6 +102,7 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
+@lru_cache(maxsize=4096)
 def _most_paths(n_steps, n_states):
     """Return after how many paths a chain had better be solved by its flow, by the operations that each takes.
 
@@ -123,11 +127,12 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
         return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen)))
 
     if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
-        # Structures first; when they get many, the flow.
-        most = _most_paths(*problems.dims[np.diff(problems.score_ptr).argmax(), :2].tolist())
-        solution = run(SOLVERS["active_set"], most=min(most, max_iter))
-        statistics = solution[1]
-        ended = (statistics[:, GAP] <= tol) | (statistics[:, N_ITER] < most) | (most >= max_iter)
+        # Structures first; when they get many, the flow. How many is for each problem by itself, so that its solution
+        # does not depend on those beside it.
+        most = np.array([_most_paths(*shape) for shape in problems.dims[:, :2].tolist()])
+        solution = run(SOLVERS["active_set"], most=min(int(most.max()), max_iter))
+        gaps, calls = solution[1][:, GAP], solution[1][:, N_ITER]
+        ended = (calls < most) | ((calls == most) & (gaps <= tol)) | (most >= max_iter)
         chosen = np.flatnonzero(~ended)
     elif solver == "auto" and kind in ENOUGH:
         prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]

@@ -26,10 +26,10 @@ from ...solvers._graph.batch import (
     GraphSamples,
     GraphSolutions,
 )
+from ...solvers._graph.choice import structure_solvers
+from ...solvers._graph.matchings import matching_multipliers_range
 from ...solvers._graph.result import LPSparseMAPResult
 from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
-from ...solvers._polytope.active_set import active_set
-from ...solvers._polytope.argmax import map_argmax
 from ...solvers._polytope.protocol import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
 from .problems import as_graph_problems
@@ -75,7 +75,8 @@ def lp_sparsemap(
         each.
     solver : {"auto", "newton", "block", "admm", "pairwise"}, default="auto"
         - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
-          settled; where no variable is in two structures.
+          settled; where no variable is in two structures. Of a graph that is one matching (`Xor` and `AtMostOne` over
+          its rows and columns), on those of the columns first.
         - ``"block"``: block coordinate ascent on the dual, one factor after the other, with Anderson acceleration.
         - ``"admm"``: the alternating directions of [1]_, algorithm 1.
         - ``"pairwise"``: coordinate ascent on the pairs; for graphs with no other factors.
@@ -170,11 +171,6 @@ def _solve_on(solver, problems, solutions, tol, n_jobs):
     return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
 
 
-def structure_solver(layout):
-    """Return the solver of the graph's structures; where there are none, any other one, that is compiled sooner."""
-    return active_set if len(layout.arrays.structures) else map_argmax
-
-
 def choose_solver(layout, solver="auto"):
     """Return the name of the solver that serves a graph."""
     arrays = layout.arrays
@@ -254,24 +250,24 @@ def _solve_easy_first(problems, sizes, warm, *, method, tol, max_iter, n_jobs):
     """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
-        out = _solve_once(problems, warm, method, tol, max_iter, n_jobs)
+        out = solve_once(problems, warm, method, tol, max_iter, n_jobs)
     else:
         out = _empty(problems.layout, len(sizes))
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
             if chosen.any():
-                out.put(chosen, _solve_once(problems.take(chosen), None, method, tol, most, n_jobs))
+                out.put(chosen, solve_once(problems.take(chosen), None, method, tol, most, n_jobs))
     status = out.statistics[:, STATUS]
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
         none = problems.take(left).moved(np.zeros(len(left)))
-        found = _solve_once(none, None, method, 1e-6, max_iter, n_jobs)
+        found = solve_once(none, None, method, 1e-6, max_iter, n_jobs)
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
     # Where scores are large, multipliers have far to go.
     scale, start = _EASY / sizes[left], None
     while len(left):
-        found = _solve_once(problems.take(left).moved(scale), start, method, tol, max_iter, n_jobs)
+        found = solve_once(problems.take(left).moved(scale), start, method, tol, max_iter, n_jobs)
         own = found.statistics
         done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
         better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
@@ -298,25 +294,38 @@ def _empty(layout, n):
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
-def _solve_once(problems, warm, method, tol, max_iter, n_jobs):
+def solve_once(problems, warm, method, tol, max_iter, n_jobs):
     """Solve samples; see `solve_graph`."""
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n)
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
+    limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), np.zeros((n, 1))
+    costs = np.full(n, len(arrays.links) + layout.n_variables)
+    if method == "newton" and layout.matching is not None:
+        # What is left to do is little: to see that these multipliers are right, or to find out why there are none.
+        scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
+        over_ranges(
+            lambda begin, end: matching_multipliers_range(
+                layout.matching, scores, before, limits, begin, end, start, n_steps
+            ),
+            costs,
+            n_jobs,
+            limit=limits,
+        )
     samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start)))
     only_pairs = len(arrays.pairs) == len(arrays.kinds)
     aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
-    limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
     if method in LOGIC_SOLVERS and not len(arrays.structures):
         solver, own = LOGIC_SOLVERS[method], (arrays,)
     else:
-        solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solver(layout))
+        solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
     over_ranges(
         lambda begin, end: solver(*own, samples, aim, limits, begin, end, out),
-        np.full(n, len(arrays.links) + layout.n_variables),
+        costs,
         n_jobs,
         limit=limits,
     )
+    out.statistics[:, N_ITER] += n_steps[:, 0]
     return out
 
 

@@ -8,13 +8,12 @@ from numba import types
 
 from ..._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, copy_into, entry, kernel
 from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
-from .._polytope.protocol import SOLVER
 from .admm import solve_admm
 from .block import solve_block
 from .certificate import certify
 from .newton import solve_rows
 from .rows import INFEASIBLE
-from .structures import new_structures
+from .structures import STRUCTURE_SOLVERS, new_structures
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
@@ -81,10 +80,10 @@ class GraphSolutions(NamedTuple):
 _SAMPLES = types.NamedUniTuple(FLOATS_2D, 3, GraphSamples)
 _SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
-# Each loop takes a graph, with its oracles and the solver of its structures unless it has none; samples; tol, limits
+# Each loop takes a graph, with the oracles and solvers of its structures unless it has none; samples; tol, limits
 # (see `solve_rows`); which samples, start..stop; and where to write their solutions.
 _LOOP = _SAMPLES, types.float64, INTS, types.int64, types.int64, _SOLUTIONS
-_STRUCTURED = GRAPH_ARRAYS, ORACLES, SOLVER
+_STRUCTURED = GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS
 
 
 @kernel
@@ -124,10 +123,10 @@ def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
-def rows_range(use_newton, graph, oracles, solver, samples, tol, limits, start, stop, out):
+def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
     for i in range(start, stop):
-        structures = new_structures(graph, oracles, solver)
+        structures = new_structures(graph, oracles, solvers)
         _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out)
 
 
@@ -141,21 +140,21 @@ def _finish_links(graph, structures, samples, i, found, limits, out):
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
-def block_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
+def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
     for i in range(start, stop):
         own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        structures = new_structures(graph, oracles, solver)
+        structures = new_structures(graph, oracles, solvers)
         found = solve_block(graph, structures, samples.scores[i], own, warm, tol, limits)
         _finish_links(graph, structures, samples, i, found, limits, out)
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
-def admm_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
+def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
     for i in range(start, stop):
         own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-        structures = new_structures(graph, oracles, solver)
+        structures = new_structures(graph, oracles, solvers)
         found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
         _finish_links(graph, structures, samples, i, found, limits, out)
 

@@ -1,0 +1,150 @@
+"""`lp_sparsemap` over factor graphs, for tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .._layers.forms import Form, check_options, flatten_additional, form_of_graph, label_of, nest_additional
+from .._layers.graphs import graph_operator
+from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
+from ._functions import solve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..factors import FactorGraph
+
+
+def lp_sparsemap(
+    graph: FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
+    scores: Any,
+    additional: dict[str, Any] | None = None,
+    lengths: Any = None,
+    temperature: float = 1.0,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    *,
+    tol: float = 1e-10,
+    return_additional: bool = False,
+) -> Any:
+    """Solve LP-SparseMAP for a batch, differentiably: sparse marginals that satisfy all factors of a graph [1]_.
+
+    Parameters
+    ----------
+    graph : FactorGraph, or callable
+        One for all samples; or a function that makes one from the shape of a sample, with one array of variables in
+        that shape. It is called once for each shape; its graphs are kept as long as the function.
+    scores : Tensor of shape (batch, ...), or of the shape of the variables; or dict of str -> Tensor
+        A dict for graphs with several arrays of variables. With a function there is always an axis of samples. float32
+        or float64; computed in float64 on the CPU, returned in its dtype on its device. -inf keeps a variable off.
+    additional : dict, default=None
+        By the names of factors: scores of pairs, or a dict of a structure's additional scores. For all samples, or with
+        an axis of samples before.
+    lengths : int Tensor of shape (batch,) or (batch, n_axes), default=None
+        With a function: the shape of each sample; the rest is padding. Of shape (batch,), the size of the first axis;
+        or, if the variables are those of a tree, the number of words. Pair scores, and a structure's, are padded in the
+        same way.
+    temperature : float, default=1.0
+        Multiplies the regulariser.
+    max_iter : int, default=None
+        None is exact. Else there are at most so many sweeps and Newton steps, the marginals may violate factors, and
+        the derivative is that of the faces to which they have come.
+    n_jobs : int, default=None
+        Number of threads over the samples, forward and backward; -1 uses all cores.
+    tol : float, default=1e-10
+        For the residual and the duality gap.
+    return_additional : bool, default=False
+        Whether to return the additional marginals, too; they have derivatives as the marginals do.
+
+    Returns
+    -------
+    marginals : Tensor, like `scores`
+        Zero in the padding.
+    additional_marginals : dict
+        If `return_additional`: like `additional`, with an axis of samples. That of a single score which many pairs
+        share is the sum of theirs.
+
+    Raises
+    ------
+    ValueError
+        If scores, lengths or additional scores are of the wrong shape, NaN or +inf, or if no marginals satisfy all
+        factors.
+
+    References
+    ----------
+    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
+       2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Xor
+    >>> from sklearn_sparsemap.torch import lp_sparsemap
+    >>> def links(shape):
+    ...     graph = FactorGraph()
+    ...     u = graph.variables(shape)
+    ...     graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    ...     return graph
+    >>> scores = torch.tensor([[[1.0, 0.5, 0.0], [1.0, 0.0, 0.0]], [[0.5, 0.0, 9.0], [9.0, 9.0, 9.0]]])
+    >>> u = lp_sparsemap(links, scores, lengths=torch.tensor([[2, 3], [1, 2]]))
+    >>> u[1].tolist()
+    [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
+    """
+    check_options(temperature, tol, max_iter, n_jobs)
+    dtype, tensors, form = prepare_graph(graph, scores, additional, lengths, temperature)
+    u, joint, *_ = solve(*tensors, _handle(graph, form.extra, tol, max_iter, n_jobs))
+    u, joint = u.to(dtype), joint.to(dtype)
+    if form.arrays is not None:
+        parts = split_joined(u, [shape for _, shape in form.arrays], form.batched)
+        u = dict(zip([name for name, _ in form.arrays], parts))
+    elif not form.batched:
+        u = u.squeeze(0)
+    if not return_additional:
+        return u
+    return u, nest_additional(form, split_joined(joint, [shape for _, shape in form.extra], form.batched))
+
+
+@torch.compiler.assume_constant_result
+def _handle(graph, extra, tol, max_iter, n_jobs):
+    return graph_operator(graph, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+
+
+@torch.compiler.assume_constant_result
+def _form(graph, scores, additional):
+    # Not as a class: what is constant in a compiled programme are numbers, strings and tuples.
+    return tuple(form_of_graph(graph, scores, additional))
+
+
+def prepare_graph(graph, scores, additional, lengths, temperature):
+    """Check what the user gave; see `lp_sparsemap`.
+
+    Returns
+    -------
+    dtype : torch.dtype
+        That of the results.
+    tensors : (scores, additional, lengths)
+        As `_ops.solve` takes them, divided by the temperature.
+    form : Form
+    """
+    if isinstance(scores, dict):
+        tensors = {name: as_scores(array, f"scores[{name!r}]") for name, array in scores.items()}
+        first = scores[next(iter(scores))]
+        shape = tuple((name, tuple(array.shape)) for name, array in tensors.items())
+        values = next(iter(tensors.values()))
+    else:
+        first, values = scores, as_scores(scores)
+        shape = tuple(values.shape)
+    given = flatten_additional(additional)
+    given = {key: as_additional(value, values, label_of(key)) for key, value in given.items()}
+    form = Form(*_form(graph, shape, tuple((key, tuple(array.shape)) for key, array in given.items())))
+    if form.arrays is not None:
+        flat = [tensors[name].reshape(form.n_samples, -1) for name, _ in form.arrays]
+        values = torch.cat(flat, 1)
+    elif not form.batched:
+        values = values.unsqueeze(0)
+    joined = join_additional([given[key] for key, _ in form.extra], form.own, values)
+    if temperature != 1.0:
+        values, joined = values / temperature, joined / temperature
+    return result_dtype(first), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form

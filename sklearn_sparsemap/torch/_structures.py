@@ -1,0 +1,179 @@
+"""`sparsemap` over structures, for tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._layers.forms import check_options, form_of_structure
+from .._layers.structures import structure_operator
+from .._validation import check_choice
+from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
+from ._functions import solve
+from ._native import is_native, native_operator
+from ._weights import structures_and_weights
+
+if TYPE_CHECKING:
+    from ..structures import Structure
+
+
+class SelectedStructures(NamedTuple):
+    """What `sparsemap` selects.
+
+    Attributes
+    ----------
+    marginals : Tensor, shape of scores
+    structures : list
+        For each sample a list of its selected structures, most probable first; that list itself for a single sample.
+    weights : list of Tensor
+        For each sample the probabilities of these, differentiable once; that tensor itself for a single sample.
+    additional_marginals : dict of str -> Tensor
+    """
+
+    marginals: Tensor
+    structures: list[Any]
+    weights: Any
+    additional_marginals: dict[str, Tensor]
+
+
+def sparsemap(
+    structure: Structure,
+    scores: Tensor,
+    lengths: Any = None,
+    temperature: float = 1.0,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    *,
+    tol: float = 1e-9,
+    backend: str = "auto",
+    return_additional: bool = False,
+    return_structures: bool = False,
+    additional: dict[str, Any] | None = None,
+    **more: Any,
+) -> Any:
+    """Solve SparseMAP for a padded batch, differentiably: marginals that are mixtures of few structures.
+
+    Maximises ``scores.u + additional.v - temperature / 2 |u|^2`` [1]_. The derivative is exact: the marginals are
+    piecewise linear in all scores, and the second derivative is zero. It is the same in forward and in reverse mode.
+
+    Parameters
+    ----------
+    structure : Structure
+        For example ``LinearChain()``.
+    scores : Tensor of shape (batch, ...) or of the shape of one sample
+        float32 or float64 (half precision goes by float32); computed in float64, on the CPU but for what `backend`
+        says, and returned in its dtype on its device. -inf forbids a part.
+    lengths : int Tensor of shape (batch,) or (batch, 2), default=None
+        Which part of each sample is no padding: steps of chains (or steps and states), words of trees (whose scores
+        have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
+    temperature : float, default=1.0
+        Multiplies the regulariser: the larger, the more structures are selected.
+    max_iter : int, default=None
+        None is exact. Else at most so many structures are looked for (calls of the MAP oracle), and the derivative is
+        that of the mixtures of those that were found. `Simplex`, `Subset`, `Matching` and chains without transitions
+        are exact always.
+    n_jobs : int, default=None
+        Number of threads over the samples, forward and backward; -1 uses all cores.
+    tol : float, default=1e-9
+        Duality gap.
+    backend : {"auto", "compiled", "native"}, default="auto"
+        ``"compiled"`` computes on the CPU, ``"native"`` (`Matching` and `Simplex`) in batched operations of PyTorch, on
+        the device of the scores. ``"auto"`` is native where it can, for scores that are not on the CPU.
+    return_additional : bool, default=False
+        Whether to return the additional marginals, too; they have derivatives as the marginals do.
+    return_structures : bool, default=False
+        Whether to return the selected structures and their weights; not in compiled programmes.
+    additional : dict of str -> Tensor, default=None
+        Additional scores, where their names are those of other parameters.
+    **more : Tensor
+        Additional scores by name, for example `transitions`: in the shapes that the structure's class documents, for
+        all samples, or with an axis of samples before. Where both could be meant, it is the axis of samples; an axis of
+        size 1 makes it clear.
+
+    Returns
+    -------
+    marginals : Tensor, shape of scores
+        Zero in the padding.
+    additional_marginals : dict of str -> Tensor
+        If `return_additional`: with an axis of samples, padded as the additional scores are.
+    found : SelectedStructures
+        In place of both, if `return_structures`.
+
+    Raises
+    ------
+    ValueError
+        If scores, lengths or additional scores are of the wrong shape, NaN or +inf, or forbid every structure.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> from sklearn_sparsemap.torch import sparsemap
+    >>> scores = torch.tensor([[[1.0, 0.9], [0.0, 0.5]], [[1.0, 0.0], [7.0, 7.0]]], requires_grad=True)
+    >>> stay = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> u = sparsemap(LinearChain(), scores, lengths=torch.tensor([2, 1]), transitions=stay)
+    >>> [[[round(p, 2) for p in step] for step in sample] for sample in u.tolist()]
+    [[[0.4, 0.6], [0.4, 0.6]], [[1.0, 0.0], [0.0, 0.0]]]
+    >>> u[0, 0, 0].backward()
+    >>> scores.grad[0].tolist()
+    [[0.25, -0.25], [0.25, -0.25]]
+    """
+    check_options(temperature, tol, max_iter, n_jobs)
+    dtype, tensors, form = prepare(structure, scores, lengths, temperature, {**(additional or {}), **more})
+    native = use_native(structure, backend, scores.device, return_structures)
+    handle = _handle(structure, form.extra, tol, max_iter, n_jobs, native)
+    u, joint, _, keys = solve(*tensors, handle)
+    parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.batched)
+    v = {name: part for (name, _), part in zip(form.extra, parts)}
+    u = u.to(dtype) if form.batched else u.to(dtype).squeeze(0)
+    if return_structures:
+        structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
+        if not form.batched:
+            structures, weights = structures[0], weights[0]
+        return SelectedStructures(u, structures, weights, v)
+    return (u, v) if return_additional else u
+
+
+@torch.compiler.assume_constant_result
+def _handle(structure, extra, tol, max_iter, n_jobs, native):
+    if native:
+        return native_operator(structure, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+    return structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+
+
+def use_native(structure, backend, device, need_structures=False):
+    """Tell whether operations of PyTorch are to solve; raise ValueError where they cannot."""
+    check_choice("backend", backend, ("auto", "compiled", "native"))
+    possible = is_native(structure) and not need_structures
+    if backend == "native" and not possible:
+        why = "return_structures" if need_structures else repr(structure)
+        raise ValueError(f"backend='native' is for the marginals of Matching and Simplex, not {why}; use 'auto'")
+    return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
+
+
+def prepare(structure, scores, lengths, temperature, additional):
+    """Check what the user gave; see `sparsemap`.
+
+    Returns
+    -------
+    dtype : torch.dtype
+        That of the results.
+    tensors : (scores, additional, lengths)
+        As `_ops.solve` takes them, divided by the temperature.
+    form : Form
+    """
+    values = as_scores(scores)
+    given = {name: as_additional(value, values, name) for name, value in additional.items() if value is not None}
+    shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
+    form = form_of_structure(structure, tuple(values.shape), shapes)
+    values = values if form.batched else values.unsqueeze(0)
+    joined = join_additional([given[name] for name, _ in form.extra], form.own, values)
+    if temperature != 1.0:
+        values, joined = values / temperature, joined / temperature
+    return result_dtype(scores), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form
