@@ -114,7 +114,7 @@ def _open_path(network, state, open_arcs, before, after, t, i, j):
     for way in (-1, 1):
         s, node = (t, i) if way < 0 else (t + 1, j)
         connected = False
-        while not connected and 0 <= s + min(way, 0) and s + max(way, 0) < n_steps:
+        while not connected and s + min(way, 0) >= 0 and s + max(way, 0) < n_steps:
             best, best_node = -np.inf, np.int64(0)
             for k in range(n_states):
                 if way < 0:
