@@ -224,7 +224,7 @@ def test_a_time_limit_returns_the_best_that_was_found(rules):
     rounded = graph.relax(scores, edge_scores).marginals > 0.5
     said = r"map_time_limit=0\.05 seconds for 2 samples \(0, 1\).* at most [0-9.]+"
     with pytest.warns(ConvergenceWarning, match=said):
-        chosen = graph.assign(scores, edge_scores, time_limit=0.05)
+        chosen = graph.assign(scores, edge_scores, map_time_limit=0.05)
     assert not graph.violated(chosen).any()
     for own, other, row in zip(chosen, rounded, scores):
         if satisfies(other, resolved):
@@ -233,12 +233,12 @@ def test_a_time_limit_returns_the_best_that_was_found(rules):
     factors = FactorGraph()
     u = factors.variables(n)
     factors.add(Pair(u[edges[:, 0]], u[edges[:, 1]], name="edges"))
-    with pytest.warns(ConvergenceWarning, match="time_limit=0.05 seconds for 1 samples"):
-        found = map_inference(factors, scores[0], additional={"edges": edge_scores}, time_limit=0.05)
+    with pytest.warns(ConvergenceWarning, match="map_time_limit=0.05 seconds for 1 samples"):
+        found = map_inference(factors, scores[0], additional={"edges": edge_scores}, map_time_limit=0.05)
     assert found.value == pytest.approx(value_of(found.structure, scores[0], edges, edge_scores))
     assert found.value < found.bound
-    with pytest.raises(ValueError, match="time_limit must be"):
-        map_inference(factors, scores[0], additional={"edges": edge_scores}, time_limit=0)
+    with pytest.raises(ValueError, match="map_time_limit must be"):
+        map_inference(factors, scores[0], additional={"edges": edge_scores}, map_time_limit=0)
 
 
 def test_a_model_passes_its_time_limit_on(data):
@@ -247,7 +247,7 @@ def test_a_model_passes_its_time_limit_on(data):
     assert (model.set_params(map_time_limit=None).predict(X) == model.set_params(map_time_limit=1.0).predict(X)).all()
     seen = []
     none = np.zeros(Y.shape, bool)
-    model._graph.assign = lambda scores, pairs, n_jobs, time_limit: seen.append(time_limit) or none
+    model._graph.assign = lambda scores, pairs, n_jobs, map_time_limit: seen.append(map_time_limit) or none
     model.set_params(map_time_limit=0.5).predict(X)
     assert seen == [0.5]
     with pytest.raises(ValueError, match="map_time_limit"):
