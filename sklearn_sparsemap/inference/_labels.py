@@ -91,7 +91,7 @@ class LabelGraph:
 
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve the linear relaxation of MAP, likewise."""
-        keep = "all" if self.constraints else "multipliers"
+        keep = "all" if self.constraints else "marginals"
         chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
 

@@ -65,6 +65,10 @@ def assign_exactly(problem, start, known, deadline=None):
     # The solver's tolerances are absolute.
     unit = max(np.abs(scores).max(initial=0.0), np.abs(s).max(initial=0.0)) or 1.0
 
+    def satisfies(u):
+        sums = rows @ u
+        return ((sums <= row_high + _TOL) & (sums >= row_low - _TOL)).all()
+
     def joint_of(u):
         joint = np.zeros(problem.layout.n_additional)
         joint[pair_places] = (off + signs * u[ends]).prod(axis=1)
@@ -95,8 +99,7 @@ def assign_exactly(problem, start, known, deadline=None):
         value = value_of(found[0])
         return found[0], joint_of(found[0]), value, value
     if status == 1:
-        sums = rows @ start
-        if ((sums <= row_high + _TOL) & (sums >= row_low - _TOL)).all():
+        if satisfies(start):
             found.append(start)
         if not found:
             # Without pairs that is soon done.
@@ -104,11 +107,32 @@ def assign_exactly(problem, start, known, deadline=None):
     if not found:
         return start, joint_of(start), -np.inf, -np.inf
     u = max(found, key=value_of)
+    u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
     # What the programme leaves out is the same for all assignments.
     rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
     bound = np.maximum(scores, 0.0).sum() + np.maximum(s, 0.0).sum()
     bound = rest + (bound if least is None else min(bound, -unit * least))
     return u, joint_of(u), value_of(u), max(bound, value_of(u))
+
+
+def _climb(u, scores, pairs, free, satisfies):
+    """Return an assignment that is at least as good, by changing one free variable after the other while that gains."""
+    (ends, signs, s), n, u = pairs, len(u), u.copy()
+    for _ in range(n * n):
+        on = 0.5 * (1.0 - signs) + signs * u[ends]
+        fields = scores.copy()
+        for own, other in ((0, 1), (1, 0)):
+            fields += np.bincount(ends[:, own], signs[:, own] * s * on[:, other], n)
+        gains = np.where(free, np.where(u > 0.5, -fields, fields), 0.0)
+        least = 1e-12 * np.abs(fields).max(initial=0.0)
+        for i in np.argsort(-gains)[: np.count_nonzero(gains > least)]:
+            u[i] = 1.0 - u[i]
+            if satisfies(u):
+                break
+            u[i] = 1.0 - u[i]
+        else:
+            break
+    return u
 
 
 def _assignment_of(result, n):

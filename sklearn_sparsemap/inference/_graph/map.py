@@ -16,12 +16,9 @@ from .solve import check_feasible, choose_solver, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
-# LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs; the centre of
-# its quadratic term is then moved until nothing changes. "block" moves by 1 in a sweep, and needs smaller steps.
+# LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs. "block" moves
+# by 1 in a sweep, and needs smaller steps.
 _SHARPNESS = {"newton": 100.0, "block": 10.0}
-_MOST_STEPS = 50
-# Scores far below the largest move little in a step: the steps grow.
-_GROWTH, _SHARPEST = 3.0, 1e8
 # Scores that are all zero have no size.
 _LEAST_SIZE = 1e-100
 # A solution with a larger residual is none.
@@ -127,9 +124,13 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         end = None if time_limit is None else began + _RELAXATION * time_limit
         check = partial(check_feasible, layout, many=many, numbers=names)
         u, joint, values, gaps = relax(own, tol, n_jobs, check, deadline=end)
-        best, best_joint, bounds = u.copy(), joint.copy(), values + gaps
-        sizes = _sizes(own)
+        best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
         integral = ~_fractional(u).any(axis=1) & (gaps <= _INTEGRAL * sizes)
+        # Large scores must not feel what is missing to 0 and 1.
+        for array in (best, best_joint):
+            array[integral] = np.where(_fractional(array[integral] % 1.0), array[integral], np.rint(array[integral]))
+        values[integral] = own.take(integral).values(best[integral], best_joint[integral])
+        bounds = values + gaps
         for k in np.flatnonzero(~integral):
             one, end = own.take([k]), None
             if time_limit is not None:
@@ -185,9 +186,9 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
     ----------
     problems : GraphProblems
     check : callable, default=None
-        Called with the solutions of the first step.
-    keep : {"all", "multipliers"}, default="all"
-        See `solve_graph`; ``"multipliers"`` leaves out `joint`.
+        Called with the solutions.
+    keep : {"all", "marginals"}, default="all"
+        See `solve_graph`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
         Time of `perf_counter` at which the method ends.
 
@@ -199,34 +200,20 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
         The relaxation's value, and by how much it may be too small: infinite where it was not solved, NaN where nothing
         is feasible.
     """
-    layout, n, is_lean = problems.layout, len(problems.scores), keep != "all"
-    sharpest, sizes = _SHARPNESS[choose_solver(layout)], _sizes(problems)
-    u, joint = np.zeros((n, layout.n_variables)), np.zeros((n, 0 if is_lean else layout.n_additional))
-    values, gaps = np.zeros(n), np.full(n, np.inf)
-    left, warm = np.arange(n), None
-    for step in range(_MOST_STEPS):
-        sharpness, centres = min(sharpest * _GROWTH**step, _SHARPEST) / sizes[left], u[left]
-        moved = problems.take(left).moved(sharpness, centres)
-        found = solve_graph(moved, tol, 2000, n_jobs=n_jobs, warm=warm, clip=False, keep=keep, deadline=deadline)
-        if step == 0 and check is not None:
-            check(found)
-        new, statistics = found.marginals, found.statistics
-        u[left], joint[left] = new, found.joint
-        # What the quadratic term can hide: its gradient, times how far any other point is away.
-        hidden = (np.abs(new - centres) * np.where(new > centres, 1.0 - new, new)).sum(axis=1)
-        if is_lean:
-            values[left] = (statistics[:, OBJECTIVE] + (new * (0.5 * new - centres)).sum(axis=1)) / sharpness
-            hidden += np.abs(statistics[:, GAP])
-        gaps[left] = hidden / sharpness
-        gaps[left[statistics[:, RESIDUAL] > _MOST_RESIDUAL]] = np.inf
-        infeasible = statistics[:, STATUS] == INFEASIBLE
-        gaps[left[infeasible]] = np.nan
-        open_ = (gaps[left] > tol * sizes[left]) & ~infeasible
-        if not open_.any() or (deadline is not None and perf_counter() >= deadline):
-            break
-        # Multipliers grow with the scores.
-        left, warm = left[open_], (_GROWTH * found.multipliers[open_], _GROWTH * found.links[open_])
-    return u, joint, values if is_lean else problems.values(u, joint), gaps
+    sizes = _sizes(problems)
+    sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
+    own = problems.scaled(sharpness)
+    own.scales[:, 1] = tol * sizes * sharpness
+    found = solve_graph(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
+    if check is not None:
+        check(found)
+    u, statistics = found.marginals, found.statistics
+    gaps = statistics[:, GAP] / sharpness
+    gaps[statistics[:, RESIDUAL] > _MOST_RESIDUAL] = np.inf
+    gaps[statistics[:, STATUS] == INFEASIBLE] = np.nan
+    if keep == "all":
+        return u, found.joint, problems.values(u, found.joint), gaps
+    return u, found.joint, (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness, gaps
 
 
 def _search(problem, u, joint, gap, bound, tol, deadline):

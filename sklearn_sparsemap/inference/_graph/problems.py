@@ -20,8 +20,8 @@ class GraphProblems(NamedTuple):
         With FORBIDDEN in place of -inf.
     additional : array of shape (n_samples, n_additional) or (1, n_additional)
         One entry for each pair, and those of the structures; see `Layout`. A single row is that of all samples.
-    scales : array of shape (n_samples,), or None
-        Factors of the additional scores.
+    scales : array of shape (n_samples, 2), or None
+        Factors of the additional scores; and how exactly the linear relaxation is to be solved, see `next_step`.
     """
 
     layout: object
@@ -46,7 +46,7 @@ class GraphProblems(NamedTuple):
         own = np.abs(np.where(self.scores > 0.5 * FORBIDDEN, self.scores, 0.0)).max(axis=1, initial=0.0)
         additional = np.abs(self.additional)
         additional = np.where(np.isfinite(additional), additional, 0.0).max(axis=1, initial=0.0)
-        return np.maximum(own, additional if self.scales is None else self.scales * additional)
+        return np.maximum(own, additional if self.scales is None else self.scales[:, 0] * additional)
 
     def certain(self):
         """Tell which variables are decided by their own scores: in no factors but pairs, above all their scores.
@@ -60,14 +60,11 @@ class GraphProblems(NamedTuple):
         total = np.array([np.bincount(arrays.pair_ends.ravel(), s.repeat(2), self.scores.shape[1]) for s in size])
         return (np.abs(self.scores) > total) & (arrays.degrees == np.diff(arrays.slot_ptr))
 
-    def moved(self, factors, offset=0.0):
-        """Return the samples with the same things forbidden, and their other scores times a factor each.
-
-        `offset` is then added to the scores of the variables.
-        """
-        factors = np.asarray(factors)
-        scores = np.where(self.scores > 0.5 * FORBIDDEN, factors[:, None] * self.scores + offset, FORBIDDEN)
-        return self._replace(scores=scores, scales=factors if self.scales is None else factors * self.scales)
+    def scaled(self, factors):
+        """Return the samples with the same things forbidden, and their other scores times a factor each."""
+        factors = np.asarray(factors)[:, None]
+        scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores, FORBIDDEN)
+        return self._replace(scores=scores, scales=factors * ([1.0, 0.0] if self.scales is None else self.scales))
 
     def values(self, u, joint):
         """Return what the scores make of marginals, one row a sample, of the variables and the additional scores."""

@@ -163,7 +163,7 @@ def choose_solver(layout, solver="auto"):
 
 
 def solve_graph(
-    problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, clip=True, keep="all", deadline=None
+    problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, sizes=None, keep="all", deadline=None
 ):
     """Solve samples that are laid out for the kernels.
 
@@ -172,10 +172,11 @@ def solve_graph(
     problems : GraphProblems
     warm : (multipliers, links), default=None
         To start from, one row a sample.
-    clip : bool, default=True
-        Whether to solve scores of very different sizes by clipping; see `clipped_samples`.
-    keep : {"all", "multipliers", "marginals"}, default="all"
-        What the solutions hold; but for ``"all"``, the graph must have nothing but pairs.
+    sizes : array of shape (n_samples,), default=None
+        Those of the scores that matter, where that is known. None finds scores of very different sizes, and solves them
+        by clipping; see `clipped_samples`.
+    keep : {"all", "marginals"}, default="all"
+        What the solutions hold; for marginals alone the graph must have nothing but pairs.
     deadline : float or None, default=None
         Time of `perf_counter` at which solvers end.
 
@@ -186,8 +187,10 @@ def solve_graph(
     method = choose_solver(problems.layout, solver)
     options = {"method": method, "tol": tol, "n_jobs": n_jobs, "keep": keep, "deadline": deadline}
     solve = partial(_solve_easy_first, max_iter=max_iter, options=options)
+    if sizes is not None:
+        return solve(problems, sizes, warm)
     sizes = problems.sizes()
-    large = sizes > LARGE if clip else np.zeros(len(sizes), bool)
+    large = sizes > LARGE
     if not large.any():
         return solve(problems, sizes, warm)
     out = _empty(problems.layout, len(sizes), keep)
@@ -245,14 +248,14 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
-        none = problems.take(left).moved(np.zeros(len(left)))
+        none = problems.take(left).scaled(np.zeros(len(left)))
         found = _solve_once(none, None, max_iter, **options | {"tol": 1e-6})
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
     # Where scores are large, multipliers have far to go.
     scale, start = _EASY / sizes[left], None
     while len(left):
-        found = _solve_once(problems.take(left).moved(scale), start, max_iter, **options)
+        found = _solve_once(problems.take(left).scaled(scale), start, max_iter, **options)
         own = found.statistics
         done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
         better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
@@ -274,8 +277,8 @@ def _replace(out, found, left, chosen):
 def _empty(layout, n, keep):
     """Return solutions of `n` samples to be filled."""
     arrays, everything = layout.arrays, keep == "all"
-    n_multipliers = (keep != "marginals") * (len(arrays.row_bounds) + len(arrays.pairs))
-    sizes = layout.n_variables, everything * layout.n_additional, n_multipliers, everything * len(arrays.links), 5
+    dual = len(arrays.row_bounds) + len(arrays.pairs), len(arrays.links)
+    sizes = layout.n_variables, *(everything * size for size in (layout.n_additional, *dual)), 5
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
@@ -284,7 +287,7 @@ def _solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep, deadline
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n, keep)
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
-    scales = np.zeros((0, 0)) if problems.scales is None else problems.scales[:, None]
+    scales = np.zeros((0, 2)) if problems.scales is None else problems.scales
     samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
     aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
     limits = np.array([max_iter, MOST_STRUCTURE_CALLS])

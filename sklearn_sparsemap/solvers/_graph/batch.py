@@ -14,6 +14,7 @@ from .block import solve_block
 from .certificate import certify
 from .newton import solve_rows
 from .presolve import (
+    ON,
     gap_of,
     new_settled,
     open_all,
@@ -24,6 +25,7 @@ from .presolve import (
     write_multipliers,
     write_settled_multipliers,
 )
+from .proximal import MOST_STEPS, begin, grow, new_proximal, next_step
 from .rows import CONVERGED, INFEASIBLE, new_dual
 from .structures import new_structures
 
@@ -68,7 +70,7 @@ class GraphSamples(NamedTuple):
     scores: np.ndarray  # with FORBIDDEN in place of -inf
     additional: np.ndarray  # a single row is that of all samples
     warm: np.ndarray  # multipliers or link variables to start from; nothing: from nothing
-    scales: np.ndarray  # a single column: factors of the additional scores; no row: none
+    scales: np.ndarray  # factors of the additional scores, and goals; no row: none
 
 
 class GraphSolutions(NamedTuple):
@@ -116,6 +118,12 @@ def _scale_of(samples, i):
 
 
 @kernel
+def _goal_of(samples, i):
+    """Return how exactly the linear relaxation of sample `i` is to be solved (see `next_step`); 0 is not at all."""
+    return samples.scales[i, 1] if samples.scales.shape[0] > 0 else 0.0
+
+
+@kernel
 def _additional_of(samples, i):
     """Return the additional scores of sample `i`."""
     additional, scale = _row_of(samples.additional, i).copy(), _scale_of(samples, i)
@@ -126,89 +134,148 @@ def _additional_of(samples, i):
 
 
 @kernel
-def _finish(graph, structures, samples, additional, i, limits, n_iter, status, out):
+def _finish(graph, structures, scores, additional, i, limits, n_iter, status, out):
     """Certify the solution of sample `i`."""
     statistics = out.statistics[i]
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
         statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-            graph, structures, samples.scores[i], additional, out.marginals[i], out.links[i], limits, out.joint[i]
+            graph, structures, scores, additional, out.marginals[i], out.links[i], limits, out.joint[i]
         )
 
 
 @kernel
-def _solve_open(use_newton, graph, structures, settled, samples, tol, limits, i, out):
+def _as_first_step(samples, i, proximal, out):
+    """Let the solution of the linear relaxation of sample `i` look as if the first step had found it."""
+    if _goal_of(samples, i) > 0.0:
+        out.statistics[i, GAP] = proximal.hidden[0]
+        grow(out.multipliers[i], 1.0 / proximal.growth[0])
+        grow(out.links[i], 1.0 / proximal.growth[0])
+
+
+@kernel
+def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out):
     """Solve what is open of sample `i` by sweeps and, if `use_newton`, Newton steps; write marginals and multipliers.
 
     Returns
     -------
     dual : Dual
     additional : array
-        Nothing, where no more is written.
+        Those of the last step; nothing, where no more is written.
     n_iter, status : int
     """
     unscaled, warm, scale = _row_of(samples.additional, i), _row_of(samples.warm, i), _scale_of(samples, i)
     additional = _additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
-    dual = new_dual(graph, settled, unscaled, scale, warm)
+    dual, goal = new_dual(graph, settled, unscaled, scale, warm), _goal_of(samples, i)
     n_iter, status = np.int64(0), np.int64(CONVERGED)
-    if dual.a.shape[0] > 0:
-        n_iter, status = solve_rows(dual, structures, additional, tol, limits, use_newton)
-    write_marginals(settled, dual, out.marginals[i])
-    if out.multipliers.shape[1] > 0:
+    begin(proximal)
+    for _ in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
+        n_more, status = solve_rows(dual, structures, additional, tol, limits, use_newton)
+        n_iter += n_more
+        if goal == 0.0:
+            break
+        gap = gap_of(dual) if out.links.shape[1] == 0 else 0.0
+        factor = next_step(proximal, dual.scores, dual.u, gap, goal, status == CONVERGED and limits[0] > 0)
+        if factor == 0.0:
+            break
+        for array in (dual.pair, dual.multipliers, additional):
+            grow(array, factor)
+    write_marginals(settled, dual.u, out.marginals[i])
+    if out.links.shape[1] > 0:
         write_multipliers(settled, dual, out.multipliers[i])
     return dual, additional, n_iter, status
+
+
+@kernel
+def _last_scores(scores, settled, proximal):
+    """Return the scores of the last step."""
+    last, growth = scores.copy(), proximal.growth[0]
+    if growth > 1.0:
+        grow(last, growth)
+        for i in range(last.shape[0]):
+            last[i] += 1.0 if settled.states[i] == ON else 0.0
+        for k in range(settled.counts[0]):
+            last[settled.variables[k]] += proximal.centre[k]
+    return last
 
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures."""
     settled, slots = new_settled(graph), pull_slots(graph, _row_of(samples.additional, start))
+    proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        scores, scale = samples.scores[i], _scale_of(samples, i)
+        scores, scale, statistics = samples.scores[i], _scale_of(samples, i), out.statistics[i]
         if i > start and samples.additional.shape[0] > 1:
             slots = pull_slots(graph, samples.additional[i])
-        settle(slots, scores, scale, settled)
-        dual, own, n_iter, status = _solve_open(use_newton, graph, None, settled, samples, tol, limits, i, out)
         u = out.marginals[i]
+        settle(slots, scores, scale, settled)
+        if settled.counts[0] == 0 and out.links.shape[1] == 0:
+            # The most frequent case of label sets is the quickest.
+            write_marginals(settled, settled.base[:0], u)
+            statistics[OBJECTIVE] = value_of(slots, scores, scale, u)
+            continue
+        dual, own, n_iter, status = _solve_open(
+            use_newton, graph, None, settled, proximal, samples, tol, limits, i, out
+        )
         if out.links.shape[1] > 0:
             write_settled_multipliers(graph, settled, own, out.multipliers[i])
-            _link_multipliers(graph, scores, own, out.multipliers[i], u, out.links[i])
-            _finish(graph, None, samples, own, i, limits, n_iter, status, out)
+            last = _last_scores(scores, settled, proximal)
+            _link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
+            _finish(graph, None, last, own, i, limits, n_iter, status, out)
         else:
-            statistics = out.statistics[i]
             statistics[N_ITER], statistics[STATUS] = n_iter, status
             statistics[OBJECTIVE], statistics[GAP] = value_of(slots, scores, scale, u), gap_of(dual)
+        _as_first_step(samples, i, proximal, out)
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
 def rows_range(use_newton, graph, oracles, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
-    settled = new_settled(graph)
+    settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
         scores, structures = samples.scores[i], new_structures(graph, oracles, solver)
         open_all(graph, scores, settled)
-        _, own, n_iter, status = _solve_open(use_newton, graph, structures, settled, samples, tol, limits, i, out)
-        _link_multipliers(graph, scores, own, out.multipliers[i], out.marginals[i], out.links[i])
-        _finish(graph, structures, samples, own, i, limits, n_iter, status, out)
+        _, own, n_iter, status = _solve_open(
+            use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out
+        )
+        last = _last_scores(scores, settled, proximal)
+        _link_multipliers(graph, last, own, out.multipliers[i], out.marginals[i], out.links[i])
+        _finish(graph, structures, last, own, i, limits, n_iter, status, out)
+        _as_first_step(samples, i, proximal, out)
 
 
 @kernel
-def _finish_links(graph, structures, samples, own, i, found, limits, out):
+def _finish_links(graph, structures, scores, own, i, found, limits, out):
     """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
     u, lam, n_iter, status = found
     copy_into(out.marginals[i], u)
     copy_into(out.links[i], lam)
-    _finish(graph, structures, samples, own, i, limits, n_iter, status, out)
+    _finish(graph, structures, scores, own, i, limits, n_iter, status, out)
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
 def block_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
+    proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
     for i in range(start, stop):
-        own, warm = _additional_of(samples, i), _row_of(samples.warm, i)
+        own, goal, warm = _additional_of(samples, i), _goal_of(samples, i), np.zeros(n_links)
+        scores = samples.scores[i].copy()
+        if samples.warm.shape[0] > 0:
+            copy_into(warm, samples.warm[i])
         structures = new_structures(graph, oracles, solver)
-        found = solve_block(graph, structures, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, structures, samples, own, i, found, limits, out)
+        begin(proximal)
+        found = solve_block(graph, structures, scores, own, warm, tol, limits)
+        for _ in range(MOST_STEPS if goal > 0.0 else 0):
+            factor = next_step(proximal, scores, found[0], 0.0, goal, found[3] == CONVERGED and limits[0] > 0)
+            if factor == 0.0:
+                break
+            copy_into(warm, found[1])
+            grow(warm, factor)
+            grow(own, factor)
+            found = solve_block(graph, structures, scores, own, warm, tol, limits)
+        _finish_links(graph, structures, scores, own, i, found, limits, out)
+        _as_first_step(samples, i, proximal, out)
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
@@ -218,7 +285,7 @@ def admm_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
         own, warm = _additional_of(samples, i), _row_of(samples.warm, i)
         structures = new_structures(graph, oracles, solver)
         found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, structures, samples, own, i, found, limits, out)
+        _finish_links(graph, structures, samples.scores[i], own, i, found, limits, out)
 
 
 # By the names of the public `solver` parameter. Each is compiled at its first use only.

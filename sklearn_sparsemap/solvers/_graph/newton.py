@@ -22,8 +22,9 @@ from .structures import apply_faces, find_faces, recession_of_structures, solve_
 # A direction of recession that gains less than this, relative to its size, proves nothing.
 _CERTAIN = 1e-7
 
-# So many sweeps over pairs come before the first step.
-_PATIENCE = 6
+# So many sweeps over pairs come before the first step; in a graph of nothing but pairs, where a step takes as long as
+# some tens of sweeps, as many come before each.
+_PATIENCE, _PAIRS_PATIENCE = 6, 40
 
 # How often multipliers are examined for a proof that there is no solution.
 _CHECK_EVERY = 20
@@ -254,7 +255,7 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
         if n_structures == 0 and wide == 0.0:
             # Sweeps over pairs are cheaper than a step as long as they get on.
             most = limits[0] - n_iter if n_rows == 0 else 1
-            n_iter += max(sweep_pairs(dual, 0.25 * tol, limits, most, max(_PATIENCE - n_iter, 2)), 1)
+            n_iter += max(sweep_pairs(dual, 0.25 * tol, limits, most, _PAIRS_PATIENCE), 1)
             if n_rows > 0 and sweep_rows(dual, z) == np.inf:
                 return n_iter, INFEASIBLE
             box_marginals(dual, 0.0)

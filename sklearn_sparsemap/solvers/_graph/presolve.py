@@ -21,15 +21,15 @@ OFF, ON, OPEN = 0, 1, 2
 _MOST_ROUNDS = 20
 
 # What the ends of pairs ("slots", those of variable i from ptr[i] to ptr[i + 1]; see `GraphArrays`) say to their
-# variables: `others` is the variable at the other end, ~j if it is negated, and `signs` are -1 if this one is; `pulls` is
-# what is added to the score if the other literal is on. `high` and `low` are the sums of a variable's positive and
+# variables: `others` is the variable at the other end, ~j if it is negated, and `signs` are -1 if this one is; `pulls`
+# is what is added to the score if the other literal is on. `high` and `low` are the sums of a variable's positive and
 # negative pulls. `free` tells which variables are in no factors but pairs; `negated` which are so in some pair.
 PairSlots = namedtuple("PairSlots", ["ptr", "ends", "others", "signs", "pulls", "high", "low", "free", "negated"])
 
 # Space for what is settled: `states` (OFF, ON or OPEN) and `ranks`, the order of settling, of all variables; `places`
 # of the open ones among each other. `counts` says how many of `variables`, which are open, and of `pairs` between them
-# are in use; `base` are the open variables' scores with what settled ones add to them. `numbers` and `indices` are space
-# for the dual of what is open: making it anew for each sample takes longer than most samples do.
+# are in use; `base` are the open variables' scores with what settled ones add to them. `numbers` and `indices` are
+# space for the dual of what is open: making it anew for each sample takes longer than most samples do.
 Settled = namedtuple(
     "Settled", ["states", "ranks", "places", "counts", "variables", "base", "pairs", "numbers", "indices"]
 )
@@ -148,12 +148,12 @@ def settle(slots, scores, scale, settled):
 
 
 @kernel
-def write_marginals(settled, dual, u):
-    """Write the marginals of all variables."""
+def write_marginals(settled, found, u):
+    """Write the marginals of all variables, of which those of the open ones were found."""
     for i in range(u.shape[0]):
         u[i] = 1.0 if settled.states[i] == ON else 0.0
-    for k in range(settled.counts[0]):
-        u[settled.variables[k]] = dual.u[k]
+    for k in range(found.shape[0]):
+        u[settled.variables[k]] = found[k]
 
 
 @kernel

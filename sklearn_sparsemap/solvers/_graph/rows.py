@@ -116,7 +116,7 @@ def sweep_pairs(dual, tol, limits, most, patience):
     most : int
         after so many sweeps,
     patience : int
-        or when, after so many sweeps, one changes no less than half as much as the one before.
+        or when, after so many sweeps, one changes nearly as much as the one before.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def sweep_pairs(dual, tol, limits, most, patience):
     """
     a, t, pair, ends, signs = dual.a, dual.t, dual.pair, dual.pair_ends, dual.pair_signs
     n_sweeps, previous, largest = np.int64(0), np.inf, np.inf
-    while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.5 * previous):
+    while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.8 * previous):
         previous, largest = largest, 0.0
         for e in range(t.shape[0]):
             score = pair[e]
