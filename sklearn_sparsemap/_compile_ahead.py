@@ -71,6 +71,8 @@ def _structured_graphs():
 def _classifier():
     import warnings
 
+    from scipy.sparse import csr_array
+
     from .estimators import StructuredSparseMAPClassifier
 
     X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
@@ -81,6 +83,7 @@ def _classifier():
             model.predict(X)
             model.predict_marginals(X)
             model.predict_structures(X)
+        StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs", max_iter=2).fit(list(map(csr_array, X)), y)
 
 
 def _multilabel():

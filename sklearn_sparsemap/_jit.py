@@ -175,7 +175,7 @@ def by_type(kernels):
     def function(*args):
         raise TypeError("only compiled functions can call this")
 
-    @overload(function, jit_options=_OPTIONS, strict=False)
+    @overload(function, jit_options={**_OPTIONS, "pipeline_class": KernelCompiler}, strict=False)
     def choose(first, *others):
         return kernels[first.instance_class].py_func
 

@@ -13,18 +13,20 @@ from importlib.resources import files
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
+# What has no kernels, and is used by none.
+_WITHOUT_KERNELS = {"_layers", "torch"}
 
 
 @lru_cache(maxsize=1)
 def package_digest():
-    """Return a digest of all sources of this package."""
+    """Return a digest of all sources of this package that kernels depend on."""
     digest = hashlib.sha256()
 
     def add(folder, prefix):
         for entry in sorted(folder.iterdir(), key=lambda e: e.name):
             if entry.name.endswith(".py"):
                 digest.update(f"{prefix}{entry.name}\n".encode() + entry.read_bytes())
-            elif entry.name != "__pycache__" and entry.is_dir():
+            elif entry.name != "__pycache__" and entry.is_dir() and f"{prefix}{entry.name}" not in _WITHOUT_KERNELS:
                 add(entry, f"{prefix}{entry.name}/")
 
     add(files(__package__), "")

@@ -1,5 +1,6 @@
 """Threads over ranges: how `n_jobs` is used, and how Ctrl-C reaches a kernel."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 
 # More ranges than threads, so that a thread that met easy problems takes another range.
 _RANGES_PER_THREAD = 8
@@ -174,6 +175,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def count_threads(n_jobs):
+    """Return how many threads `n_jobs` asks for, as joblib counts.
+
+    In a daemonic process, such as a worker that loads data, joblib would say that there can be no more processes, and
+    count 1; threads there can be.
+    """
+    if n_jobs and multiprocessing.current_process().daemon:
+        return n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
+    return effective_n_jobs(n_jobs)
+
+
 def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=None):
     """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
 
@@ -200,7 +212,7 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     if len(costs) == 1:
         one = partial(function, 0, 1)
         return [one() if limit is None else interruptible(one, partial(limit.fill, 0))]
-    n_threads = effective_n_jobs(n_jobs)
+    n_threads = count_threads(n_jobs)
     n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1 + int(np.sum(costs)) // cost_per_call
     cuts = [0, len(costs)] if n_ranges == 1 or len(costs) < 2 else cut_evenly(costs, n_ranges).tolist()
     if limit is None:

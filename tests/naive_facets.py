@@ -48,3 +48,9 @@ def potentials_matrix(weight, on, n_centred):
                 matrix[k + 1, :, k] += responses[t]
     size = (2 * n_steps - 2) * n
     return matrix.reshape(size, size)
+
+
+def projector(equations, free):
+    """Return the matrix that projects onto the directions that are zero where not `free` and keep all equations."""
+    rows = np.atleast_2d(np.asarray(equations, float)) * free
+    return np.diag(free.astype(float)) - np.linalg.pinv(rows, rcond=1e-9) @ rows

@@ -76,3 +76,30 @@ def matrix_tree(scores, single_root):
     else:
         laplacian += np.diag(root)
     return np.linalg.slogdet(laplacian)[1]
+
+
+def chain_in_logs(scores, transitions, start, end):
+    """Return (log-partition, marginals of states, of transitions) of a chain by sums of logarithms.
+
+    `transitions` has one matrix for each pair of neighbours.
+    """
+    scores = scores.copy()
+    scores[0] += start
+    scores[-1] += end
+    n_steps, n_states = scores.shape
+    forward, backward = scores.copy(), np.zeros_like(scores)
+    for t in range(1, n_steps):
+        for j in range(n_states):
+            forward[t, j] += log_sum(forward[t - 1] + transitions[t - 1][:, j])
+    for t in range(n_steps - 2, -1, -1):
+        for i in range(n_states):
+            backward[t, i] = log_sum(transitions[t][i] + scores[t + 1] + backward[t + 1])
+    log_partition = log_sum(forward[-1])
+    if log_partition == -np.inf:
+        return log_partition, None, None
+    both = [
+        forward[t][:, None] + transitions[t] + scores[t + 1] + backward[t + 1] - log_partition
+        for t in range(n_steps - 1)
+    ]
+    counts = np.exp(both) if both else np.zeros((0, n_states, n_states))
+    return log_partition, np.exp(forward + backward - log_partition), counts

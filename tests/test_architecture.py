@@ -27,6 +27,10 @@ MAY_IMPORT = {
     "solvers": FOUNDATION | {"graphs"},
     "inference": FOUNDATION | {"structures", "graphs", "factors", "solvers"},
     "losses": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference"},
+    # What PyTorch and JAX have in common; only `torch` and `jax` import them.
+    "_layers": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference", "losses"},
+    "torch": {"_layers", "_validation", "structures", "factors", "losses"},
+    "jax": {"_layers", "_validation", "structures", "factors"},
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
@@ -87,6 +91,46 @@ TreeDisplay([[0, 1]], [1.0])
 print(*(name in sys.modules for name in ("matplotlib", "numba")))
 """
     assert run_python(code) == ["False"] * 4
+
+
+def test_only_layers_import_torch_and_jax():
+    named = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            absolute = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            absolute += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if {name.split(".")[0] for name in absolute} & {"torch", "jax"}:
+                named.add(path.relative_to(PACKAGE).parts[0])
+    assert named <= {"torch", "jax"} and "torch" in named
+    code = """
+import sys, sklearn_sparsemap
+for name in dir(sklearn_sparsemap):
+    getattr(sklearn_sparsemap, name)
+print(*(name in sys.modules for name in ("torch", "jax")))
+"""
+    assert run_python(code) == ["False"] * 2
+
+
+@pytest.mark.parametrize("name", ["torch"])
+def test_without_the_extra_the_import_names_it(name):
+    code = f"""
+import sys
+sys.modules[{name!r}] = None
+try:
+    import sklearn_sparsemap.{name}
+except ImportError as error:
+    print("sklearn-sparsemap[{name}]" in str(error))
+"""
+    assert run_python(code) == ["True"]
+
+
+def test_what_the_cache_does_not_look_at_has_no_kernels():
+    from sklearn_sparsemap._jit_cache import _WITHOUT_KERNELS
+
+    for room in _WITHOUT_KERNELS:
+        for path in (PACKAGE / room).rglob("*.py"):
+            assert not re.search(r"_jit import.*(kernel|entry)|as_oracle|as_solver", path.read_text()), path
+    assert all((PACKAGE / room).is_dir() for room in _WITHOUT_KERNELS)
 
 
 USE_EVERYTHING = """

@@ -171,6 +171,71 @@ def test_chain_in_logs_agrees_with_the_fast_way(per_step):
     np.testing.assert_allclose(in_logs[2], fast[2], atol=1e-12)
 
 
+# Scales of states and of transitions, and the share of scores that are -inf.
+CHAIN_FAMILIES = [
+    (1e-4, 1e-4, 0.0),
+    (1.0, 1.0, 0.0),
+    (10.0, 1.0, 0.0),
+    (1.0, 10.0, 0.2),
+    (30.0, 30.0, 0.0),
+    (100.0, 1.0, 0.0),
+    (1.0, 100.0, 0.0),
+    (100.0, 100.0, 0.3),
+    (1e3, 1.0, 0.0),
+    (1e3, 1e3, 0.2),
+    (1.0, 1e4, 0.0),
+    (1e4, 1e4, 0.0),
+    (1e4, 1e-4, 0.3),
+]
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+@pytest.mark.parametrize("scale, transition_scale, forbidden", CHAIN_FAMILIES)
+def test_chain_is_the_twin_in_logs_at_any_scale(scale, transition_scale, forbidden, per_step):
+    rng, compared = np.random.default_rng(14), 0
+    for n_steps, n_states in [(1, 3), (2, 1), (2, 9), (7, 4), (9, 5), (12, 17), (40, 6), (150, 3)]:
+        for ties in (False, True):
+            scores = rng.normal(size=(n_steps, n_states))
+            moves = rng.normal(size=(n_steps - 1, n_states, n_states) if per_step else (n_states, n_states))
+            ends = rng.normal(size=(2, n_states))
+            for array, own in ((scores, scale), (moves, transition_scale), (ends, scale)):
+                array *= own
+                if ties:
+                    array[...] = np.round(array)
+                array[rng.random(array.shape) < forbidden] = -np.inf
+            each = moves if per_step else np.broadcast_to(moves, (n_steps - 1, n_states, n_states))
+            log_partition, marginals, counts = naive_gibbs.chain_in_logs(scores, each, *ends)
+            found = chain(scores, transitions=moves, start=ends[0], end=ends[1])
+            if log_partition == -np.inf:
+                assert found[0] == -np.inf
+                continue
+            compared += 1
+            assert found[0] == pytest.approx(log_partition, rel=1e-10, abs=1e-10)
+            if not per_step:
+                counts = counts.sum(axis=0)
+            expected = np.concatenate([counts.ravel(), marginals[0], marginals[-1]])
+            # The twin adds up numbers as large as the log-partition, and takes their exponentials.
+            tol = 1e-10 + 1e-15 * np.abs(log_partition) * n_steps
+            np.testing.assert_allclose(found[1], marginals.ravel(), rtol=0, atol=tol)
+            np.testing.assert_allclose(found[2], expected, rtol=0, atol=tol * n_steps)
+            assert (found[1].reshape(scores.shape)[scores == -np.inf] == 0.0).all()
+    assert compared >= 6
+
+
+def test_exponentials_of_many_numbers():
+    # Of two steps, the marginals of one are the exponentials of its scores, divided by their sum.
+    rng = np.random.default_rng(15)
+    for n in (1, 2, 3, 4, 5, 31, 64, 1000):
+        scores = np.stack([-rng.uniform(0.0, 90.0, size=n), np.zeros(n)])
+        scores[0, 0] = 0.0
+        marginals = chain(scores, transitions=np.zeros((n, n)))[1].reshape(2, n)
+        np.testing.assert_allclose(marginals[0], softmax(scores[0]), rtol=1e-14)
+    # Where even the smallest number is one too many.
+    edge = np.array([0.0, -707.9, -708.1, -745.0, -1e5, -1e300, -np.inf])
+    marginals = chain(np.stack([edge, np.zeros(7)]), transitions=np.zeros((7, 7)))[1].reshape(2, 7)
+    np.testing.assert_allclose(marginals[0], np.exp(edge), rtol=1e-14, atol=1e-307)
+
+
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_chain_derivatives_and_shifts(scale):
     rng = np.random.default_rng(4)

@@ -6,6 +6,7 @@ import pytest
 from registry import RANDOM
 
 from sklearn_sparsemap import marginal_inference
+from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
 
@@ -214,3 +215,69 @@ def test_wrong_input():
         loss.loss_gradient([np.zeros((2, 2)), np.zeros((3, 2))], [[0, 1], [0, 1]])
     with pytest.raises(ValueError, match="inconsistent numbers of samples: 2 and 1"):
         loss.loss_gradient([np.zeros((2, 2)), np.zeros((3, 2))], [[0, 1]])
+
+
+@pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "perceptron", "hinge"])
+def test_losses_of_a_graph_that_is_a_structure_are_those_of_the_structure(name):
+    # A graph whose only factor is a chain is that chain, additional scores and all.
+    rng = np.random.default_rng(5)
+    graph = FactorGraph()
+    u = graph.variables((4, 3))
+    graph.add(StructureFactor(LinearChain(), u, name="chain"))
+    loss, own = (FenchelYoungLoss(what, name, temperature=0.7) for what in (graph, LinearChain()))
+    scores, transitions = rng.normal(size=(5, 4, 3)), rng.normal(size=(3, 3))
+    paths = rng.integers(3, size=(5, 4))
+    found = loss.loss_gradient(list(scores), list(np.eye(3)[paths]), additional={"chain": {"transitions": transitions}})
+    wanted = own.loss_gradient(list(scores), list(paths), transitions=transitions)
+    for (value, gradient), (other, other_gradient) in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(value, other, atol=1e-6)
+        np.testing.assert_allclose(gradient["scores"], other_gradient["scores"], atol=1e-6)
+        found_there = gradient["additional"]["chain"]["transitions"]
+        np.testing.assert_allclose(found_there, other_gradient["transitions"], atol=1e-6)
+    single, _ = loss.loss_gradient(
+        scores[0], np.eye(3)[paths[0]], additional={"chain": {"transitions": transitions}}
+    )
+    np.testing.assert_allclose(single, found[0][0], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap", "hinge"])
+def test_gradients_of_losses_of_graphs_are_right(name):
+    # Convex and, of these scores, smooth enough for differences; zero for gold that is far ahead.
+    rng = np.random.default_rng(7)
+    graph = FactorGraph()
+    u = graph.variables((2, 3))
+    graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T], Pair(u[0], u[1], name="pairs"))
+    loss, gold = FenchelYoungLoss(graph, name, temperature=1.3), np.eye(3)[[0, 2]]
+    scores, pairs, step = rng.normal(size=(2, 3)), rng.normal(size=3), 1e-4
+    value, gradient = loss.loss_gradient(scores, gold, additional={"pairs": pairs})
+    assert value > 0.0
+    for array, own in ((scores, gradient["scores"]), (pairs, gradient["additional"]["pairs"])):
+        for place in np.ndindex(array.shape):
+            sides = []
+            for sign in (1.0, -1.0):
+                array[place] += sign * step
+                sides.append(loss.loss_gradient(scores, gold, additional={"pairs": pairs})[0])
+                array[place] -= sign * step
+            np.testing.assert_allclose((sides[0] - sides[1]) / (2 * step), own[place], atol=1e-3)
+    ahead, _ = loss.loss_gradient(100.0 * gold, gold, additional={"pairs": np.zeros(3)})
+    assert ahead == pytest.approx(0.0, abs=1e-6)
+
+
+def test_losses_of_graphs_say_what_is_wrong():
+    graph = FactorGraph()
+    u = graph.variables(3)
+    graph.add(Xor(u))
+    loss = FenchelYoungLoss(graph)
+    for name in ("crf", "margin_crf"):
+        with pytest.raises(ValueError, match="Gibbs marginals"):
+            FenchelYoungLoss(graph, name)
+    with pytest.raises(ValueError, match="leave it at None"):
+        FenchelYoungLoss(graph, "hinge", cost=np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"gold\[1\]: the assignment violates Xor"):
+        loss.loss_gradient(np.zeros((2, 3)), [[1, 0, 0], [1, 1, 0]])
+    with pytest.raises(ValueError, match="each of 2 samples"):
+        loss.loss_gradient(np.zeros((2, 3)), [[1, 0, 0]])
+    with pytest.raises(ValueError, match="gold is forbidden"):
+        loss.loss_gradient([-np.inf, 0.0, 0.0], [1, 0, 0])
+    with pytest.raises(TypeError, match="go by factor"):
+        loss.loss_gradient(np.zeros(3), [1, 0, 0], transitions=np.zeros((3, 3)))

@@ -49,8 +49,8 @@ from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _structure_task
 from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._lbfgs import BatchObjective
 from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
+from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online.epoch import EPOCHS
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer

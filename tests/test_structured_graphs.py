@@ -21,7 +21,7 @@ from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import gold_parts, graph_losses, learned_shapes
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 from sklearn_sparsemap.training._data import LinearModel
-from sklearn_sparsemap.training._lbfgs import BatchObjective
+from sklearn_sparsemap.training._objective import BatchObjective
 
 WEIGHTS = np.array([1.0, -1.0, 0.5])
 

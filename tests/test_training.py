@@ -15,7 +15,7 @@ from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
 from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._lbfgs import BatchObjective
+from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online import optimizer as _online
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from sklearn_sparsemap.training._structure_task import StructureTask
@@ -308,7 +308,7 @@ def test_lbfgs_runs_on_one_thread_of_blas(monkeypatch):
 
     original = BatchObjective.loss_gradient
     monkeypatch.setattr(
-        BatchObjective, "loss_gradient", lambda self, x: (seen.append(n_threads()), original(self, x))[1]
+        BatchObjective, "loss_gradient", lambda self, *given: (seen.append(n_threads()), original(self, *given))[1]
     )
     with threadpool_limits(2, user_api="blas"):
         before = n_threads()

@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..training._lbfgs import BatchObjective, minimize_lbfgs
+from ..training._lbfgs import minimize_lbfgs
 from ..training._minibatch import LinearMinibatchOptimizer
+from ..training._objective import BatchObjective
 from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ._progress import Progress
 

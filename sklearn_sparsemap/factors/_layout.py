@@ -9,6 +9,7 @@ from scipy.sparse.linalg import lsqr
 
 from .._jit import as_argument, readonly
 from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays, Oracles
+from ..graphs._matching import matching_of
 from ._forms import UserForms
 
 MAX_ORACLES = len(Oracles._fields)
@@ -31,6 +32,8 @@ class Layout(UserForms):
     arrays : GraphArrays
     oracles : list of MAP oracles
         To which ``arrays.oracles`` refers.
+    facets : list of str or None
+        What their structures call the closed form, or the solver by facets, that goes with each.
     n_variables, n_additional : int
         `n_additional` counts the entries of the joined additional scores as kernels see them, one for each pair.
     shapes : dict of (str, str or None) -> tuple of int
@@ -48,7 +51,7 @@ class Layout(UserForms):
         n_variables = sum(prod(shape) for shape in variable_shapes.values())
         self.n_variables = n_variables
         self.shapes = {}
-        self.oracles = []
+        self.oracles, self.facets = [], []
         joined, expand = 0, []
         number, first_link = 0, 0
         kinds, lengths, n_additional, low, high = [], [], [], [], []
@@ -82,7 +85,7 @@ class Layout(UserForms):
                         size += int(np.prod(shape))
                     own = factor.structure.dims(factor.shape, shapes)
                     own_sizes = factor.structure.layout(own)
-                    oracle = self._number(factor.structure.oracle)
+                    oracle = self._number(factor.structure)
                 expand.append(joined + np.arange(size))
                 n_additional.append([size])
                 joined += size
@@ -148,17 +151,24 @@ class Layout(UserForms):
         multipliers = lsqr(matrix, wanted, atol=1e-10, btol=1e-10)[0]
         return bool(np.abs(matrix @ multipliers - wanted).max() < 1e-6)
 
+    @cached_property
+    def matching(self):
+        """The `MatchingTable` of a graph that is one matching, else None."""
+        return matching_of(self.arrays)
+
     def __reduce__(self):
         # Laid out anew: arrays come back writable, which kernels do not take here, and custom oracles renumbered.
         return Layout, (self.graph, self.variable_shapes, self.factors, self._given)
 
-    def _number(self, oracle):
-        for i, known in enumerate(self.oracles):
-            if known is oracle:
+    def _number(self, structure):
+        oracle, facets = structure.oracle, structure.projection or structure.facets
+        for i, known in enumerate(zip(self.oracles, self.facets)):
+            if known[0] is oracle and known[1] == facets:
                 return i
         if len(self.oracles) == MAX_ORACLES:
             raise ValueError(f"a graph can hold structures with at most {MAX_ORACLES} different MAP oracles")
         self.oracles.append(oracle)
+        self.facets.append(facets)
         return len(self.oracles) - 1
 
     def all_oracles(self, unused):

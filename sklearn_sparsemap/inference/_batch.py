@@ -57,8 +57,10 @@ def decode_problems(structure, problems, slots, slot_ptr):
     return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
-def sparsemap_problems(structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True):
-    """Solve SparseMAP problems laid out for the kernels.
+def sparsemap_problems(
+    structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True, argmax=None
+):
+    """Solve SparseMAP problems laid out for the kernels; or by another regularised argmax, as in `losses`.
 
     Returns
     -------
@@ -76,8 +78,8 @@ def sparsemap_problems(structure, problems, *, solver="auto", tol=1e-9, max_iter
         return _solve(structure, own, entry, tol, most, n_jobs)
 
     kind = None if structure.projection is not None else structure.facets
-    if solver not in ("auto", "facets", "interior_point") or kind is None:
-        solution = run(solver_of(structure, solver))
+    if argmax is not None or solver not in ("auto", "facets", "interior_point") or kind is None:
+        solution = run(argmax or solver_of(structure, solver))
     else:
         solution = _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs)
     check_feasible(solution[1][:, N_STRUCTURES] != INFEASIBLE, many)
@@ -111,19 +113,20 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
         return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen)))
 
     if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
-        # Structures first; when they get many, the flow.
-        most = int(_STRUCTURES_OF_CHAIN * np.diff(problems.score_ptr).max() ** 0.7)
-        solution = run(SOLVERS["active_set"], most=min(most, max_iter))
-        statistics = solution[1]
-        ended = (statistics[:, GAP] <= tol) | (statistics[:, N_ITER] < most) | (most >= max_iter)
+        # Structures first; when they get many, the flow. How many is for each problem by itself, so that its solution
+        # does not depend on those beside it.
+        most = (_STRUCTURES_OF_CHAIN * np.diff(problems.score_ptr) ** 0.7).astype(np.int64)
+        solution = run(SOLVERS["active_set"], most=min(int(most.max()), max_iter))
+        gaps, calls = solution[1][:, GAP], solution[1][:, N_ITER]
+        ended = (calls < most) | ((calls == most) & (gaps <= tol)) | (most >= max_iter)
         chosen = np.flatnonzero(~ended)
     elif solver == "auto" and kind in ENOUGH:
         prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]
         if kind == "tree":
             shapes = problems.dims[:, :1] + np.array([1, 0])
-        shapes = readonly(shapes, np.int64)
+        shapes, enough = readonly(shapes, np.int64), readonly(ENOUGH[kind])
         over_ranges(
-            lambda start, stop: prefer_facets_range(problems, start, stop, shapes, ENOUGH[kind], prefers),
+            lambda start, stop: prefer_facets_range(problems, start, stop, shapes, enough, prefers),
             np.diff(problems.score_ptr),
             n_jobs,
         )

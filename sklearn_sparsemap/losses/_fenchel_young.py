@@ -11,7 +11,6 @@ regularised argmax goes in as a first-class function: SparseMAP, MAP or Gibbs ma
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,26 +18,18 @@ import numpy as np
 from .._jit import readonly
 from .._threads import over_ranges
 from .._validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
+from ..factors import FactorGraph
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import as_samples, check_structure, join_problems
 from ..solvers._polytope.argmax import gibbs_argmax, map_argmax
+from ._graphs import check_graph_loss, graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
+from ._recipes import LOSSES
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ..structures import Structure
-
-# What makes a loss: its regularised argmax, and whether the cost of a wrong structure is part of its regulariser.
-Recipe = namedtuple("Recipe", ["argmax", "margin"])
-LOSSES = {
-    "sparsemap": Recipe("sparsemap", False),
-    "margin_sparsemap": Recipe("sparsemap", True),
-    "perceptron": Recipe("map", False),
-    "hinge": Recipe("map", True),
-    "crf": Recipe("gibbs", False),
-    "margin_crf": Recipe("gibbs", True),
-}
 
 
 class FenchelYoungLoss:
@@ -46,8 +37,8 @@ class FenchelYoungLoss:
 
     Parameters
     ----------
-    structure : Structure
-        What is predicted.
+    structure : Structure or FactorGraph
+        What is predicted. In a graph, SparseMAP and MAP are those of its linear relaxation.
     name : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The regulariser Omega, and with it q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference` (perceptron,
         hinge); negative entropy and `marginal_inference` (crf). Those named ``margin_``, and the structured hinge loss,
@@ -80,7 +71,7 @@ class FenchelYoungLoss:
 
     def __init__(
         self,
-        structure: Structure,
+        structure: Structure | FactorGraph,
         name: Literal["sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"] = "sparsemap",
         *,
         temperature: float = 1.0,
@@ -88,7 +79,11 @@ class FenchelYoungLoss:
         tol: float = 1e-9,
     ) -> None:
         check_choice("loss", name, LOSSES)
-        check_structure(structure)
+        is_graph = isinstance(structure, FactorGraph)
+        if is_graph:
+            check_graph_loss(name, cost)
+        else:
+            check_structure(structure)
         check_positive("temperature", temperature)
         check_positive("tol", tol)
         self.structure = structure
@@ -96,8 +91,9 @@ class FenchelYoungLoss:
         self.temperature = float(temperature)
         self.cost = cost
         self.tol = tol
-        self._form = loss_form(structure, name, temperature, cost)
-        self._inference = inference_of(structure, name)
+        if not is_graph:
+            self._form = loss_form(structure, name, temperature, cost)
+            self._inference = inference_of(structure, name)
 
     def loss_gradient(self, scores: Any, gold: Any, *, n_jobs: int | None = None, **additional: Any) -> Any:
         """Return the loss and its gradient.
@@ -107,18 +103,19 @@ class FenchelYoungLoss:
         scores : array-like, or a list of them
             As in `sparsemap`.
         gold : structure, or a list of them
-            In the form in which the structure decodes.
+            In the form in which the structure decodes; of a graph an assignment: True and False, or 1 and 0, in the
+            shape of the variables, or a dict of these.
         n_jobs : int, default=None
             Number of threads over the samples of a list.
         **additional : array-like
-            Additional scores, as in `sparsemap`.
+            Additional scores, as in `sparsemap`; of a graph ``additional``, as in `lp_sparsemap`.
 
         Returns
         -------
         loss : float
         gradient : dict of str -> ndarray
-            With respect to ``"scores"`` and to each additional score that was given. Where a list came in, a list of
-            such pairs is returned.
+            With respect to ``"scores"`` and to each additional score that was given; of a graph to ``"scores"`` and
+            ``"additional"``. Where a list came in, a list of such pairs is returned.
 
         Raises
         ------
@@ -126,6 +123,12 @@ class FenchelYoungLoss:
             If the scores are not as `sparsemap` wants them, or `gold` is not a structure of the problem.
         """
         check_n_jobs(n_jobs)
+        if isinstance(self.structure, FactorGraph):
+            unknown = sorted(set(additional) - {"additional"})
+            if unknown:
+                raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
+            given = additional.get("additional")
+            return graph_loss_gradient(self.structure, self.name, self.temperature, scores, gold, given, n_jobs)
         samples, many, _ = as_samples(self.structure, scores, additional)
         golds = gold if many else [gold]
         check_same_length(samples, golds)

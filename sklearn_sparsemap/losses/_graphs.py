@@ -6,12 +6,12 @@ import numpy as np
 
 from .._jit import readonly
 from ..factors._graph import FactorGraph
-from ..graphs._arrays import PAIR, STRUCTURE
+from ..graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
 from ..inference._graph.map import relax
-from ..inference._graph.problems import GraphProblems
+from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..solvers._graph.batch import GAP, OBJECTIVE
-from ._fenchel_young import LOSSES
+from ._recipes import LOSSES
 
 # The residual of inference in training.
 _TOL = 1e-7
@@ -97,6 +97,32 @@ def learned_shapes(graph):
     return shapes
 
 
+def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jobs):
+    """Return the loss and its gradient, for one sample or many; see `FenchelYoungLoss.loss_gradient`."""
+    problems, many = as_graph_problems(graph, scores, additional)
+    layout, golds = problems.layout, gold if many else [gold]
+    if not hasattr(golds, "__len__") or len(golds) != len(problems.scores):
+        raise ValueError(f"gold must hold one assignment for each of {len(problems.scores)} samples")
+    parts = []
+    for i, own in enumerate(golds):
+        try:
+            parts.append(gold_parts(graph, layout, own))
+        except ValueError as error:
+            raise ValueError(f"gold[{i}]: {error}" if many else f"gold: {error}") from error
+    u, joint = (np.array(arrays) for arrays in zip(*parts))
+    given = np.broadcast_to(problems.additional, joint.shape)
+    forbidden = (u * (problems.scores < 0.5 * FORBIDDEN)).any(axis=1) | ((joint > 0.0) & (given == -np.inf)).any(axis=1)
+    if forbidden.any():
+        which = f"gold[{int(np.argmax(forbidden))}]" if many else "gold"
+        raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+    losses, residuals, joint_residuals, _ = graph_losses(name, temperature, problems, (u, joint), n_jobs)
+    pairs = [
+        (float(loss), {"scores": layout.shape_variables(own), "additional": layout.sum_additional(changes)})
+        for loss, own, changes in zip(losses, residuals, joint_residuals)
+    ]
+    return pairs if many else pairs[0]
+
+
 def graph_losses(name, temperature, problems, gold, n_jobs=None):
     """Compute losses and gradients of samples of one layout.
 
@@ -136,6 +162,17 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(values + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
     return temperature * losses, found - u, found_joint - joint, gaps > 1e-4 * (1.0 + losses)
+
+
+def check_graph_loss(name, cost=None):
+    """Raise ValueError for a loss that graphs do not have."""
+    if LOSSES[name].argmax == "gibbs":
+        raise ValueError(
+            f"loss={name!r} needs Gibbs marginals, which factor graphs do not have: their sum over all assignments is "
+            "#P-hard. Use 'sparsemap', 'perceptron', or these with a margin, 'margin_sparsemap', 'hinge'"
+        )
+    if cost is not None:
+        raise ValueError("cost is for structures made of labels, which a FactorGraph is not; leave it at None")
 
 
 def check_graph(graph, n_rows):

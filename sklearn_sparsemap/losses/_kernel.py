@@ -130,9 +130,11 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
     else:
         if memory.capacity > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
+        n_columns = additional_slots.shape[1]
         for s in range(k):
             share = target.weight * weights[s]
-            for part in additional_slots[s]:
+            for a in range(n_columns):
+                part = additional_slots[s, a]
                 if part >= 0:
                     additional_residual[part] += share
     n_gold = 0.0

@@ -23,12 +23,18 @@ _LOOKS = {
     "pairwise": {"color": "#00594c", "linestyle": (0, (5, 1.5)), "lw": 1.8},
     "away_step": {"color": "#a676d6", "linestyle": (0, (1.3, 1.1)), "lw": 2.0},
     "cg": {"color": "#555555", "linestyle": (0, (6, 1.5, 1.3, 1.5)), "lw": 1.5},
+    "facets": {"color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
+    "interior_point": {"color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
 }
+# Before their end they have no structures, and what they have is not in the polytope.
+_ENDS_ONLY = ("facets", "interior_point")
 _TITLES = {
     "active_set": "active set",
     "pairwise": "pairwise",
     "away_step": "away-step",
     "cg": "conditional gradient",
+    "facets": "facets",
+    "interior_point": "interior point",
 }
 
 
@@ -147,7 +153,8 @@ class ConvergenceDisplay:
         scores : array-like
             As for `sparsemap`.
         solvers : sequence of str
-            As for `sparsemap`.
+            As for `sparsemap`. Of ``"facets"`` and ``"interior_point"`` there is only the end to see, one point: on the
+            way there, what they have is no mixture of structures.
         max_iter : int, default=2000
             Most iterations (calls of the MAP oracle).
         n_points : int, default=120
@@ -172,7 +179,7 @@ class ConvergenceDisplay:
         results = {}
         for solver in solvers:
             solved = results[solver] = []
-            for k in grid.tolist():
+            for k in [max(2, max_iter)] if solver in _ENDS_ONLY else grid.tolist():
                 result = sparsemap(structure, scores, solver=solver, tol=tol, max_iter=k, **additional)
                 solved.append(result)
                 if result.n_iter < k:
@@ -229,10 +236,13 @@ class ConvergenceDisplay:
             if distance.min() == floor:
                 n_points = int(np.argmin(distance)) + 1
             style = {**look, "zorder": 4 - 0.1 * place, "solid_capstyle": "round"}
+            if len(distance) == 1:
+                style.update(marker="D", ms=6, linestyle="none", zorder=6)
             left = axes[0].plot(curve["n_iter"][:n_points], distance[:n_points], **style)[0]
             right = axes[1].plot(curve["n_iter"], curve["n_structures"], **style)[0]
-            # Where a solver has stopped.
-            axes[1].plot(curve["n_iter"][-1], curve["n_structures"][-1], "o", color=look["color"], ms=5, zorder=5)
+            if len(distance) > 1:
+                # Where a solver has stopped.
+                axes[1].plot(curve["n_iter"][-1], curve["n_structures"][-1], "o", color=look["color"], ms=5, zorder=5)
             self.lines_[name] = left, right
         axes[0].set(xscale="log", yscale="log", ylabel=_QUANTITIES[quantity])
         axes[1].set(xscale="log", yscale="log", ylabel="number of structures")

@@ -1,72 +1,19 @@
-"""L-BFGS: the exact objective over all samples, minimised by scipy; at kinks by a bundle method."""
+"""L-BFGS: the exact objective over all samples, minimised to the end; at kinks by a bundle method."""
 
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 
 from ._bundle import minimize_bundle
-from ._data import LinearModel
+from ._quasi_newton.descent import Descent
 
+# An iteration gains nothing where it gains less than this, relative to the loss.
+_NOTHING = 64 * np.finfo(float).eps
 # A new start of L-BFGS after a failed line search must have gained this much, relative to the loss, for another one.
 _LEAST_GAIN = 1e-6
 # L-BFGS creeps along a kink where so many iterations gain less than this, relative to the loss.
 _CREEPS_AFTER, _CREEPING = 10, 1e-4
-
-
-class BatchObjective:
-    """The training objective of a linear model, ``weighted mean loss + alpha/2 |w|^2``, with its gradient.
-
-    Parameters
-    ----------
-    task : Task
-    X : ndarray or CSR of shape (n_rows, n_features)
-        The rows of all samples.
-    template : LinearModel
-        Any model of the right shapes.
-    alpha : float
-    fit_intercept : bool
-    n_jobs : int or None
-    """
-
-    def __init__(self, task, X, template, *, alpha, fit_intercept, n_jobs):
-        self.task, self.X = task, X
-        self.alpha, self.fit_intercept, self.n_jobs = alpha, fit_intercept, n_jobs
-        self.shape, self.n_additional = template.coef.shape, len(template.additional)
-        self.total_weight = float(task.weights.sum())
-        self.unconverged = 0
-
-    @property
-    def penalised(self):
-        """Which weights of a flat vector are penalised: all but the intercept."""
-        n, (_, m) = int(np.prod(self.shape)), self.shape
-        mask = np.ones(n + m + self.n_additional, bool)
-        mask[n : n + m] = False
-        return mask
-
-    def unpack(self, vector):
-        """View a flat vector as a model."""
-        n, (_, m) = int(np.prod(self.shape)), self.shape
-        return LinearModel(vector[:n].reshape(self.shape), vector[n : n + m], vector[n + m :])
-
-    @staticmethod
-    def pack(model):
-        return np.concatenate([model.coef.ravel(), model.intercept, model.additional])
-
-    def loss_gradient(self, vector):
-        """Return the objective and its gradient at the model in a flat vector."""
-        model, gradient = self.unpack(vector), np.empty_like(vector)
-        scores = self.X @ model.coef
-        scores += model.intercept
-        loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores, model.additional, self.n_jobs)
-        out = self.unpack(gradient)
-        out.coef[:] = self.X.T @ residuals
-        out.coef /= self.total_weight
-        out.coef += self.alpha * model.coef
-        out.intercept[:] = residuals.sum(axis=0) / self.total_weight if self.fit_intercept else 0.0
-        out.additional[:] = joined / self.total_weight + self.alpha * model.additional
-        return loss / self.total_weight + model.penalty(self.alpha), gradient
 
 
 @lru_cache(maxsize=1)
@@ -108,69 +55,50 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
 
 
 def _minimize(objective, model, max_iter, tol, after_iteration):
-    stopped, n_iter = False, 0
-    x, loss, largest, values, slopes = objective.pack(model), np.inf, np.inf, [], []
-
-    def loss_gradient(point):
-        # After a failed line search, scipy returns neither the best point nor the loss at the one it returns.
-        nonlocal x, loss, largest
-        value, gradient = objective.loss_gradient(point)
-        slope = float(np.abs(gradient).max())
-        if value < loss:
-            x, loss, largest = point.copy(), value, slope
-        slopes[-1:] = [slope]
-        return value, gradient
-
-    def after_step(point, value):
-        nonlocal stopped, n_iter
-        n_iter += 1
-        stopped = bool(after_iteration(objective.unpack(point.copy()), float(value)))
-        return stopped
-
-    def callback(intermediate_result):
-        after_step(intermediate_result.x, intermediate_result.fun)
-        values.append(float(intermediate_result.fun))
-        creeps = objective.task.has_kinks and _creeps(values, slopes)
-        slopes.append(np.inf)
-        if stopped or creeps or n_iter >= max_iter:
-            raise StopIteration
-
-    while True:
-        slopes.append(np.inf)
-        before = loss
-        result = minimize(
-            loss_gradient,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            callback=callback,
-            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": 64 * np.finfo(float).eps},
-        )
-        if not np.isfinite(result.fun):
-            return objective.unpack(x), result.fun, ""
-        if stopped or largest <= tol:
-            return objective.unpack(x), loss, ""
+    has_kinks = objective.task.has_kinks
+    descent = Descent(objective.loss_gradient, objective.pack(model), objective.n_jobs)
+    n_iter, values, slopes, started_at, message = 0, [], [], np.inf, ""
+    while np.isfinite(descent.value) and descent.largest > tol:
         if n_iter >= max_iter:
             message = "it reached max_iter"
             break
-        if objective.task.has_kinks:
-            x, loss, largest, message = minimize_bundle(
-                loss_gradient,
-                x,
-                objective.penalised,
-                alpha=objective.alpha,
-                tol=tol,
-                most_calls=max_iter - n_iter,
-                after_step=after_step,
-            )
-            if not message:
-                return objective.unpack(x), loss, ""
+        before, moved = descent.value, descent.step()
+        if not np.isfinite(descent.value):
             break
-        if not before - loss > _LEAST_GAIN * max(1.0, abs(loss)):
+        if moved:
+            n_iter += 1
+            values.append(descent.value)
+            slopes.append(descent.largest)
+            if after_iteration(objective.unpack(descent.x), descent.value) or descent.largest <= tol:
+                break
+            gains = before - descent.value > _NOTHING * max(1.0, abs(before))
+            if n_iter >= max_iter or (gains and not (has_kinks and _creeps(values, slopes))):
+                continue
+        if has_kinks:
+            return _minimize_bundle(objective, descent.x, max_iter - n_iter, tol, after_iteration)
+        if not started_at - descent.value > _LEAST_GAIN * max(1.0, abs(descent.value)):
             message = "the objective no longer moves"
             break
-        values.clear()
-    return objective.unpack(x), loss, f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
+        started_at = descent.value
+        descent.forget()
+    return objective.unpack(descent.x), descent.value, _explained(message, descent.largest, tol)
+
+
+def _minimize_bundle(objective, x, most_calls, tol, after_iteration):
+    x, loss, largest, message = minimize_bundle(
+        objective.loss_gradient,
+        x,
+        objective.penalised,
+        alpha=objective.alpha,
+        tol=tol,
+        most_calls=most_calls,
+        after_step=lambda point, value: bool(after_iteration(objective.unpack(point.copy()), float(value))),
+    )
+    return objective.unpack(x), loss, _explained(message, largest, tol)
+
+
+def _explained(message, largest, tol):
+    return message and f"{message}; the largest entry of the gradient is {largest:.1e}, tol is {tol:.1e}"
 
 
 def _creeps(values, slopes):

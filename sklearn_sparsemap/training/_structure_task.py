@@ -19,6 +19,8 @@ from ._task import Task, accuracy_of, f1_of
 
 # The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
 _N_RANGES = 64
+# Parts of a call on a single thread: a call takes some 100 us, and a call under way ends at Ctrl-C.
+_COST_PER_CALL = 2**20
 # Duality gap of the inference: L-BFGS compares losses that differ by little.
 _TOL = 1e-12
 # Memory for the solutions of the samples, from which the next epoch starts.
@@ -33,11 +35,14 @@ def residuals_of_ranges(oracle, solver, form, scores, additional, targets, memor
 
     Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `sums` (zeros at first): weighted loss,
     number of samples whose inference did not converge, and the gradient with respect to the additional scores.
+    A limit of 0 in the memory ends the work, and leaves it undone.
     """
     n_outputs = scores.shape[0] // targets.row_ptr[-1]
     for r in range(cuts.shape[0] - 1):
         own = sums[r]
         for i in range(cuts[r], cuts[r + 1]):
+            if memory.limit[0] == 0:
+                return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
             target, residual = target_of(targets, i, scores[first:last], additional), residuals[first:last]
             loss, gap = loss_of_sample(oracle, solver, form, target, _TOL, memory, i, residual, own[2:])
@@ -136,6 +141,7 @@ class StructureTask(Task):
             ),
             self.n_outputs * np.diff(self.row_ptr[cuts]),
             n_jobs,
+            _COST_PER_CALL,
             limit=memory.limit,
         )  # fmt: skip
         return sums[:, 0].sum(), residuals, sums[:, 2:].sum(axis=0), int(sums[:, 1].sum())

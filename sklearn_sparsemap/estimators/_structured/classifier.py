@@ -70,8 +70,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     alpha : float, default=1e-4
         Strength of the squared penalty on all weights but the intercept.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
-        ``"lbfgs"``: exact batch optimisation by scipy, for models of moderate size; not for perceptron and hinge, which
-        are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and streams.
+        ``"lbfgs"``: exact batch optimisation, for models of up to some million weights; not for perceptron and hinge,
+        which are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and
+        streams.
         ``"mira"``: online, for hinge only; each step is as long as it takes to mend the sample's mistake, so that
         there is nothing to tune, and `alpha` and `eta0` are not used; weights of samples scale `C`, so that without
         a finite `C` it only matters whether they are zero. ``"auto"`` takes L-BFGS for smooth losses and up

@@ -26,10 +26,10 @@ from ...solvers._graph.batch import (
     GraphSamples,
     GraphSolutions,
 )
+from ...solvers._graph.choice import structure_solvers
+from ...solvers._graph.matchings import matching_multipliers_range
 from ...solvers._graph.result import LPSparseMAPResult
 from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
-from ...solvers._polytope.active_set import active_set
-from ...solvers._polytope.argmax import map_argmax
 from ...solvers._polytope.protocol import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
 from .problems import problems_by_graph
@@ -144,11 +144,6 @@ def _solve_on(solver, problems, solutions, tol, n_jobs):
     return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
 
 
-def structure_solver(layout):
-    """Return the solver of the graph's structures; where there are none, any other one, that is compiled sooner."""
-    return active_set if len(layout.arrays.structures) else map_argmax
-
-
 def choose_solver(layout, solver="auto"):
     """Return the name of the solver that serves a graph."""
     arrays = layout.arrays
@@ -238,24 +233,24 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
     """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
-        out = _solve_once(problems, warm, max_iter, **options)
+        out = solve_once(problems, warm, max_iter, **options)
     else:
         out = _empty(problems.layout, len(sizes), options["keep"])
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
             if chosen.any():
-                out.put(chosen, _solve_once(problems.take(chosen), None, most, **options))
+                out.put(chosen, solve_once(problems.take(chosen), None, most, **options))
     status = out.statistics[:, STATUS]
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
         none = problems.take(left).scaled(np.zeros(len(left)))
-        found = _solve_once(none, None, max_iter, **options | {"tol": 1e-6})
+        found = solve_once(none, None, max_iter, **options | {"tol": 1e-6})
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
     # Where scores are large, multipliers have far to go.
     scale, start = _EASY / sizes[left], None
     while len(left):
-        found = _solve_once(problems.take(left).scaled(scale), start, max_iter, **options)
+        found = solve_once(problems.take(left).scaled(scale), start, max_iter, **options)
         own = found.statistics
         done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
         better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
@@ -282,28 +277,37 @@ def _empty(layout, n, keep):
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
-def _solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep, deadline):
+def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", deadline=None):
     """Solve samples; see `solve_graph`."""
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n, keep)
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
     scales = np.zeros((0, 2)) if problems.scales is None else problems.scales
-    samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
     aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
-    limits = np.array([max_iter, MOST_STRUCTURE_CALLS])
-    if method in LOGIC_SOLVERS and not len(arrays.structures):
-        solver, own = LOGIC_SOLVERS[method], (arrays,)
-    else:
-        solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solver(layout))
+    limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), np.zeros((n, 1))
     # Without links a sample costs what is open.
-    cost = layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10)
+    costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
     with ends_at(deadline, limits):
+        if method == "newton" and layout.matching is not None:
+            # What is left to do is little: to see that these multipliers are right, or to find out why there are none.
+            scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
+            over_ranges(
+                lambda begin, end: matching_multipliers_range(
+                    layout.matching, scores, before, limits, begin, end, start, n_steps
+                ),
+                costs,
+                n_jobs,
+                limit=limits,
+            )
+        samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
+        if method in LOGIC_SOLVERS and not len(arrays.structures):
+            solver, own = LOGIC_SOLVERS[method], (arrays,)
+        else:
+            solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
         over_ranges(
-            lambda begin, end: solver(*own, samples, aim, limits, begin, end, out),
-            np.full(n, cost),
-            n_jobs,
-            limit=limits,
+            lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits
         )
+    out.statistics[:, N_ITER] += n_steps[:, 0]
     return out
 
 

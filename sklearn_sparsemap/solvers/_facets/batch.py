@@ -2,7 +2,6 @@
 
 from collections import namedtuple
 
-import numpy as np
 from numba import types
 
 from ..._jit import FLOATS, INTS, INTS_2D, INTS_OUT, PARTS, entry
@@ -11,7 +10,7 @@ from .._polytope.backward import DIRECTIONS, PRODUCTS
 from .._polytope.batch import PROBLEMS
 from .matchings import matching_facets, matching_products
 from .protocol import PRODUCTS as FACET_PRODUCTS
-from .sparsemax import sparsemax
+from .sparsemax import ENOUGH_IN_MATCHING, ENOUGH_IN_TREE, prefer_facets
 from .subsets import subset_facets, subset_products
 from .trees import tree_facets, tree_products
 
@@ -34,32 +33,19 @@ FACET_PRODUCTS_OF = {
 Facets = namedtuple("Facets", ["slots", "slot_ptr", "additional", "additional_ptr", "weights", "weight_ptr", "usable"])
 FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], Facets)
 
-# Facets are likely to be quicker than structures where a row has so many entries in its support by itself.
-ENOUGH = {"matching": 1.5, "tree": 3.0}
+# By `Structure.facets`, where structures may be quicker.
+ENOUGH = {"matching": ENOUGH_IN_MATCHING, "tree": ENOUGH_IN_TREE}
 
 
-@entry(types.void(PROBLEMS, types.int64, types.int64, INTS_2D, types.float64, INTS_OUT))
+@entry(types.void(PROBLEMS, types.int64, types.int64, INTS_2D, FLOATS, INTS_OUT))
 def prefer_facets_range(problems, start, stop, shapes, enough, prefers):
     """Judge problems start..stop by the supports that lines of their scores have on their own.
 
-    `shapes[i]` is the shape of the matrix of scores; lines are on its shorter side. Of one with a row more than columns
-    an arc from a word to itself is left out: for a matching, that changes little.
+    `shapes[i]` is the shape of the matrix of scores; see `prefer_facets`.
     """
     for p in range(start, stop):
         scores = problems.scores[problems.score_ptr[p] : problems.score_ptr[p + 1]]
-        n_rows, n_cols = shapes[p, 0], shapes[p, 1]
-        across = n_rows <= n_cols
-        n, m = min(n_rows, n_cols), max(n_rows, n_cols)
-        line, u = np.empty(m), np.empty(m)
-        total, threshold = 0.0, np.inf
-        for a in range(n):
-            for b in range(m):
-                line[b] = scores[a * n_cols + b if across else b * n_cols + a]
-            if m == n + 1 and not across:
-                line[a + 1] = -np.inf
-            threshold, count = sparsemax(line, threshold, u)
-            total += count
-        prefers[p] = total >= enough * n
+        prefers[p] = prefer_facets(scores, shapes[p, 0], shapes[p, 1], enough)
 
 
 @entry(

@@ -5,7 +5,7 @@ The shorter side has the rows, all of which are matched; columns are matched at 
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._jit import copy_into, kernel
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .jacobian import add_entry, project
 from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
@@ -42,6 +42,8 @@ def matching_facets(
     if forbidden and not is_feasible(oracle, scores, additional, dims, sizes):
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     cuts = new_cuts(m, m, False)
+    if warm_weights.shape[0] == m + 1:
+        copy_into(cuts.multiplier, warm_weights[:m])
     steps = maximise_dual(rows, cuts, m, m if n == m else np.int64(0), size, min(MOST_STEPS, limit[0]))
     for r in range(n):
         for c in range(m):

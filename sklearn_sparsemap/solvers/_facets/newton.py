@@ -6,6 +6,9 @@ simplex; the dual is concave and piecewise quadratic, and a Newton step solves i
 the semi-dual of optimal transport with a quadratic regulariser (Blondel, Seguy and Rolet 2018; Lorenz, Manns and Meyer
 2019), with general cuts in the place of columns.
 
+A row whose sum is at most 1 (``at_most``) may also be slack: its threshold is then 0, and its entries move freely,
+which is what an infinite `count` of its support says.
+
 Conventions: of `cuts`, k exist. A cut takes the entries u[r, i] of the rows r and the columns i of one set of nodes,
 where row r belongs to node r + 1: ``member`` (capacity, n_columns) says which nodes are in the set, as 0 and 1, and
 ``bits`` the same, 64 nodes a word. With no `bits`, cut k is column k of all rows.
@@ -20,7 +23,7 @@ from .._polytope.cholesky import add_scaled, dot, solve_lower, solve_upper
 from .protocol import BINDING, TIE
 from .sparsemax import sparsemax
 
-Rows = namedtuple("Rows", ["scores", "shifted", "threshold", "count", "u"])
+Rows = namedtuple("Rows", ["scores", "shifted", "threshold", "count", "u", "at_most"])
 Cuts = namedtuple("Cuts", ["member", "bits", "bound", "multiplier", "slope"])
 
 # The largest violation that is left, where scores are of size 1.
@@ -32,13 +35,14 @@ _DEPENDENT = 1e-10
 @kernel
 def new_rows(n_rows, n_columns):
     """Make room for rows; their scores are to be filled."""
-    threshold = np.empty(n_rows)
+    threshold, at_most = np.empty(n_rows), np.empty(n_rows, np.bool_)
     for r in range(n_rows):
         # Whatever it is, projections start from there.
         threshold[r] = np.inf
+        at_most[r] = False
     return Rows(
         np.empty((n_rows, n_columns)), np.empty((n_rows, n_columns)), threshold, np.empty(n_rows),
-        np.empty((n_rows, n_columns)),
+        np.empty((n_rows, n_columns)), at_most,
     )  # fmt: skip
 
 
@@ -64,6 +68,21 @@ def popcount(x):
 
 
 @kernel
+def _project_row(rows, r):
+    """Project a row's shifted scores onto the simplex, or onto what is below it."""
+    shifted, u = rows.shifted[r], rows.u[r]
+    if rows.at_most[r]:
+        total = 0.0
+        for i in range(u.shape[0]):
+            u[i] = max(shifted[i], 0.0)
+            total += u[i]
+        if total <= 1.0:
+            rows.threshold[r], rows.count[r] = 0.0, np.inf
+            return
+    rows.threshold[r], rows.count[r] = sparsemax(shifted, rows.threshold[r], u)
+
+
+@kernel
 def evaluate(rows, cuts, k, multiplier, slope):
     """Project all rows under the multipliers; write the cuts' violations into `slope` and return the dual value."""
     n_rows = rows.u.shape[0]
@@ -81,8 +100,8 @@ def evaluate(rows, cuts, k, multiplier, slope):
                     add_scaled(shifted, -multiplier[c], cuts.member[c])
         else:
             add_scaled(shifted, -1.0, multiplier)
-        rows.threshold[r], rows.count[r] = sparsemax(shifted, rows.threshold[r], u)
-        # On the support shifted = u + threshold, and u sums to 1.
+        _project_row(rows, r)
+        # On the support shifted = u + threshold, and u sums to 1 unless the threshold is 0.
         value -= 0.5 * dot(u, u) + rows.threshold[r]
         if of_sets:
             for c in range(k):
@@ -110,6 +129,8 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
     bits = np.empty(n_words, np.uint64)
     place, inside = np.empty(n, np.int64), np.empty(n)
     for r in range(rows.u.shape[0]):
+        if rows.count[r] < 2.0:
+            continue
         _support_bits(rows.u[r], bits)
         found = 0
         for a in range(n):
@@ -118,7 +139,8 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
                 common = 0
                 for w in range(n_words):
                     common += popcount(cuts.bits[c, w] & bits[w])
-                if common > 0:
+                # A set that holds the whole support, or nothing of it, says nothing.
+                if 0 < common < rows.count[r]:
                     place[found], inside[found] = a, common
                     found += 1
         for i in range(found):
@@ -265,7 +287,7 @@ def _ascent(curvature, ridge, slope, lower, n, d, fixed):
 
 
 @kernel
-def _violation(multiplier, slope, k, n_free):
+def largest_violation(multiplier, slope, k, n_free):
     """Return the largest violation of the optimality conditions."""
     largest = 0.0
     for c in range(k):
@@ -288,7 +310,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
     goal = max(_RESIDUAL, 4e-16 * size)
     steps = 0
     while steps < limit:
-        violation = _violation(multiplier, slope, k, n_free)
+        violation = largest_violation(multiplier, slope, k, n_free)
         if violation <= goal:
             break
         steps += 1
@@ -314,7 +336,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
                 moved = multiplier[c] + t * d[a]
                 trial[c] = 0.0 if c >= n_free and (moved < 0.0 or (t >= 1.0 and fixed[a])) else moved
             new = evaluate(rows, cuts, k, trial, trial_slope)
-            left = _violation(trial, trial_slope, k, n_free)
+            left = largest_violation(trial, trial_slope, k, n_free)
             if left <= 0.5 * violation and new >= value - slack:
                 break
             rise_there = 0.0

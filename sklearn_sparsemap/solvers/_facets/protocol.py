@@ -10,6 +10,8 @@ of their own, with -1 in unused places:
   `additional_slots`, step by step; `weights` has the flow. Rows without a node follow for start and end, with their
   marginals.
 
+Such a solution is also what solvers of trees and matchings start from, in place of structures.
+
 `weights` has one more entry, which is 1 where the solution has ties, so that its facets do not tell its face.
 
 A Jacobian product by facets has one signature for all structures::

@@ -115,6 +115,16 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
 
 
 @kernel
+def read_set(words, nodes):
+    """Mark the words that are listed; -1 fills up a row."""
+    for v in range(nodes.shape[0]):
+        nodes[v] = False
+    for v in words:
+        if v >= 0:
+            nodes[v] = True
+
+
+@kernel
 def start_cuts(n):
     """Make room for the cuts of `n` words, with that of all words, which nearly always binds."""
     cuts = new_cuts(4 * n + 40, n + 1, True)
@@ -122,6 +132,18 @@ def start_cuts(n):
     for v in range(n + 1):
         nodes[v] = v > 0
     return cuts, add_set(cuts, np.int64(0), nodes)
+
+
+@kernel
+def _warm_cuts(cuts, k, slots, weights):
+    """Start at the sets and the multipliers of an earlier solution; return the number of cuts."""
+    nodes = np.empty(cuts.member.shape[1], np.bool_)
+    for s in range(min(slots.shape[0], cuts.bound.shape[0] - k - 1)):
+        read_set(slots[s], nodes)
+        before, k = k, add_set(cuts, k, nodes)
+        # That of all words is there already.
+        cuts.multiplier[k - 1 if k > before else 0] = weights[s]
+    return k
 
 
 @kernel
@@ -155,6 +177,8 @@ def tree_facets(
     if forbidden and not is_feasible(oracle, scores, additional, dims, sizes):
         return no_parts, no_parts, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     cuts, k = start_cuts(n)
+    if warm_weights.shape[0] == warm_slots.shape[0] + 1:
+        k = _warm_cuts(cuts, k, warm_slots, warm_weights)
     objective, gap, floor = 0.0, np.inf, 0.0
     k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
     if k >= 0:
@@ -196,11 +220,7 @@ def tree_products(
             add_entry(rows, m, h, marginals[h * n + m], direction[h * n + m])
     nodes, k = np.empty(n + 1, np.bool_), np.int64(0)
     for c in range(n_sets):
-        for v in range(n + 1):
-            nodes[v] = False
-        for v in slots[c * n : (c + 1) * n]:
-            if v >= 0:
-                nodes[v] = True
+        read_set(slots[c * n : (c + 1) * n], nodes)
         k = add_set(cuts, k, nodes)
     tight = np.empty(k, np.int64)
     for c in range(k):

@@ -8,7 +8,6 @@ from numba import types
 
 from ..._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, copy_into, entry, kernel
 from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
-from .._polytope.protocol import SOLVER
 from .admm import solve_admm
 from .block import solve_block
 from .certificate import certify
@@ -27,7 +26,7 @@ from .presolve import (
 )
 from .proximal import MOST_STEPS, begin, grow, new_proximal, next_step
 from .rows import CONVERGED, INFEASIBLE, new_dual
-from .structures import new_structures
+from .structures import STRUCTURE_SOLVERS, new_structures
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
@@ -99,10 +98,10 @@ class GraphSolutions(NamedTuple):
 _SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, GraphSamples)
 _SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
-# Each loop takes a graph, with its oracles and the solver of its structures unless it has none; samples; tol, limits
+# Each loop takes a graph, with the oracles and solvers of its structures unless it has none; samples; tol, limits
 # (see `solve_rows`); which samples, start..stop; and where to write their solutions.
 _LOOP = _SAMPLES, types.float64, INTS, types.int64, types.int64, _SOLUTIONS
-_STRUCTURED = GRAPH_ARRAYS, ORACLES, SOLVER
+_STRUCTURED = GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS
 
 
 @kernel
@@ -169,13 +168,14 @@ def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, 
     dual, goal = new_dual(graph, settled, unscaled, scale, warm), _goal_of(samples, i)
     n_iter, status = np.int64(0), np.int64(CONVERGED)
     begin(proximal)
-    for _ in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
+    for step in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
         n_more, status = solve_rows(dual, structures, additional, tol, limits, use_newton)
         n_iter += n_more
         if goal == 0.0:
             break
         gap = gap_of(dual) if out.links.shape[1] == 0 else 0.0
-        factor = next_step(proximal, dual.scores, dual.u, gap, goal, status == CONVERGED and limits[0] > 0)
+        may_go_on = status == CONVERGED and limits[0] > 0 and step < MOST_STEPS - 1
+        factor = next_step(proximal, dual.scores, dual.u, gap, goal, may_go_on)
         if factor == 0.0:
             break
         for array in (dual.pair, dual.multipliers, additional):
@@ -230,11 +230,11 @@ def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
-def rows_range(use_newton, graph, oracles, solver, samples, tol, limits, start, stop, out):
+def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
     settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        scores, structures = samples.scores[i], new_structures(graph, oracles, solver)
+        scores, structures = samples.scores[i], new_structures(graph, oracles, solvers)
         open_all(graph, scores, settled)
         _, own, n_iter, status = _solve_open(
             use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out
@@ -255,7 +255,7 @@ def _finish_links(graph, structures, scores, own, i, found, limits, out):
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
-def block_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
+def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
     proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
     for i in range(start, stop):
@@ -263,7 +263,7 @@ def block_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
         scores = samples.scores[i].copy()
         if samples.warm.shape[0] > 0:
             copy_into(warm, samples.warm[i])
-        structures = new_structures(graph, oracles, solver)
+        structures = new_structures(graph, oracles, solvers)
         begin(proximal)
         found = solve_block(graph, structures, scores, own, warm, tol, limits)
         for _ in range(MOST_STEPS if goal > 0.0 else 0):
@@ -279,11 +279,11 @@ def block_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
-def admm_range(graph, oracles, solver, samples, tol, limits, start, stop, out):
+def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
     for i in range(start, stop):
         own, warm = _additional_of(samples, i), _row_of(samples.warm, i)
-        structures = new_structures(graph, oracles, solver)
+        structures = new_structures(graph, oracles, solvers)
         found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
         _finish_links(graph, structures, samples.scores[i], own, i, found, limits, out)
 

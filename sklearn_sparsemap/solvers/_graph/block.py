@@ -106,7 +106,7 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
         direction[link] *= _SHARP / size
     longest = longest_factor(graph)
     z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
-    cold = new_structures(graph, structures.oracles, structures.solver)
+    cold = new_structures(graph, structures.oracles, structures.solvers)
     slope, place = 0.0, np.int64(0)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]

@@ -52,7 +52,7 @@ def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
         force_parts(z, additional[first:last], graph.sizes[f])
         objective = solve_structure(structures, additional, place, z, p, tol, limits)
         feasible = objective == objective
-        if feasible:
+        if feasible and last > first:
             additional_slots, weights = structures.additional[place], structures.weights[place]
             for s in range(weights.shape[0]):
                 for part in additional_slots[s]:
@@ -152,7 +152,7 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
         if not feasible:
             return objective, np.inf, np.inf
         if graph.kinds[f] == STRUCTURE:
-            if structures is not None:
+            if structures is not None and graph.additional_ptr[f + 1] > graph.additional_ptr[f]:
                 _spread_additional(structures, place, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
             place += 1
         objective += linear

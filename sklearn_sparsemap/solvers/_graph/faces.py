@@ -31,12 +31,20 @@ from ..._jit import (
 )
 from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
 from ...graphs._closed_forms import is_free, jacobian_logic, pair_slopes
+from .._facets.face import BY_STRUCTURES, is_tied, project_on_tight_face, tight_face
 from .._polytope.batch import with_room
 from .._polytope.cholesky import add_scaled, dot, solve_lower
 from .._polytope.face import FACE_TOLERANCE, respond, span_face, spread
-from .._polytope.protocol import AIM, SOLVER, STRUCTURE_TOL
+from .._polytope.protocol import STRUCTURE_TOL
 from .certificate import literal_scores
-from .structures import force_parts, project_on_face
+from .structures import (
+    STRUCTURE_SOLVERS,
+    force_parts,
+    go_by_structures,
+    new_structures,
+    project_on_face,
+    solve_structure,
+)
 
 # A marginal as close to a bound as this lies on it, and a structure whose reduced cost is this small is in the face,
 # both relative to the scores where these are small; solutions are made ten times as exact before. No solution is exact
@@ -58,15 +66,16 @@ class Faces(NamedTuple):
     """The faces of the structures of all samples, one after the other.
 
     Of each, affinely independent structures that span it, the Cholesky factor R of their Gram matrix (see _support.py),
-    and ``R'^{-1} 1``.
+    and ``R'^{-1} 1``. Of one that is known by its facets, what `tight_face` returns: slots, factor and ones.
     """
 
     slots: np.ndarray
     additional: np.ndarray
     factors: np.ndarray
     ones: np.ndarray
-    counts: np.ndarray  # of structures, one row a sample, one column a structure factor
-    starts: np.ndarray  # where a sample begins in the first four, one row a sample
+    counts: np.ndarray  # of structures or tight facets, one row a sample, one column a structure factor
+    by_facets: np.ndarray  # whether a face is known by its facets; alike
+    starts: np.ndarray  # where each face begins in the first four, one row a face; then where the last one ends
 
 
 class Products(NamedTuple):
@@ -86,7 +95,7 @@ class _Face(NamedTuple):
 
 
 _OPTIMA = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], Optima)
-_FACES = types.NamedTuple([PARTS, PARTS, FLOATS, FLOATS, INTS_2D, INTS_2D], Faces)
+_FACES = types.NamedTuple([PARTS, PARTS, FLOATS, FLOATS, INTS_2D, INTS_2D, INTS_2D], Faces)
 _PRODUCTS = types.NamedTuple([FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT], Products)
 
 
@@ -96,113 +105,111 @@ def _additional_of(optima, i):
 
 
 @kernel
-def _solve_structure(graph, oracles, solver, optima, i, f, limits):
-    """Solve SparseMAP of a structure factor of sample `i` anew.
-
-    Returns
-    -------
-    z, p : arrays
-        Scores and marginals of its literals.
-    slots, additional_slots, weights : arrays
-    """
-    n = graph.link_ptr[f + 1] - graph.link_ptr[f]
-    z, p = np.empty(n), np.empty(n)
+def _literals_of(graph, optima, i, f):
+    """Return the scores of the literals of a structure factor of sample `i`, and its additional scores."""
+    z = np.empty(graph.link_ptr[f + 1] - graph.link_ptr[f])
     literal_scores(graph, f, optima.scores[i], optima.marginals[i], optima.links[i], z)
     own = _additional_of(optima, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
     force_parts(z, own, graph.sizes[f])
-    none = np.empty((0, 0), np.int32)
-    slots, additional_slots, weights, k, _, _, _ = solver(
-        oracles[graph.oracles[f]],
-        z,
-        own,
-        graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
-        graph.sizes[f],
-        AIM * STRUCTURE_TOL,
-        STRUCTURE_TOL,
-        limits,
-        none,
-        none,
-        np.empty(0),
-        p,
-    )
-    return z, p, slots[:k].copy(), additional_slots[:k].copy(), weights[:k].copy()
+    return z, own
 
 
 @entry(
     types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(
-        GRAPH_ARRAYS, ORACLES, SOLVER, _OPTIMA, types.int64, types.int64, INTS
+        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, _OPTIMA, types.int64, types.int64, INTS
     )
 )
-def support_of_structure(graph, oracles, solver, optima, i, f, limits):
-    """Return the structures of a structure factor of sample `i`, one a row, and their weights."""
-    _, _, slots, _, weights = _solve_structure(graph, oracles, solver, optima, i, f, limits)
-    return slots, weights
+def support_of_structure(graph, oracles, solvers, optima, i, place, limits):
+    """Return the structures of the structure factor at a place of sample `i`, one a row, and their weights."""
+    structures = new_structures(graph, oracles, solvers)
+    z, _ = _literals_of(graph, optima, i, graph.structures[place])
+    go_by_structures(structures, place)
+    solve_structure(structures, _additional_of(optima, i), place, z, np.empty(z.shape[0]), STRUCTURE_TOL, limits)
+    return structures.slots[place], structures.weights[place]
+
+
+@kernel
+def _complete_face(structures, optima, i, place, direction, tolerance, limits):
+    """Return the face of the structure at a place of sample `i` as in `Faces`, and whether by facets."""
+    graph = structures.graph
+    f = graph.structures[place]
+    z, own = _literals_of(graph, optima, i, f)
+    p = np.empty(z.shape[0])
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    solve_structure(structures, _additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
+    kind, weights = structures.kinds[place], structures.weights[place]
+    if kind != BY_STRUCTURES:
+        if not is_tied(kind, z, p, weights):
+            ints, factor, shares = tight_face(kind, dims, p, structures.slots[place], weights)
+            return _Face(ints, np.empty((0, 0), np.int32), factor, shares), True
+        go_by_structures(structures, place)
+        solve_structure(structures, _additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
+    upstream = np.empty(z.shape[0])
+    for link in range(upstream.shape[0]):
+        start = graph.link_ptr[f]
+        upstream[link] = graph.signs[start + link] * direction[graph.links[start + link]]
+    support, k = span_face(
+        structures.oracles[graph.oracles[f]], z, own, dims, graph.sizes[f], p, structures.slots[place],
+        structures.additional[place], upstream, tolerance,
+    )  # fmt: skip
+    ones = np.ones(k)
+    solve_lower(support.factor, k, ones)
+    factor = np.empty((k, k))
+    for s in range(k):
+        copy_into(factor[s], support.factor[s, :k])
+    return _Face(support.slots[:k].copy(), support.additional[:k].copy(), factor, ones), False
+
+
+@kernel
+def _pour(pool, used, values):
+    """Append flat values to a pool; return it, with more room if it took that, and how much of it is used."""
+    pool = with_room(pool, used, values.shape[0])
+    copy_into(pool[used:], values)
+    return pool, used + values.shape[0]
 
 
 @entry(
-    types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT))(
-        GRAPH_ARRAYS, ORACLES, SOLVER, _OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
+    types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT, INTS_2D_OUT))(
+        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, _OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
     )
 )
-def find_faces_range(graph, oracles, solver, optima, directions, limits, start, stop):
+def find_faces_range(graph, oracles, solvers, optima, directions, limits, start, stop):
     """Complete the faces of all structures of samples start..stop, first along `directions`: as in `Faces`."""
-    n_structures = graph.structures.shape[0]
+    n = graph.structures.shape[0]
     slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
     factor_pool, one_pool = np.empty(64), np.empty(16)
-    counts, starts = np.empty((stop - start, n_structures), np.int64), np.empty((stop - start, 4), np.int64)
-    n_slots, n_additional, n_factors, n_ones = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    counts, by_facets = np.empty((stop - start, n), np.int64), np.empty((stop - start, n), np.int64)
+    starts, used = np.empty(((stop - start) * n, 4), np.int64), np.zeros(4, np.int64)
     for i in range(start, stop):
-        at = starts[i - start]
-        at[0], at[1], at[2], at[3] = n_slots, n_additional, n_factors, n_ones
         tolerance = max(FACE_TOLERANCE * optima.snaps[i] / SNAP, _LEAST_TOLERANCE)
-        for place in range(n_structures):
-            f = graph.structures[place]
-            z, p, slots, additional_slots, _ = _solve_structure(graph, oracles, solver, optima, i, f, limits)
-            own = _additional_of(optima, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
-            upstream = np.empty(z.shape[0])
-            for k in range(z.shape[0]):
-                link = graph.link_ptr[f] + k
-                upstream[k] = graph.signs[link] * directions[i, graph.links[link]]
-            support, k = span_face(
-                oracles[graph.oracles[f]], z, own, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
-                graph.sizes[f], p, slots, additional_slots, upstream, tolerance,
-            )  # fmt: skip
-            counts[i - start, place] = k
-            slot_pool = with_room(slot_pool, n_slots, k * graph.sizes[f, 0])
-            additional_pool = with_room(additional_pool, n_additional, k * graph.sizes[f, 1])
-            factor_pool, one_pool = with_room(factor_pool, n_factors, k * k), with_room(one_pool, n_ones, k)
-            ones = np.ones(k)
-            solve_lower(support.factor, k, ones)
-            copy_into(one_pool[n_ones:], ones)
-            n_ones += k
-            for s in range(k):
-                copy_into(slot_pool[n_slots:], support.slots[s])
-                copy_into(additional_pool[n_additional:], support.additional[s])
-                copy_into(factor_pool[n_factors:], support.factor[s, :k])
-                n_slots += graph.sizes[f, 0]
-                n_additional += graph.sizes[f, 1]
-                n_factors += k
+        structures = new_structures(graph, oracles, solvers)
+        for place in range(n):
+            copy_into(starts[(i - start) * n + place], used)
+            face, known = _complete_face(structures, optima, i, place, directions[i], tolerance, limits)
+            counts[i - start, place], by_facets[i - start, place] = face.factor.shape[0], known
+            slot_pool, used[0] = _pour(slot_pool, used[0], face.slots.reshape(face.slots.size))
+            additional_pool, used[1] = _pour(additional_pool, used[1], face.additional.reshape(face.additional.size))
+            factor_pool, used[2] = _pour(factor_pool, used[2], face.factor.reshape(face.factor.size))
+            one_pool, used[3] = _pour(one_pool, used[3], face.ones)
     return (
-        slot_pool[:n_slots].copy(), additional_pool[:n_additional].copy(), factor_pool[:n_factors].copy(),
-        one_pool[:n_ones].copy(), counts, starts,
+        slot_pool[: used[0]].copy(), additional_pool[: used[1]].copy(), factor_pool[: used[2]].copy(),
+        one_pool[: used[3]].copy(), counts, by_facets, starts,
     )  # fmt: skip
 
 
 @kernel
-def _next_face(graph, faces, i, place, at):
-    """Return the face of a structure of sample `i`; `at` says where it begins, and is moved behind it."""
-    k, f = faces.counts[i, place], graph.structures[place]
-    n, n_additional = graph.sizes[f, 0], graph.sizes[f, 1]
+def _face_of(graph, faces, i, place):
+    """Return the face of the structure at a place of sample `i`, and the number of its structures or tight facets."""
+    k, n = faces.counts[i, place], graph.structures.shape[0]
+    begin, end = faces.starts[i * n + place], faces.starts[i * n + place + 1]
+    n_rows = 1 if faces.by_facets[i, place] else k
+    slots, additional = faces.slots[begin[0] : end[0]], faces.additional[begin[1] : end[1]]
     face = _Face(
-        faces.slots[at[0] : at[0] + k * n].reshape((k, n)),
-        faces.additional[at[1] : at[1] + k * n_additional].reshape((k, n_additional)),
-        faces.factors[at[2] : at[2] + k * k].reshape((k, k)),
-        faces.ones[at[3] : at[3] + k],
+        slots.reshape((n_rows, slots.shape[0] // n_rows)),
+        additional.reshape((n_rows, additional.shape[0] // n_rows)),
+        faces.factors[begin[2] : end[2]].reshape((k, k)),
+        faces.ones[begin[3] : end[3]],
     )
-    at[0] += k * n
-    at[1] += k * n_additional
-    at[2] += k * k
-    at[3] += k
     return face, k
 
 
@@ -213,19 +220,22 @@ def _project_links(graph, optima, i, literals, faces, d, change):
     `literals` are the marginals of all literals. `change` gets, for each factor, how the joint probability of a pair
     changes.
     """
-    place, at, own = np.int64(0), faces.starts[i].copy(), _additional_of(optima, i)
+    place, own = np.int64(0), _additional_of(optima, i)
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         for link in range(start, stop):
             d[link] *= graph.signs[link]
         if graph.kinds[f] == STRUCTURE:
-            face, k = _next_face(graph, faces, i, place, at)
+            face, k = _face_of(graph, faces, i, place)
             # Once more on what the first projection leaves of the face by rounding.
-            rest, products = d[start:stop].copy(), np.empty(k)
-            project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
-            add_scaled(rest, -1.0, d[start:stop])
-            project_on_face(face.factor, face.slots, face.ones, rest, products)
-            add_scaled(d[start:stop], 1.0, rest)
+            if faces.by_facets[i, place]:
+                project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
+            else:
+                rest, products = d[start:stop].copy(), np.empty(k)
+                project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
+                add_scaled(rest, -1.0, d[start:stop])
+                project_on_face(face.factor, face.slots, face.ones, rest, products)
+                add_scaled(d[start:stop], 1.0, rest)
             place += 1
         else:
             first = graph.additional_ptr[f]
@@ -361,10 +371,11 @@ def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
                 w[v] = 0.0
         for e in range(graph.pairs.shape[0]):
             joint[graph.additional_ptr[graph.pairs[e]]] = change[graph.pairs[e]]
-        at = faces.starts[i].copy()
         for place in range(graph.structures.shape[0]):
-            face, k = _next_face(graph, faces, i, place, at)
             f = graph.structures[place]
+            if graph.additional_ptr[f + 1] == graph.additional_ptr[f]:
+                continue
+            face, k = _face_of(graph, faces, i, place)
             start_link = graph.link_ptr[f]
             unary, products = np.empty(graph.link_ptr[f + 1] - start_link), np.zeros(k)
             for link in range(unary.shape[0]):
@@ -388,10 +399,11 @@ def pull_back_range(graph, optima, faces, changes, start, stop, directions):
             with_p, with_q = pair_slopes(own[place], p, q, optima.snaps[i])
             direction[first] += sign_p * with_p * changes[i, place]
             direction[second] += sign_q * with_q * changes[i, place]
-        at = faces.starts[i].copy()
         for place in range(graph.structures.shape[0]):
-            face, k = _next_face(graph, faces, i, place, at)
             f = graph.structures[place]
+            if graph.additional_ptr[f + 1] == graph.additional_ptr[f]:
+                continue
+            face, k = _face_of(graph, faces, i, place)
             start_link, first = graph.link_ptr[f], graph.additional_ptr[f]
             products = np.zeros(k)
             for s in range(k):

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._jit import readonly
 from ..._threads import over_ranges
-from .._polytope.active_set import active_set
 from .._polytope.protocol import MOST_STRUCTURE_CALLS
+from .choice import structure_solvers
 from .faces import (
     LEAST_SNAP,
     SNAP,
@@ -29,8 +29,8 @@ def has_converged(objective, gap, residual, tol):
 
 
 def _with_structures(layout):
-    """Return what kernels take of a graph that has structures: arrays, oracles, solver."""
-    return layout.arrays, layout.all_oracles(layout.oracles[0]), active_set
+    """Return what kernels take of a graph that has structures: arrays, oracles, solvers."""
+    return layout.arrays, layout.all_oracles(layout.oracles[0]), structure_solvers(layout)
 
 
 class GraphJacobian:
@@ -40,8 +40,9 @@ class GraphJacobian:
     ----------
     problems : GraphProblems
     solutions : GraphSolutions
-    again : callable
-        ``again(problems, solutions, tol, n_jobs)`` solves more exactly from where solutions ended.
+    again : callable or None
+        ``again(problems, solutions, tol, n_jobs)`` solves more exactly from where solutions ended. None takes them as
+        they are, and does not warn of what is inexact.
     n_jobs : int or None
     """
 
@@ -57,7 +58,7 @@ class GraphJacobian:
         snaps = np.maximum(SNAP * np.minimum(np.where(sizes > 0.0, sizes, 1.0), 1.0), LEAST_SNAP)
         tols = 0.1 * snaps
         inexact = ~has_converged(*solutions.statistics[:, :3].T, tols)
-        if inexact.any():
+        if self._again is not None and inexact.any():
             solutions = type(solutions)(*(array.copy() for array in solutions))
             for tol in np.unique(tols[inexact]):
                 rows = np.flatnonzero(inexact & (tols == tol))
@@ -77,9 +78,9 @@ class GraphJacobian:
         layout, n = self._problems.layout, len(directions)
         if self._found is None and not len(layout.arrays.structures):
             none = np.zeros(0)
-            self._found = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 4))
+            self._found = none, none, none, none, np.zeros((n, 0)), np.zeros((n, 0)), np.zeros((1, 4))
         if self._found is None:
-            own, optima, limits = _with_structures(layout), self._optima(), np.array([MOST_STRUCTURE_CALLS])
+            own, optima, limits = _with_structures(layout), self._optima(), np.array([0, MOST_STRUCTURE_CALLS])
             pools = self._over_samples(
                 lambda start, stop: find_faces_range(*own, optima, directions, limits, start, stop), limits
             )
@@ -87,8 +88,10 @@ class GraphJacobian:
             for pool in pools:
                 pool[-1][:] += before
                 before += [len(array) for array in pool[:4]]
+            # Where the last one ends.
+            pools[-1] = (*pools[-1][:-1], np.vstack([pools[-1][-1], before]))
             self._found = tuple(np.concatenate(parts) for parts in zip(*pools))
-        kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64
+        kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.int64
         return Faces(*map(readonly, self._found, kinds))
 
     def vjp(self, directions, average=False, tol=1e-12, max_iter=10_000):
@@ -106,7 +109,7 @@ class GraphJacobian:
         self._over_samples(
             lambda start, stop: project_range(arrays, optima, faces, average, tol, limits, start, stop, out), limits
         )
-        if (out.n_iter >= max_iter).any():
+        if self._again is not None and (out.n_iter >= max_iter).any():
             warnings.warn(
                 f"the derivative did not converge in max_iter={max_iter} iterations; raise max_iter or tol",
                 ConvergenceWarning,
@@ -116,6 +119,13 @@ class GraphJacobian:
 
     def jvp(self, directions, changes):
         """Return how the marginals change along directions of the scores and changes of the additional scores."""
+        return self.products(directions, changes)[0]
+
+    def products(self, directions, changes):
+        """Return how the marginals and the additional marginals change along directions and changes, as `vjp` does.
+
+        Over scores and additional scores together the Jacobian is symmetric: this is its product with a vector.
+        """
         directions = np.array(directions)
         if changes.any():
             faces, optima = self._faces(readonly(directions)), self._optima()
@@ -123,7 +133,7 @@ class GraphJacobian:
             self._over_samples(
                 lambda start, stop: pull_back_range(arrays, optima, faces, changes, start, stop, directions)
             )
-        return self.vjp(directions)[0]
+        return self.vjp(directions)
 
     @property
     def _shape_of_joint(self):
@@ -137,9 +147,10 @@ def _optima_of(problems, solutions, snaps):
 
 def structures_of(problem, solution, f):
     """Return the structures that factor `f` selects in a sample: list of (structure, probability)."""
-    layout, limits = problem.layout, np.array([MOST_STRUCTURE_CALLS])
+    layout, limits = problem.layout, np.array([0, MOST_STRUCTURE_CALLS])
     arrays, optima = layout.arrays, _optima_of(problem, solution, np.zeros(1))
-    slots, weights = support_of_structure(*_with_structures(layout), optima, 0, f, limits)
+    place = int(np.searchsorted(arrays.structures, f))
+    slots, weights = support_of_structure(*_with_structures(layout), optima, 0, place, limits)
     dims, structure = arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], layout.graph.factor_of(f).structure
     order = [s for s in np.argsort(-weights, kind="stable") if weights[s] > 1e-12]
     return [(structure.decode(slots[s], dims), float(weights[s])) for s in order]

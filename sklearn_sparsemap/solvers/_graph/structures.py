@@ -3,27 +3,54 @@
 from collections import namedtuple
 
 import numpy as np
+from numba import types
 
-from ..._jit import kernel
-from ...graphs._arrays import FORBIDDEN
+from ..._jit import INTS, kernel
+from ...graphs._arrays import FORBIDDEN, Oracles
+from .._facets.face import BY_STRUCTURES, MATCHING, TREE, project_on_tight_face, tight_face
+from .._facets.protocol import GAVE_UP
+from .._facets.sparsemax import ENOUGH_IN_MATCHING, ENOUGH_IN_TREE, prefer_facets
 from .._polytope.cholesky import dot, solve_lower, solve_upper
-from .._polytope.protocol import AIM, STRUCTURE_TOL
+from .._polytope.protocol import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from .._polytope.support import gather, independent_support
 
 # A factor that gives a forbidden variable more than this cannot do without it.
 OFF = 1e-6
 
-# A graph with structures: their MAP oracles and the solver of SparseMAP; then lists with one entry each. The last
-# solution's support (see `Support`) is what the next one starts from; `faces`, `factors` and `ones` are what
-# `project_on_face` takes. A graph of nothing but logic has None in their place, for which Numba leaves out what is
-# behind ``if structures is not None``.
-Structures = namedtuple(
-    "Structures", ["graph", "oracles", "solver", "slots", "additional", "weights", "faces", "factors", "ones"]
+# The solvers of the structures of a graph, by the numbers of their oracles: by facets (of these `kinds`, see `face`)
+# where there is one, and by structures for all others, and where facets are slower.
+SolversByOracle = namedtuple("SolversByOracle", Oracles._fields)
+StructureSolvers = namedtuple("StructureSolvers", ["by_facets", "kinds", "by_structures"])
+STRUCTURE_SOLVERS = types.NamedTuple(
+    [types.NamedUniTuple(SOLVER, len(Oracles._fields), SolversByOracle), INTS, SOLVER], StructureSolvers
 )
+
+# A graph with structures: their MAP oracles and solvers; then lists with one entry each. `kinds` says what each is
+# solved by, and is _UNDECIDED before it is. The last solution's support (see `Support`), or its facets, are what the
+# next one starts from; `faces`, `factors` and `ones` are what `project_on_face` takes, or `project_on_tight_face`. A
+# graph of nothing but logic has None in their place, for which Numba leaves out what is behind
+# ``if structures is not None``.
+Structures = namedtuple(
+    "Structures",
+    [
+        *("graph", "oracles", "solvers", "kinds", "slots", "additional", "weights", "marginals"),
+        *("faces", "factors", "ones"),
+    ],
+)
+_UNDECIDED = -1
 
 
 @kernel
-def new_structures(graph, oracles, solver):
+def _undecided(n):
+    """Return the kinds of solvers of structures, before any is chosen."""
+    kinds = np.empty(n, np.int64)
+    for place in range(n):
+        kinds[place] = _UNDECIDED
+    return kinds
+
+
+@kernel
+def new_structures(graph, oracles, solvers):
     """Return the `Structures` of a graph, with no supports yet to start from.
 
     List comprehensions must not stand in kernels that write into arrays of a namedtuple: Numba then takes such writes
@@ -33,9 +60,11 @@ def new_structures(graph, oracles, solver):
     return Structures(
         graph,
         oracles,
-        solver,
+        solvers,
+        _undecided(n),
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
         [np.empty(0) for _ in range(n)],
         [np.empty((0, 0), np.int32) for _ in range(n)],
         [np.empty((0, 0)) for _ in range(n)],
@@ -75,14 +104,34 @@ def force_parts(z, additional, sizes):
 
 
 @kernel
-def solve_structure(structures, additional, place, z, p, tol, limits):
-    """SparseMAP of the structure at a place, from its last support, into `p`; return the objective.
+def _choose(structures, f, z):
+    """Return the kind of the solver for a structure factor whose parts have the scores `z`."""
+    graph = structures.graph
+    kind = structures.solvers.kinds[graph.oracles[f]]
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    preferred = True
+    if kind == TREE:
+        preferred = prefer_facets(z, dims[0] + 1, dims[0], ENOUGH_IN_TREE)
+    elif kind == MATCHING:
+        preferred = prefer_facets(z, dims[0], dims[1], ENOUGH_IN_MATCHING)
+    return kind if preferred else np.int64(BY_STRUCTURES)
 
-    NaN says that no structure is allowed.
-    """
+
+@kernel
+def go_by_structures(structures, place):
+    """From now on, solve the structure at a place by its structures; they begin anew."""
+    structures.kinds[place] = BY_STRUCTURES
+    structures.slots[place] = np.empty((0, 0), np.int32)
+    structures.additional[place] = np.empty((0, 0), np.int32)
+    structures.weights[place] = np.empty(0)
+
+
+@kernel
+def _solve_by(solver, structures, additional, place, z, p, tol, limits):
+    """Call a solver, from the last solution, and keep what it finds; return the objective, and what k it had."""
     graph = structures.graph
     f = graph.structures[place]
-    slots, additional_slots, weights, k, objective, _, _ = structures.solver(
+    slots, additional_slots, weights, k, objective, _, _ = solver(
         structures.oracles[graph.oracles[f]],
         z,
         additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
@@ -96,12 +145,32 @@ def solve_structure(structures, additional, place, z, p, tol, limits):
         structures.weights[place],
         p,
     )
-    if k < 0:
-        return np.nan
-    structures.slots[place] = slots[:k].copy()
-    structures.additional[place] = additional_slots[:k].copy()
-    structures.weights[place] = weights[:k].copy()
-    return objective
+    if k >= 0:
+        slots, additional_slots, weights = slots[:k].copy(), additional_slots[:k].copy(), weights[:k].copy()
+    structures.slots[place], structures.additional[place], structures.weights[place] = slots, additional_slots, weights
+    return objective, k
+
+
+@kernel
+def solve_structure(structures, additional, place, z, p, tol, limits):
+    """SparseMAP of the structure at a place, from its last solution, into `p`; return the objective.
+
+    NaN says that no structure is allowed.
+    """
+    graph, solvers = structures.graph, structures.solvers
+    f = graph.structures[place]
+    if structures.kinds[place] == _UNDECIDED:
+        structures.kinds[place] = _choose(structures, f, z)
+    objective, k = 0.0, np.int64(GAVE_UP)
+    if structures.kinds[place] != BY_STRUCTURES:
+        solver = solvers.by_facets[graph.oracles[f]]
+        objective, k = _solve_by(solver, structures, additional, place, z, p, tol, limits)
+        structures.marginals[place] = p.copy()
+        if k == GAVE_UP:
+            go_by_structures(structures, place)
+    if k == GAVE_UP:
+        objective, k = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
+    return np.nan if k == INFEASIBLE else objective
 
 
 @kernel
@@ -174,13 +243,22 @@ def project_on_face(factor, slots, ones, direction, products):
 
 @kernel
 def find_faces(structures):
-    """Factorise the supports of the structures, for `apply_faces`."""
+    """Factorise the supports of the structures, or their facets, for `apply_faces`."""
+    graph = structures.graph
     for place in range(len(structures.slots)):
-        slots = structures.slots[place]
-        support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
-        ones = np.ones(k)
-        solve_lower(support.factor, k, ones)
-        structures.faces[place], structures.factors[place] = support.slots, support.factor
+        slots, kind = structures.slots[place], structures.kinds[place]
+        if kind != BY_STRUCTURES:
+            f = graph.structures[place]
+            dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+            ints, factor, ones = tight_face(
+                kind, dims, structures.marginals[place], slots, structures.weights[place]
+            )
+            structures.faces[place], structures.factors[place] = ints, factor
+        else:
+            support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
+            ones = np.ones(k)
+            solve_lower(support.factor, k, ones)
+            structures.faces[place], structures.factors[place] = support.slots, support.factor
         structures.ones[place] = ones
 
 
@@ -191,10 +269,14 @@ def apply_faces(structures, d):
     for place in range(graph.structures.shape[0]):
         f = graph.structures[place]
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
-        ones, own = structures.ones[place], np.empty(stop - start)
+        face, factor, ones = structures.faces[place], structures.factors[place], structures.ones[place]
+        own = np.empty(stop - start)
         for link in range(start, stop):
             own[link - start] = graph.signs[link] * d[graph.links[link]]
-        project_on_face(structures.factors[place], structures.faces[place], ones, own, np.empty(ones.shape[0]))
+        if structures.kinds[place] != BY_STRUCTURES:
+            project_on_tight_face(face, factor, ones, own, np.int64(1))
+        else:
+            project_on_face(factor, face, ones, own, np.empty(ones.shape[0]))
         for link in range(start, stop):
             d[graph.links[link]] = graph.signs[link] * own[link - start]
 

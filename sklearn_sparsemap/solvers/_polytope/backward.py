@@ -41,10 +41,22 @@ def _support_of(supports, sizes, i):
     )
 
 
+@kernel
+def _multiply(support, k, problems, directions, i, out):
+    """Multiply the direction of problem `i` with the Jacobian of mixtures of `k` structures."""
+    first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+    first_extra, last_extra = directions.extra_ptr[i], directions.extra_ptr[i + 1]
+    unary, extra = directions.unary[first:last], directions.extra[first_extra:last_extra]
+    products = np.empty(k)
+    for s in range(k):
+        products[s] = gather(unary, support.slots[s]) + gather(extra, support.additional[s])
+    respond(support, k, products)
+    spread(support, k, products, out.unary[first:last], out.extra[first_extra:last_extra])
+
+
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, DIRECTIONS, PRODUCTS))
 def marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, out):
     """Multiply directions with the Jacobians of problems start..stop: of marginals and additional marginals."""
-    extra_ptr = directions.extra_ptr
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         slots, additional_slots = _support_of(supports, problems.sizes, i)
@@ -54,12 +66,16 @@ def marginal_products_range(oracle, problems, start, stop, supports, marginals, 
             oracle, scores, additional, problems.dims[i], problems.sizes[i], marginals[first:last], slots,
             additional_slots, direction, FACE_TOLERANCE,
         )  # fmt: skip
-        own = directions.extra[extra_ptr[i] : extra_ptr[i + 1]]
-        products = np.empty(k)
-        for s in range(k):
-            products[s] = gather(direction, support.slots[s]) + gather(own, support.additional[s])
-        respond(support, k, products)
-        spread(support, k, products, out.unary[first:last], out.extra[extra_ptr[i] : extra_ptr[i + 1]])
+        _multiply(support, k, problems, directions, i, out)
+
+
+@entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, DIRECTIONS, PRODUCTS))
+def support_products_range(problems, start, stop, supports, directions, out):
+    """The same for supports taken as they are, which need not span a face: those of a solver that was stopped."""
+    for i in range(start, stop):
+        slots, additional_slots = _support_of(supports, problems.sizes, i)
+        support, k = independent_support(slots, additional_slots)
+        _multiply(support, k, problems, directions, i, out)
 
 
 @entry(

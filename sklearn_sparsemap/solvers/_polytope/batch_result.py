@@ -13,7 +13,14 @@ from ..._validation import check_numbers
 from .._facets.batch import FACET_PRODUCTS_OF, Facets, facet_products_range
 from .._facets.protocol import FACETS
 from .._lazy import LazyResults, places_of, starts
-from .backward import Directions, Products, Supports, marginal_products_range, weight_products_range
+from .backward import (
+    Directions,
+    Products,
+    Supports,
+    marginal_products_range,
+    support_products_range,
+    weight_products_range,
+)
 from .batch import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_STRUCTURES, N_WEIGHTS, OBJECTIVE, take_problems
 from .result import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
@@ -154,7 +161,7 @@ class SparseMAPBatch(_OfStructures):
 
     @cached_property
     def _extra_ptr(self):
-        return starts([len(s.additional) for s in self._samples])
+        return starts(self._problems.additional_stop - self._problems.additional_start)
 
     @cached_property
     def converged(self):
@@ -197,7 +204,7 @@ class SparseMAPBatch(_OfStructures):
         >>> gradients["transitions"].shape
         (2, 2)
         """
-        out, extra = self._products(self._join(vs, "vs"), np.zeros(self._extra_ptr[-1]))
+        out, extra = self.products(self._join(vs, "vs"), np.zeros(self._extra_ptr[-1]))
         return self._gradients(out, extra)
 
     def jvp(self, scores: Any = None, **additional: Any) -> RaggedArray:
@@ -225,7 +232,7 @@ class SparseMAPBatch(_OfStructures):
             for i, sample in enumerate(self._samples)
         ]
         joined = _check_finite(np.concatenate(extra), "additional", np.diff(self._extra_ptr))
-        return self._like_scores(self._products(unary, joined)[0])
+        return self._like_scores(self.products(unary, joined)[0])
 
     def weights_vjp(self, ws: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the weights (reverse mode), in one compiled call.
@@ -248,6 +255,15 @@ class SparseMAPBatch(_OfStructures):
         slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
         selected, counts = _most_probable_first(weights, n_structures)
         flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
+        return self._gradients(*self._weight_products(flat, slots, additional, n_structures, selected, counts))
+
+    def weight_products(self, flat):
+        """The same for flat arrays: `flat` has an entry for each selected structure, one sample after the other."""
+        slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
+        selected, counts = _most_probable_first(weights, n_structures)
+        return self._weight_products(readonly(flat), slots, additional, n_structures, selected, counts)
+
+    def _weight_products(self, flat, slots, additional, n_structures, selected, counts):
         slots, additional = (
             # Row s of the selected structures, wherever it stands in the pool.
             _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
@@ -266,19 +282,49 @@ class SparseMAPBatch(_OfStructures):
         if dependent.any():
             i = int(np.argmax(dependent))
             raise ValueError(f"sample {i}: the weights have no derivative: its structures are affinely dependent")
-        return self._gradients(out, extra)
+        return out, extra
 
     def _join(self, values, name):
         return _join_flat(values, name, np.diff(self._problems.score_ptr), [s.shape for s in self._samples])
 
-    def _products(self, unary, extra):
+    @cached_property
+    def additional_flat(self) -> NDArray[np.float64]:
+        """Additional marginals of all samples, flat, one sample after the other."""
+        n_extra, slots = self._extra_ptr[-1], self._additional_slots
+        of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
+        # Facets that have additional slots have one each.
+        widths = np.where(self._by_facets, 1, self._problems.sizes[:, 1])[of_sample]
+        rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
+        weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
+        return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
+
+    def products(self, unary, extra, *, ties_by_facets=False, complete=True):
+        """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
+
+        Over scores and additional scores together the Jacobian is symmetric: this is `vjp` and `jvp` at once.
+
+        Parameters
+        ----------
+        unary, extra : float64 arrays
+            Directions of the scores and of the additional scores, flat, one sample after the other.
+        ties_by_facets : bool, default=False
+            Whether samples with ties that were solved by facets have the derivative of these facets, which is one
+            of those that the marginals have on the sides of the kink, and soon found.
+        complete : bool, default=True
+            Whether supports are completed to those of a face. Without, the derivative is that of the mixtures of the
+            structures that were found.
+
+        Returns
+        -------
+        unary, extra : arrays
+        """
         extra_ptr, marginals = readonly(self._extra_ptr, np.int64), readonly(self._flat)
         directions = Directions(readonly(unary), readonly(extra), extra_ptr)
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
         by_structures = np.ones(len(self), bool)
         if self._by_facets.any():
             # The last weight tells ties.
-            usable = self._by_facets & (self._weights[self._ptr[0][1:] - 1] == 0.0)
+            usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
             by_structures = ~usable
             weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
             slots, additional = readonly(self._slots, np.int32), readonly(self._additional_slots, np.int32)
@@ -293,10 +339,10 @@ class SparseMAPBatch(_OfStructures):
                 self._n_jobs,
             )
         if by_structures.any():
-            self._products_by_structures(np.flatnonzero(by_structures), marginals, directions, out)
+            self._products_by_structures(np.flatnonzero(by_structures), marginals, directions, out, complete)
         return out
 
-    def _products_by_structures(self, chosen, marginals, directions, out):
+    def _products_by_structures(self, chosen, marginals, directions, out, complete):
         """Write the products of the samples chosen, by the structures that span their faces."""
         slots, additional, _, counts = self._structures_of(chosen)
         problems, found = self._problems, out
@@ -310,13 +356,15 @@ class SparseMAPBatch(_OfStructures):
             directions = Directions(unary, extra, extra_ptr)
             found = Products(np.empty(len(unary)), np.empty(len(extra)))
         supports = _lay_out(slots, additional, counts, problems.sizes)
-        over_ranges(
-            lambda start, stop: marginal_products_range(
-                self._structure.oracle, problems, start, stop, supports, marginals, directions, found
-            ),
-            np.diff(problems.score_ptr),
-            self._n_jobs,
-        )
+
+        def run(start, stop):
+            if complete:
+                oracle = self._structure.oracle
+                marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, found)
+            else:
+                support_products_range(problems, start, stop, supports, directions, found)
+
+        over_ranges(run, np.diff(problems.score_ptr), self._n_jobs)
         if found is not out:
             out.unary[places[0]], out.extra[places[1]] = found
 

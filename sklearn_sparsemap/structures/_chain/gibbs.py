@@ -12,24 +12,26 @@ three of them is a normal number.
 import numpy as np
 
 from ..._jit import as_oracle, copy_into, kernel
+from .._exp import exponentiate
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY
 
 _NARROW = 150.0
 _SMALLEST = 1e-100
 
 
-@kernel
+@kernel(no_nans=True)
 def _shift_to_zero(values):
     """Subtract the maximum; return it, with the lowest of the shifted values and the lowest that is not -inf."""
     top = -np.inf
     for i in range(values.shape[0]):
-        top = values[i] if values[i] > top else top
+        top = max(top, values[i])
     lowest = lowest_finite = 0.0
     if top > -np.inf:
         for i in range(values.shape[0]):
-            values[i] -= top
-            lowest = min(lowest, values[i])
-            lowest_finite = values[i] if -np.inf < values[i] < lowest_finite else lowest_finite
+            shifted = values[i] - top
+            values[i] = shifted
+            lowest = min(lowest, shifted)
+            lowest_finite = min(lowest_finite, shifted if shifted > -np.inf else 0.0)
     return top, lowest, lowest_finite
 
 
@@ -78,40 +80,81 @@ def _softmax(values):
 
 
 @kernel(fast_sums=True)
+def _add_four(total, shares, place, stride, rows):
+    """Add to `total` the first four rows of a matrix, by their shares; see `_add_rows`."""
+    n = total.shape[0]
+    a, b, c, d = shares[place], shares[place + stride], shares[place + 2 * stride], shares[place + 3 * stride]
+    one, two, three, four = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n], rows[3 * n : 4 * n]
+    for j in range(n):
+        total[j] += (a * one[j] + b * two[j]) + (c * three[j] + d * four[j])
+
+
+@kernel(fast_sums=True)
+def _add_rows(total, shares, place, stride, rows):
+    """Add to `total` all rows of a matrix, flat, the first by the share at `place`, the next by that `stride` later."""
+    n = total.shape[0]
+    n_rows = rows.shape[0] // n
+    for i in range(0, n_rows - 3, 4):
+        _add_four(total, shares, place + i * stride, stride, rows[i * n :])
+    for i in range(n_rows // 4 * 4, n_rows):
+        share, row = shares[place + i * stride], rows[i * n : (i + 1) * n]
+        for j in range(n):
+            total[j] += share * row[j]
+
+
+@kernel(fast_sums=True)
 def _arrive(before, moves, states, now):
     """Send the message `before` through one transition matrix and the factors of the states; return its sum."""
-    n_states = before.shape[0]
-    for j in range(n_states):
+    for j in range(now.shape[0]):
         now[j] = 0.0
-    for i in range(n_states):
-        into = moves[i * n_states : (i + 1) * n_states]
-        arrived = before[i]
-        for j in range(n_states):
-            now[j] += arrived * into[j]
+    _add_rows(now, before, np.int64(0), np.int64(1), moves)
     norm = 0.0
-    for j in range(n_states):
+    for j in range(now.shape[0]):
         now[j] *= states[j]
         norm += now[j]
     return norm
 
 
 @kernel(fast_sums=True)
-def _depart(message, forward, moves, counts, backward, stationary):
-    """Send `message` back through one transition matrix, and take down how often each transition was used."""
+def _depart(message, moves, backward):
+    """Send `message` back through one transition matrix."""
     n_states = message.shape[0]
     for i in range(n_states):
         out_of = moves[i * n_states : (i + 1) * n_states]
-        count = counts[i * n_states : (i + 1) * n_states]
         total = 0.0
         for j in range(n_states):
             total += out_of[j] * message[j]
         backward[i] = total
-        if stationary:
+
+
+@kernel
+def _count(forward, messages, moves, counts, n_states, stationary):
+    """Take down how often each transition was used, from the messages of all steps."""
+    if stationary:
+        for i in range(n_states):
+            count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
             for j in range(n_states):
-                count[j] += forward[i] * message[j]
-        else:
+                count[j] = 0.0
+            _add_rows(count, forward, i, n_states, messages[n_states:])
             for j in range(n_states):
-                count[j] = forward[i] * out_of[j] * message[j]
+                count[j] *= weights[j]
+        return
+    for row in range(messages.shape[0] - n_states):
+        count = counts[row * n_states : (row + 1) * n_states]
+        step = row // n_states + 1
+        message = messages[step * n_states : (step + 1) * n_states]
+        share = forward[row]
+        # The place of a matrix of its own is taken by its counts.
+        for j in range(n_states):
+            count[j] *= share * message[j]
+
+
+@kernel
+def _has_small(values):
+    found = False
+    for value in values:
+        found |= 0.0 < value < _SMALLEST
+    return found
 
 
 @kernel
@@ -123,58 +166,47 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
     n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
     block = n_states * n_states
     stride = 0 if stationary else block
-    forward = scratch[: states.shape[0]]
-    norms = scratch[states.shape[0] : states.shape[0] + n_steps]
-    backward = scratch[states.shape[0] + n_steps : states.shape[0] + n_steps + n_states]
-    message = scratch[states.shape[0] + n_steps + n_states : states.shape[0] + n_steps + 2 * n_states]
-    for i in range(states.shape[0]):
-        states[i] = np.exp(states[i])
-    for i in range(moves.shape[0]):
-        moves[i] = np.exp(moves[i])
+    size = states.shape[0]
+    forward, messages = scratch[:size], scratch[size : 2 * size]
+    norms = scratch[2 * size : 2 * size + n_steps]
+    backward = scratch[2 * size + n_steps : 2 * size + n_steps + n_states]
+    exponentiate(states, forward)
+    exponentiate(moves, forward)
 
     total = 0.0
     for t in range(n_steps):
-        now = forward[t * n_states : (t + 1) * n_states]
+        now, here = forward[t * n_states : (t + 1) * n_states], states[t * n_states : (t + 1) * n_states]
         if t == 0:
             norm = 0.0
             for j in range(n_states):
-                now[j] = states[j]
+                now[j] = here[j]
                 norm += now[j]
         else:
-            before = forward[(t - 1) * n_states : t * n_states]
             first = (t - 1) * stride
-            norm = _arrive(before, moves[first : first + block], states[t * n_states : (t + 1) * n_states], now)
+            norm = _arrive(forward[(t - 1) * n_states : t * n_states], moves[first : first + block], here, now)
             if norm == 0.0:
                 return -np.inf
-        norms[t] = norm
         total += np.log(norm)
-        too_small = False
+        norms[t] = 1.0 / norm
         for j in range(n_states):
-            now[j] /= norm
-            too_small |= 0.0 < now[j] < _SMALLEST
-        if too_small and not narrow:
+            now[j] *= norms[t]
+        if not narrow and _has_small(now):
             return np.nan
 
-    if stationary:
-        for i in range(block):
-            counts[i] = 0.0
     for j in range(n_states):
         backward[j] = 1.0
     for t in range(n_steps - 1, -1, -1):
-        now = forward[t * n_states : (t + 1) * n_states]
-        here = states[t * n_states : (t + 1) * n_states]
+        now, here = forward[t * n_states : (t + 1) * n_states], states[t * n_states : (t + 1) * n_states]
+        message = messages[t * n_states : (t + 1) * n_states]
         for j in range(n_states):
             # A state that no path leads to gets no message: unlike all others, it could overflow.
-            message[j] = here[j] * backward[j] / norms[t] if now[j] > 0.0 else 0.0
-            here[j] = now[j] * backward[j] if now[j] > 0.0 else 0.0
+            back = backward[j] if now[j] > 0.0 else 0.0
+            message[j] = here[j] * back * norms[t]
+            here[j] = now[j] * back
         if t > 0:
-            before = forward[(t - 1) * n_states : t * n_states]
             first = (t - 1) * stride
-            used = counts[first : first + block]
-            _depart(message, before, moves[first : first + block], used, backward, stationary)
-    if stationary:
-        for i in range(block):
-            counts[i] *= moves[i]
+            _depart(message, moves[first : first + block], backward)
+    _count(forward, messages, moves, counts, n_states, stationary)
     return total
 
 
@@ -287,4 +319,4 @@ def chain_marginal_work(dims):
     n_steps, n_states, layout, has_start, has_end = (int(d) for d in dims)
     n_transitions = (0, 1, n_steps - 1)[layout] * n_states**2
     n_additional = n_transitions + n_states * (has_start + has_end)
-    return n_steps * n_states + n_additional + n_states**2 + n_steps * (n_states + 1) + 2 * n_states
+    return n_steps * n_states + n_additional + n_states**2 + n_steps * (2 * n_states + 1) + 2 * n_states

@@ -1,0 +1,245 @@
+"""The operator of factor graphs: one for all samples, or one for each shape."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from .._threads import count_threads
+from ..factors import FactorGraph
+from ..graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
+from ..inference._graph.problems import GraphProblems
+from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once
+from ..solvers._graph.batch import OBJECTIVE
+from ..solvers._graph.jacobian import GraphJacobian
+from ..structures import DependencyTree
+from .operators import Operator, check_values, register
+from .padding import block_mask, check_lengths, kinds_of
+
+# Most sweeps and Newton steps where no other number is asked for.
+_EXACT = 1000
+
+
+def graph_operator(graph, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
+    """Return the operator of a graph, or of a function from shapes to graphs; see `GraphOperator`."""
+    if not isinstance(graph, FactorGraph) and not callable(graph):
+        raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
+    key = id(graph), extra, tol, max_iter, n_jobs
+    return register(key, lambda: GraphOperator(graph, extra, tol, max_iter, n_jobs))
+
+
+def named_factors(graph):
+    """Return the factors that take additional scores, by name."""
+    kinds = PAIR, STRUCTURE
+    return {factor.name: factor for factor in graph.factors if factor.name is not None and factor.kind in kinds}
+
+
+def accepted_shapes(factor, name):
+    """Return the shapes that additional scores of a factor may have: pairs (name None), or those of a structure."""
+    if name is None:
+        return ((),) if factor.tied else (factor.shape, ())
+    return factor.structure.additional_shapes(factor.shape)[name]
+
+
+class _Kind(NamedTuple):
+    """Samples of one shape: their layout, and which entries of the padded arrays belong to them."""
+
+    layout: object
+    columns: np.ndarray
+    extra_columns: np.ndarray
+
+
+class GraphOperator(Operator):
+    """SparseMAP in factor graphs.
+
+    Scores have the padded variables of a sample in one axis where a graph has several arrays of variables.
+
+    Parameters
+    ----------
+    graph : FactorGraph, or callable
+        A function is called once for each shape, ``function(shape)``; its graphs have one array of variables.
+    extra : tuple of ((factor, name), shape)
+        Padded additional scores; the name is None for pairs.
+    tol : float
+    max_iter : int or None
+        None is exact. Else there are so many sweeps and Newton steps at most, and the derivative is that of the faces
+        that they have come to.
+    n_jobs : int or None
+    """
+
+    def __init__(self, graph, extra, tol, max_iter, n_jobs):
+        super().__init__(extra)
+        self.graph, self.tol, self.max_iter, self.n_jobs = graph, tol, max_iter, n_jobs
+        self._kind, self._graph = lru_cache(4096)(self._make_kind), lru_cache(4096)(self._make_graph)
+
+    def graph_of(self, shape):
+        """Return the graph of a sample's shape."""
+        return self.graph if isinstance(self.graph, FactorGraph) else self._graph(tuple(shape))
+
+    def _make_graph(self, shape):
+        graph = self.graph(shape)
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"the function `graph` must return a FactorGraph; for shape {shape} it returned {graph!r}")
+        if list(graph.shapes.values()) != [shape]:
+            raise ValueError(
+                f"the function `graph` was given shape {shape}, but the variables of its graph have "
+                f"{list(graph.shapes.values())}; there must be one array of variables, in that shape"
+            )
+        return graph
+
+    def _make_kind(self, padded, shape):
+        graph = self.graph_of(shape)
+        factors, shapes, columns, first = named_factors(graph), {}, {}, 0
+        for (owner, name), full in self.extra:
+            label = owner if name is None else f"{owner}[{name!r}]"
+            if owner not in factors:
+                raise ValueError(f"additional names {owner!r}, but the named factors are {sorted(factors)}")
+            fits = [own for own in accepted_shapes(factors[owner], name) if len(own) == len(full)]
+            fits = [own for own in fits if all(n <= room for n, room in zip(own, full))]
+            if not fits:
+                wanted = " or ".join(map(str, accepted_shapes(factors[owner], name)))
+                raise ValueError(
+                    f"additional {label} has shape {full}, but samples of shape {shape} need room for {wanted}"
+                )
+            columns[owner, name] = first + np.flatnonzero(block_mask(full, fits[0]))
+            first += int(np.prod(full))
+            if name is None:
+                shapes[owner] = fits[0]
+            else:
+                shapes.setdefault(owner, {})[name] = fits[0]
+        for name, factor in factors.items():
+            if factor.kind == PAIR and name not in shapes:
+                raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
+        layout = graph.layout(shapes)
+        joined = [columns[key] for key in layout.shapes]
+        extra_columns = np.concatenate(joined) if joined else np.zeros(0, np.int64)
+        own = np.flatnonzero(block_mask(padded, shape)) if len(graph.shapes) == 1 else np.arange(layout.n_variables)
+        return _Kind(layout, own, extra_columns)
+
+    def shapes_of(self, padded, lengths, n_samples):
+        """Return the shape of the variables of each sample: int array of shape (n_samples, n_axes)."""
+        if not lengths.shape[1]:
+            return np.tile(np.array(padded, np.int64), (n_samples, 1))
+        if isinstance(self.graph, FactorGraph):
+            raise ValueError("lengths need a function from shapes to graphs; one graph has variables of one shape")
+        room, n_axes, trees = padded, len(padded), False
+        if n_axes == 2 and padded[0] == padded[1] + 1 and lengths.shape[1] == 1:
+            trees = any(
+                factor.kind == STRUCTURE and isinstance(factor.structure, DependencyTree) and factor.shape == padded
+                for factor in self.graph_of(padded).factors
+            )
+            room = padded[1:] if trees else padded
+        what = "the words of each sentence" if trees else "the entries of each axis, or of the first one"
+        lengths = check_lengths(lengths, room, n_samples, (1, n_axes), what)
+        if trees:
+            return lengths + np.array([1, 0])
+        rest = np.tile(np.array(padded[lengths.shape[1] :], np.int64), (n_samples, 1))
+        return np.column_stack([lengths, rest])
+
+    def lay_out(self, scores, additional, lengths):
+        """Return the batch laid out for the kernels: list of (rows, kind, `GraphProblems`), by shape."""
+        n_samples, padded = len(scores), scores.shape[1:]
+        if n_samples == 0:
+            raise ValueError("scores has no samples; there must be at least one")
+        shapes, kinds = kinds_of(self.shapes_of(padded, lengths, n_samples))
+        scores, groups = scores.reshape(n_samples, -1), []
+        for k, shape in enumerate(shapes):
+            rows, kind = np.flatnonzero(kinds == k), self._kind(padded, shape)
+            everything = len(shapes) == 1 and len(kind.columns) == scores.shape[1]
+            own = scores.copy() if everything else scores[rows[:, None], kind.columns]
+            joined = additional[:1] if len(additional) == 1 else additional[rows]
+            joined = kind.layout.expanded(joined[:, kind.extra_columns].T).T
+            finite = np.isfinite(joined) | ~_of_pairs(kind.layout)
+            if not finite.all():
+                raise ValueError(f"pair scores contain {joined[~finite][0]}; they must be finite")
+            own[own == -np.inf] = FORBIDDEN
+            groups.append((rows, kind, GraphProblems(kind.layout, own, np.ascontiguousarray(joined))))
+        return groups
+
+    def solve(self, scores, additional, lengths):
+        sizes = np.full(len(scores), scores[0].size if len(scores) else 0)
+        # What stands in the padding is looked at, too: a NaN there is as wrong.
+        check_values(scores.ravel(), sizes, "scores")
+        check_values(additional.ravel(), np.full(len(additional), self.n_additional), "additional")
+        groups = self.lay_out(scores, additional, lengths)
+        return SolvedGraphs(self, groups, scores.shape)
+
+    def over_groups(self, function, groups):
+        """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them."""
+        n_threads = count_threads(self.n_jobs)
+        if n_threads == 1 or len(groups) < 2 * n_threads:
+            return [function(group, self.n_jobs) for group in groups]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(partial(function, n_jobs=1), groups))
+
+
+def _of_pairs(layout):
+    """Tell which additional scores belong to pairs."""
+    mask = np.zeros(layout.n_additional, bool)
+    mask[layout.arrays.additional_ptr[layout.arrays.pairs]] = True
+    return mask
+
+
+class SolvedGraphs:
+    """Solutions of a padded batch; see `SolvedStructures`."""
+
+    def __init__(self, operator, groups, shape):
+        self._operator, self._shape = operator, shape
+        self._groups = operator.over_groups(self._solve, groups)
+        self.values = np.empty(shape[0])
+        for rows, _, _, solutions in self._groups:
+            self.values[rows] = solutions.statistics[:, OBJECTIVE]
+        found = [(solutions.marginals, solutions.joint) for *_, solutions in self._groups]
+        self.marginals, self.additional = self._put(found)
+
+    def _solve(self, group, n_jobs):
+        (rows, kind, problems), operator = group, self._operator
+        if operator.max_iter is None:
+            solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
+        else:
+            method = choose_solver(problems.layout)
+            solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
+        check_feasible(problems.layout, solutions, True, rows)
+        again = _solve_again if operator.max_iter is None else None
+        return rows, kind, GraphJacobian(problems, solutions, again, n_jobs), solutions
+
+    def _put(self, found):
+        """Put what goes with the variables and the additional scores of each group into padded arrays."""
+        n_samples = self._shape[0]
+        unary = np.zeros((n_samples, int(np.prod(self._shape[1:]))))
+        extra = np.zeros((n_samples, self._operator.n_additional))
+        for (rows, kind, *_), (own, joint) in zip(self._groups, found):
+            unary[rows[:, None], kind.columns] = own
+            put_joint(kind, rows, joint, extra)
+        return unary.reshape(self._shape), extra
+
+    def products(self, unary, extra):
+        """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
+        unary = unary.reshape(len(unary), -1)
+
+        def multiply(group, n_jobs):
+            rows, kind, jacobian, _ = group
+            changes = kind.layout.expanded(extra[rows[:, None], kind.extra_columns].T).T
+            return jacobian.products(unary[rows[:, None], kind.columns], changes)
+
+        return self._put(self._operator.over_groups(multiply, self._groups))
+
+
+def put_joint(kind, rows, joint, extra):
+    """Put additional marginals, with an entry for each pair, into padded arrays; those of a shared score are summed."""
+    if kind.layout.expand is not None:
+        summed = np.zeros((kind.layout.n_joined, len(joint)))
+        np.add.at(summed, kind.layout.expand, joint.T)
+        joint = summed.T
+    extra[rows[:, None], kind.extra_columns] = joint
+
+
+def check_relaxed(layout, rows):
+    """Return what raises ValueError for solutions of these samples that are infeasible."""
+    return lambda solutions: check_feasible(layout, solutions, True, rows)
+
+
+def _solve_again(problems, solutions, tol, n_jobs):
+    """Solve samples more exactly, from where solutions ended."""
+    return solve_graph(problems, tol, 10_000, n_jobs=n_jobs, warm=(solutions.multipliers, solutions.links))

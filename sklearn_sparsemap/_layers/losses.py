@@ -1,0 +1,183 @@
+"""What losses need beside SparseMAP: the other two regularised argmaxes as operators, and gold structures as arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..factors import FactorGraph
+from ..inference._batch import marginal_problems
+from ..inference._graph.map import relax
+from ..losses._fenchel_young import inference_of, loss_form
+from ..losses._graphs import check_graph_loss, gold_parts
+from ..losses._recipes import LOSSES
+from ..structures import DependencyTree
+from .graphs import GraphOperator, check_relaxed, graph_operator, put_joint
+from .operators import register
+from .padding import kinds_of
+from .structures import StructureOperator, sample_shapes, solve_by, structure_operator
+
+
+class Gold(NamedTuple):
+    """Gold structures of a padded batch.
+
+    Attributes
+    ----------
+    parts : array of shape (n_samples, n_padded)
+        1 for the parts that gold has.
+    additional : array of shape (n_samples, n_additional)
+        How often it has each additional part.
+    missing : array of shape (n_samples,)
+        What it costs to miss a part.
+    cost : array of shape (n_samples, n_padded)
+        What losses with a margin add to the scores.
+    """
+
+    parts: np.ndarray
+    additional: np.ndarray
+    missing: np.ndarray
+    cost: np.ndarray
+
+
+def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jobs=None):
+    """Return the operator of the regularised argmax of a loss.
+
+    Raises
+    ------
+    ValueError
+        If the structure or graph has no such loss.
+    """
+    argmax, is_graph = LOSSES[name].argmax, isinstance(what, FactorGraph) or callable(what)
+    if is_graph:
+        check_graph_loss(name, cost)
+    if argmax == "sparsemap":
+        make = graph_operator if is_graph else structure_operator
+        return make(what, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    if is_graph:
+        key = "map", id(what), extra, tol, n_jobs
+        return register(key, lambda: _GraphMAP(what, extra, tol, None, n_jobs))
+    kind = {"map": _StructureMAP, "gibbs": _StructureGibbs}[argmax]
+    # Says why, where there are no marginals.
+    inference_of(what, name)
+    return register((kind, type(what), what, extra, n_jobs), lambda: kind(what, extra, tol, None, n_jobs))
+
+
+class _Constant(NamedTuple):
+    """A solution whose marginals do not change where they are differentiable."""
+
+    marginals: np.ndarray
+    additional: np.ndarray
+    values: np.ndarray
+
+    def products(self, unary, extra):
+        return np.zeros_like(unary), np.zeros_like(extra)
+
+
+class _Gibbs(_Constant):
+    def products(self, unary, extra):
+        raise NotImplementedError("crf losses have a gradient here, but no second derivative and no forward mode")
+
+
+class _StructureMAP(StructureOperator):
+    """The best structure of each sample."""
+
+    def solve(self, scores, additional, lengths):
+        padded = self.lay_out(scores, additional, lengths)
+        batch, flat = solve_by(self, padded, "map")
+        extra = padded.extra_places.put(batch.additional_flat)
+        return _Constant(padded.places.put(flat).reshape(scores.shape), extra, batch.objective)
+
+
+class _StructureGibbs(StructureOperator):
+    """The marginals of Gibbs distributions; the objective is the log-partition."""
+
+    def solve(self, scores, additional, lengths):
+        padded = self.lay_out(scores, additional, lengths)
+        oracle = self.structure.marginal_oracle
+        flat, log_partition, expected = marginal_problems(oracle, padded.problems, n_jobs=self.n_jobs)
+        marginals = padded.places.put(flat).reshape(scores.shape)
+        return _Gibbs(marginals, padded.extra_places.put(expected), log_partition)
+
+
+class _GraphMAP(GraphOperator):
+    """The linear relaxation of each sample."""
+
+    def solve(self, scores, additional, lengths):
+        marginals, values = np.zeros((len(scores), scores[0].size)), np.empty(len(scores))
+        extra = np.zeros((len(scores), self.n_additional))
+        for rows, kind, problems in self.lay_out(scores, additional, lengths):
+            u, joint, values[rows], _ = relax(problems, self.tol, self.n_jobs, check_relaxed(problems.layout, rows))
+            marginals[rows[:, None], kind.columns] = u
+            put_joint(kind, rows, joint, extra)
+        return _Constant(marginals.reshape(scores.shape), extra, values)
+
+
+def gold_of(operator, name, y, padded, lengths, *, cost=None):
+    """Write gold structures as arrays.
+
+    Parameters
+    ----------
+    operator : StructureOperator or GraphOperator
+    name : str
+        Of the loss.
+    y : sequence
+        One structure a sample; one that is an array may be padded.
+    padded : tuple of int
+        Shape of the padded scores of a sample.
+    lengths : array of shape (n_samples, n_lengths)
+    cost : array-like or None
+        As in `losses.FenchelYoungLoss`.
+
+    Raises
+    ------
+    ValueError
+        If there is no gold for each sample, or one is no structure of its problem: `y[i]` is named.
+    """
+    n_samples, n_padded = len(lengths), int(np.prod(padded))
+    if len(y) != n_samples:
+        raise ValueError(f"y holds {len(y)} structures for {n_samples} samples; pass one for each")
+    gold = Gold(*(np.zeros(shape) for shape in ((n_samples, n_padded), (n_samples, operator.n_additional))),
+                np.zeros(n_samples), np.zeros((n_samples, n_padded)))  # fmt: skip
+    of_graphs = isinstance(operator, GraphOperator)
+    if of_graphs:
+        shapes = operator.shapes_of(padded, lengths, n_samples)
+    else:
+        shapes = sample_shapes(operator.structure, padded, lengths, n_samples)
+        form = loss_form(operator.structure, name, 1.0, cost, padded[-1] if cost is not None else None)
+    shapes, kinds = kinds_of(shapes)
+    for i, k in enumerate(kinds):
+        kind = operator._kind(padded, shapes[k])
+        try:
+            if of_graphs:
+                own = y[i] if isinstance(y[i], dict) else _cut(y[i], shapes[k])
+                parts, joint = gold_parts(kind.layout.graph, kind.layout, own)
+                gold.parts[i, kind.columns] = parts
+                put_joint(kind, np.array([i]), joint[None], gold.additional)
+            else:
+                # A tree has a head for each word, and a row of scores more.
+                own = _cut(y[i], shapes[k][1:] if isinstance(operator.structure, DependencyTree) else shapes[k][:1])
+                slots, extra_slots = operator.structure.encode(own, np.array(kind.dims, np.int64))
+                gold.parts[i, np.flatnonzero(kind.mask)[slots[slots >= 0]]] = 1.0
+                np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
+        except ValueError as error:
+            raise ValueError(f"y[{i}]: {error}") from error
+        if not LOSSES[name].margin:
+            continue
+        if of_graphs:
+            gold.missing[i] = not kind.layout.fixed_size
+            gold.cost[i, kind.columns] = 1.0
+        else:
+            gold.missing[i] = form.missing
+            gold.cost[i, kind.mask] = 1.0
+        gold.cost[i] -= (1.0 + gold.missing[i]) * gold.parts[i]
+    if cost is not None:
+        m = padded[-1]
+        gold.cost[:] = (gold.parts.reshape(-1, m) @ np.reshape(form.cost, (m, m))).reshape(n_samples, -1)
+    return gold
+
+
+def _cut(structure, shape):
+    """Return a structure without its padding, if it is an array."""
+    array = np.asarray(structure)
+    if array.ndim == 0 or array.ndim < len(shape):
+        return structure if array.ndim else array[()]
+    return array[tuple(slice(n) for n in shape)]

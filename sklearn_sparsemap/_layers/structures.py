@@ -1,0 +1,250 @@
+"""The operator of a structure."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import readonly
+from ..inference._batch import sparsemap_problems
+from ..inference._problems import Problem
+from ..solvers import SparseMAPBatch
+from ..solvers._lazy import starts
+from ..solvers._polytope.argmax import map_argmax
+from ..solvers._polytope.batch import Problems
+from ..structures import DependencyTree, LinearChain, Structure
+from .operators import Operator, check_values, register
+from .padding import Places, block_mask, check_lengths, kinds_of
+
+# Closed forms, and what is exact as soon as some ten structures would be found.
+_ALWAYS_EXACT = {"simplex", "subset", "matching"}
+
+
+def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
+    """Return the operator of a structure with these padded additional scores; see `StructureOperator`."""
+    key = type(structure), structure, extra, tol, max_iter, n_jobs
+    return register(key, lambda: StructureOperator(structure, extra, tol, max_iter, n_jobs))
+
+
+def lengths_of(structure):
+    """Return what `lengths` counts, and how many there may be for a sample."""
+    if isinstance(structure, DependencyTree):
+        return "the words of each sentence", (1,)
+    if structure.score_ndim == 1:
+        return "the parts of each sample", (1,)
+    if isinstance(structure, LinearChain):
+        return "the steps of each chain, or its steps and states", (1, 2)
+    return "the entries of each axis, such as rows and columns", (structure.score_ndim,)
+
+
+def sample_shapes(structure, padded, lengths, n_samples):
+    """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
+    if not lengths.shape[1]:
+        return np.tile(np.array(padded, np.int64), (n_samples, 1))
+    if isinstance(structure, DependencyTree):
+        return lengths + np.array([1, 0])
+    if lengths.shape[1] < len(padded):
+        return np.column_stack([lengths, np.full(n_samples, padded[1])])
+    return lengths
+
+
+class _Kind(NamedTuple):
+    """Samples of one shape in padded arrays of one shape."""
+
+    mask: np.ndarray
+    extra_mask: np.ndarray
+    given: dict
+    dims: tuple
+    sizes: tuple
+
+
+class StructureOperator(Operator):
+    """SparseMAP over a structure.
+
+    Parameters
+    ----------
+    structure : Structure
+    extra : tuple of (name, shape)
+        Padded additional scores, in the structure's order.
+    tol : float
+    max_iter : int or None
+        None is exact. Else structures are sought for so many calls of the oracle at most, and the derivative is that of
+        the mixtures of those that were found.
+    n_jobs : int or None
+    """
+
+    def __init__(self, structure, extra, tol, max_iter, n_jobs):
+        super().__init__(extra)
+        self.structure, self.tol, self.max_iter, self.n_jobs = structure, tol, max_iter, n_jobs
+        self._kind = lru_cache(4096)(self._make_kind)
+
+    def _make_kind(self, padded, shape):
+        accepted = self.structure.additional_shapes(shape)
+        given, masks = {}, [np.zeros(0, bool)]
+        for name, full in self.extra:
+            given[name] = next(own for own in accepted[name] if len(own) == len(full))
+            masks.append(block_mask(full, given[name]))
+        dims = tuple(int(d) for d in self.structure.dims(shape, given))
+        return _Kind(block_mask(padded, shape), np.concatenate(masks), given, dims, self.structure.layout(dims))
+
+    def lay_out(self, scores, additional, lengths):
+        """Return the batch laid out for the kernels: `PaddedProblems`."""
+        n_samples, padded = len(scores), scores.shape[1:]
+        if n_samples == 0:
+            raise ValueError("scores has no samples; there must be at least one")
+        if lengths.shape[1]:
+            what, accepted = lengths_of(self.structure)
+            # A tree has a row more than words.
+            room = padded[1:] if isinstance(self.structure, DependencyTree) else padded
+            lengths = check_lengths(lengths, room, n_samples, accepted, what)
+        shapes, kind = kinds_of(sample_shapes(self.structure, padded, lengths, n_samples))
+        kinds = [self._kind(padded, shape) for shape in shapes]
+        places = Places([k.mask for k in kinds], kind)
+        extra_places = Places([k.extra_mask for k in kinds], kind)
+        flat = places.take(scores.reshape(n_samples, -1))
+        check_values(flat, places.sizes, "scores")
+        stop = np.cumsum(extra_places.sizes)
+        start = stop - extra_places.sizes
+        if len(additional) == 1:
+            # One copy of it for each kind of sample.
+            own = [additional[0][k.extra_mask] for k in kinds]
+            joined, stop = np.concatenate(own), np.cumsum([len(values) for values in own])[kind]
+            check_values(joined, None, "additional")
+            start = stop - extra_places.sizes
+        else:
+            joined = extra_places.take(additional)
+            check_values(joined, extra_places.sizes, "additional")
+        problems = Problems(
+            readonly(flat),
+            readonly(starts(places.sizes), np.int64),
+            readonly(joined),
+            readonly(start, np.int64),
+            readonly(stop, np.int64),
+            readonly(np.array([k.dims for k in kinds])[kind], np.int64),
+            readonly(np.array([k.sizes for k in kinds])[kind], np.int64),
+        )
+        return PaddedProblems(self.structure, problems, places, extra_places, shapes, kinds, kind)
+
+    def solve(self, scores, additional, lengths):
+        return SolvedStructures(self, self.lay_out(scores, additional, lengths), scores.shape)
+
+
+class PaddedProblems(Sequence):
+    """A padded batch laid out for the kernels; as a sequence, its samples, each a `Problem` made when asked for."""
+
+    def __init__(self, structure, problems, places, extra_places, shapes, kinds, kind):
+        self.structure, self.problems = structure, problems
+        self.places, self.extra_places = places, extra_places
+        self.shapes, self.kinds, self.kind = shapes, kinds, kind
+
+    def __len__(self):
+        return len(self.kind)
+
+    def __getitem__(self, i):
+        p, shape, given = self.problems, self.shapes[self.kind[i]], self.kinds[self.kind[i]].given
+        joined, cut, first = p.additional[p.additional_start[i] : p.additional_stop[i]], {}, 0
+        for name, own in given.items():
+            cut[name] = joined[first : first + prod(own)].reshape(own)
+            first += prod(own)
+        scores = p.scores[p.score_ptr[i] : p.score_ptr[i + 1]].reshape(shape)
+        return Problem(self.structure, scores, cut, joined)
+
+
+class SolvedStructures:
+    """Solutions of a padded batch, with what their derivatives need.
+
+    Attributes
+    ----------
+    marginals : array, like the padded scores
+    additional : array of shape (n_samples, n_additional)
+        Additional marginals.
+    values : array of shape (n_samples,)
+        The objective.
+    """
+
+    def __init__(self, operator, padded, shape):
+        structure = operator.structure
+        is_exact = _ALWAYS_EXACT & {structure.projection, structure.facets}
+        self._capped = operator.max_iter is not None and not (is_exact or _is_closed_chain(structure, padded.problems))
+        self._padded, self._shape = padded, shape
+        self._simplex = structure.projection == "simplex"
+        self.batch, self._flat = solve_by(operator, padded, "capped" if self._capped else "auto")
+        self.values = self.batch.objective
+        self.marginals = padded.places.put(self._flat).reshape(shape)
+        self.additional = padded.extra_places.put(self.batch.additional_flat)
+
+    def products(self, unary, extra):
+        """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
+        places, extra_places = self._padded.places, self._padded.extra_places
+        unary, extra = places.take(unary.reshape(self._shape[0], -1)), extra_places.take(extra)
+        if self._simplex:
+            unary = _centre(self._flat, self._padded.problems.score_ptr, unary)
+        else:
+            unary, extra = self.batch.products(unary, extra, ties_by_facets=True, complete=not self._capped)
+        return places.put(unary).reshape(self._shape), extra_places.put(extra)
+
+    def weight_products(self, flat):
+        """Multiply an entry for each selected structure with the Jacobians of the weights: padded arrays."""
+        unary, extra = self.batch.weight_products(flat)
+        return self._padded.places.put(unary).reshape(self._shape), self._padded.extra_places.put(extra)
+
+
+def solve_by(operator, padded, how):
+    """Solve what is laid out exactly ("auto"), by few structures ("capped") or one ("map").
+
+    Returns
+    -------
+    batch : SparseMAPBatch
+    flat : array
+        The marginals of all samples.
+    """
+    structure, problems, options = operator.structure, padded.problems, {}
+    if how == "map":
+        options = {"argmax": map_argmax}
+    elif how == "capped":
+        options = {"solver": "active_set", "max_iter": operator.max_iter}
+    solution = sparsemap_problems(structure, problems, tol=operator.tol, n_jobs=operator.n_jobs, **options)
+    batch = SparseMAPBatch(structure, padded, problems, set(), *solution, operator.tol, operator.n_jobs)
+    return batch, solution[0]
+
+
+def _is_closed_chain(structure, problems):
+    """Tell whether these are chains without transitions, which are solved step by step."""
+    return structure.facets == "chain" and not problems.dims[:, 2].any()
+
+
+def _centre(u, ptr, direction):
+    """Take off a direction its mean over the support of each sample, and what is off the support."""
+    here = u > 0.0
+    direction = np.where(here, direction, 0.0)
+    means = np.add.reduceat(direction, ptr[:-1]) / np.add.reduceat(here, ptr[:-1], dtype=np.float64)
+    return np.where(here, direction - np.repeat(means, np.diff(ptr)), 0.0)
+
+
+def check_additional(structure, shape, padded_shape, name, batched):
+    """Return whether additional scores of a shape have an axis of samples, and their shape without it.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        That of the array.
+    padded_shape : tuple of int
+        That of the scores, without an axis of samples.
+    batched : int or None
+        The number of samples, where scores have that axis.
+    """
+    if not isinstance(structure, Structure):
+        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
+    accepted = structure.additional_shapes(padded_shape)
+    if name not in accepted:
+        takes = ", ".join(structure.additional_names) or "none"
+        raise TypeError(f"{structure!r} has no additional scores named {name!r}; it takes: {takes}")
+    if batched is not None and len(shape) and shape[0] in (1, batched) and shape[1:] in accepted[name]:
+        return True, shape[1:]
+    if shape in accepted[name]:
+        return False, shape
+    wanted = " or ".join(map(str, accepted[name]))
+    more = "" if batched is None else f", or that with an axis of {batched} samples before"
+    raise ValueError(f"{name} has shape {shape}; with scores of shape {padded_shape} it must have {wanted}{more}")

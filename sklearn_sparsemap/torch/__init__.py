@@ -1,0 +1,15 @@
+"""SparseMAP and LP-SparseMAP inside PyTorch networks: differentiable structured layers for padded batches."""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "sklearn_sparsemap.torch needs PyTorch, which is not installed: pip install 'sklearn-sparsemap[torch]'"
+    ) from error
+
+from ._graphs import lp_sparsemap
+from ._losses import FenchelYoungLoss
+from ._modules import LPSparseMAP, SparseMAP
+from ._structures import SelectedStructures, sparsemap
+
+__all__ = ["FenchelYoungLoss", "LPSparseMAP", "SelectedStructures", "SparseMAP", "lp_sparsemap", "sparsemap"]

@@ -1,0 +1,80 @@
+"""From what users give to the tensors that operators take."""
+
+import torch
+
+from .._validation import check_n_jobs, check_positive
+
+_HALF = torch.float16, torch.bfloat16
+
+
+def check_options(temperature, tol, max_iter, n_jobs):
+    """Raise ValueError for options that are out of range."""
+    check_positive("temperature", temperature)
+    check_positive("tol", tol)
+    if max_iter is not None:
+        check_positive("max_iter", max_iter, integer=True)
+    check_n_jobs(n_jobs)
+
+
+def as_scores(scores, name="scores"):
+    """Return scores as a tensor of float32 or float64: half precision is too coarse for what follows."""
+    if not isinstance(scores, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor; got {type(scores).__name__}")
+    if not scores.is_floating_point():
+        raise ValueError(f"{name} must be real floating point numbers; got {scores.dtype}")
+    return scores.float() if scores.dtype in _HALF else scores
+
+
+def result_dtype(scores):
+    """Return the dtype of results: that of the scores, or under autocast float32 for half precision."""
+    is_half = scores.dtype in _HALF
+    return torch.float32 if is_half and torch.is_autocast_enabled(scores.device.type) else scores.dtype
+
+
+def as_lengths(lengths, n_samples, batched):
+    """Return lengths as an int tensor with one row a sample, of no columns for None; values are not looked at."""
+    if lengths is None:
+        return torch.empty((n_samples, 0), dtype=torch.int64)
+    lengths = torch.as_tensor(lengths)
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise ValueError(f"lengths must be integers; got {lengths.dtype}")
+    if not batched:
+        lengths = lengths.unsqueeze(0)
+    if lengths.dim() not in (1, 2) or lengths.shape[0] != n_samples:
+        raise ValueError(f"lengths has shape {tuple(lengths.shape)}; there must be one row for each of {n_samples}")
+    return lengths.to(torch.int64).reshape(n_samples, -1)
+
+
+def as_additional(value, scores, name):
+    """Return additional scores as a tensor with the dtype and on the device of the scores."""
+    value = torch.as_tensor(value) if not isinstance(value, torch.Tensor) else value
+    if not value.is_floating_point() and value.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"{name} must be real numbers; got {value.dtype}")
+    if value.device != scores.device and value.dim():
+        raise ValueError(f"{name} is on {value.device}, but scores are on {scores.device}; move one of them")
+    return value.to(scores)
+
+
+def join_additional(arrays, scores):
+    """Join additional scores into one tensor of shape (n_samples, n_additional).
+
+    Parameters
+    ----------
+    arrays : list of (Tensor, bool)
+        Whether it has an axis of samples, which may be of size 1.
+    """
+    n_samples = scores.shape[0]
+    flat = [array.reshape(array.shape[0] if own else 1, -1) for array, own in arrays]
+    if not flat:
+        return scores.new_empty((n_samples, 0))
+    if any(array.shape[0] != 1 for array in flat):
+        flat = [array.expand(n_samples, -1) for array in flat]
+    joined = flat[0] if len(flat) == 1 else torch.cat(flat, 1)
+    return joined.expand(n_samples, -1)
+
+
+def split_additional(flat, shapes, batched):
+    """Cut what goes with the joined additional scores into tensors of the given shapes."""
+    sizes = [torch.Size(shape).numel() for shape in shapes]
+    parts = [part.reshape(flat.shape[0], *shape) for part, shape in zip(flat.split(sizes, 1), shapes)]
+    return parts if batched else [part.squeeze(0) for part in parts]

@@ -1,0 +1,67 @@
+"""The same as functions of PyTorch's autograd, which know forward mode and the transforms of `torch.func`.
+
+Operators pass through `torch.compile` and `torch.export`, which take no function with a forward mode; in eager mode it
+is the other way round. `solve` is whichever goes.
+"""
+
+import torch
+
+from . import _ops
+
+
+class _Multiply(torch.autograd.Function):
+    """Products with the Jacobian: linear in the directions, and piecewise constant in all else."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(scores, additional, lengths, keys, unary, extra, handle):
+        return _ops.multiply(scores, additional, lengths, keys, unary, extra, handle)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *batch, _, _, ctx.handle = inputs
+        ctx.save_for_backward(*batch)
+        ctx.save_for_forward(*batch)
+
+    @staticmethod
+    def backward(ctx, unary, extra):
+        return None, None, None, None, *_Multiply.apply(*ctx.saved_tensors, unary, extra, ctx.handle), None
+
+    @staticmethod
+    def jvp(ctx, scores, additional, lengths, keys, unary, extra, handle):
+        batch = ctx.saved_tensors
+        return _Multiply.apply(*batch, *_ops.zeros_for_none(unary, extra, *batch[:2]), ctx.handle)
+
+
+class _Solve(torch.autograd.Function):
+    """The solution of a batch."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(scores, additional, lengths, handle):
+        return _ops.solve(scores, additional, lengths, handle)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[3])
+        ctx.save_for_forward(*_ops.keep_solution(ctx, inputs, output))
+
+    @staticmethod
+    def backward(ctx, unary, extra, values, _):
+        return *_ops.solve_backward(ctx, _Multiply.apply, unary, extra, values), None, None
+
+    @staticmethod
+    def jvp(ctx, scores, additional, lengths, handle):
+        *batch, u, v = ctx.saved_tensors
+        unary, extra = _ops.zeros_for_none(scores, additional, *batch[:2])
+        values = (u * unary).sum(tuple(range(1, u.dim()))) + (v * extra).sum(1)
+        return *_Multiply.apply(*batch, unary, extra, ctx.handle), values, None
+
+
+def solve(scores, additional, lengths, handle):
+    """Solve a batch, differentiably: marginals, additional marginals, objectives, keys; see `_ops.solve`."""
+    if torch.compiler.is_compiling():
+        return _ops.solve(scores, additional, lengths, handle)
+    return _Solve.apply(scores, additional, lengths, handle)

@@ -1,0 +1,168 @@
+"""`FenchelYoungLoss` as a module: losses between scores and gold structures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .._layers.losses import gold_of, loss_operator
+from .._layers.operators import operator
+from .._validation import check_choice
+from ..factors import FactorGraph
+from ..losses import LOSSES
+from ._forms import check_options
+from ._functions import solve
+from ._graphs import prepare_graph
+from ._structures import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..structures import Structure
+
+
+class FenchelYoungLoss(nn.Module):
+    """A loss between scores and gold structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
+
+    The gradient of SparseMAP's losses is differentiable once more. Inference is that of `sparsemap`, in the forward
+    pass only.
+
+    Parameters
+    ----------
+    structure : Structure, FactorGraph, or callable
+        A function makes a graph from the shape of a sample, as in `lp_sparsemap`.
+    loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
+        The last two are for structures only.
+    temperature : float, default=1.0
+        Multiplies the regulariser, costs included.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        Over the samples.
+    cost : array-like of shape (n_labels, n_labels), default=None
+        For structures made of labels, in losses with a margin.
+    max_iter : int, default=None
+        None is exact; see `sparsemap`.
+    n_jobs : int, default=None
+        Number of threads over the samples.
+    tol : float, default=1e-9
+        Duality gap.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import LinearChain
+    >>> from sklearn_sparsemap.torch import FenchelYoungLoss
+    >>> scores = torch.tensor([[[1.0, 0.5], [0.0, 0.0]], [[1.0, 2.0], [9.0, 9.0]]], requires_grad=True)
+    >>> loss = FenchelYoungLoss(LinearChain(), reduction="none")
+    >>> values = loss(scores, torch.tensor([[0, 1], [0, 0]]), lengths=torch.tensor([2, 1]))
+    >>> values.tolist()
+    [0.3125, 1.0]
+    >>> values.sum().backward()
+    >>> scores.grad[1].tolist()
+    [[-1.0, 1.0], [0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        structure: Structure | FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
+        loss: str = "sparsemap",
+        temperature: float = 1.0,
+        reduction: str = "mean",
+        *,
+        cost: Any = None,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-9,
+    ) -> None:
+        super().__init__()
+        check_choice("loss", loss, LOSSES)
+        check_choice("reduction", reduction, ("mean", "sum", "none"))
+        check_options(temperature, tol, max_iter, n_jobs)
+        self.structure, self.loss, self.temperature, self.reduction = structure, loss, temperature, reduction
+        self.cost, self.max_iter, self.n_jobs, self.tol = cost, max_iter, n_jobs, tol
+        # Tells at once what cannot be.
+        self._operator(())
+
+    def _operator(self, extra):
+        options = {"cost": self.cost, "tol": self.tol, "max_iter": self.max_iter, "n_jobs": self.n_jobs}
+        return loss_operator(self.structure, self.loss, extra, **options)
+
+    def forward(self, scores: Any, y: Any, lengths: Any = None, **additional: Any) -> Tensor:
+        """Return the loss.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (batch, ...) or of the shape of one sample
+            As in `sparsemap` and `lp_sparsemap`.
+        y : Tensor, or list of structures
+            In the form in which the structure decodes, padded where samples are: chains (batch, n_steps), trees
+            (batch, max_words), matchings (batch, n_rows), subsets (batch, n), `Simplex` (batch,). Of graphs 0 and 1 in
+            the shape of the variables. Of one sample its structure itself.
+        lengths : int Tensor, default=None
+            As in `sparsemap` and `lp_sparsemap`.
+        **additional : Tensor
+            As in `sparsemap`; of graphs ``additional``, as in `lp_sparsemap`.
+
+        Returns
+        -------
+        loss : Tensor
+            A number; or of shape (batch,) where ``reduction="none"``.
+
+        Raises
+        ------
+        ValueError
+            If `y` holds what is no structure of its problem, or is forbidden; and as `sparsemap` does.
+        """
+        options = lengths, self.temperature
+        rest = self.tol, self.max_iter, self.n_jobs
+        if isinstance(self.structure, FactorGraph) or callable(self.structure):
+            unknown = sorted(set(additional) - {"additional"})
+            if unknown:
+                raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
+            given = additional.get("additional")
+            dtype, tensors, call = prepare_graph(self.structure, scores, given, *options, *rest)
+            extra, batched = call.keys, call.batched
+        else:
+            dtype, tensors, extra, _, batched = prepare(self.structure, scores, *options, additional, *rest)
+        handle = self._operator(extra).handle
+        values = self._losses(*tensors, y, handle, batched).to(dtype)
+        if self.reduction == "none":
+            return values if batched else values.squeeze(0)
+        return values.mean() if self.reduction == "mean" else values.sum()
+
+    def _losses(self, scores, additional, lengths, y, handle, batched):
+        """Return the loss of each sample."""
+        padded, own = tuple(scores.shape[1:]), operator(handle)
+        gold = gold_of(
+            own, self.loss, _as_structures(y, batched), padded, lengths.cpu().numpy(), cost=self.cost
+        )
+        parts, joint, missing, cost = (torch.from_numpy(array).to(scores) for array in gold)
+        parts, cost = parts.reshape(scores.shape), cost.reshape(scores.shape)
+        # What is forbidden has no part in the score of gold.
+        gold_scores = torch.where(parts > 0, scores, 0.0).flatten(1).sum(1)
+        gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
+        if torch.isinf(gold_scores).any():
+            i = int(torch.isinf(gold_scores).nonzero()[0])
+            which = f"y[{i}]" if batched else "y"
+            raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
+        values = solve(scores + cost, additional, lengths, handle)[2]
+        quadratic = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
+        losses = values + (quadratic + missing) * parts.flatten(1).sum(1) - gold_scores
+        # Rounding can make the loss of a fitted sample negative.
+        losses = losses + (losses.clamp(min=0.0) - losses).detach()
+        return self.temperature * losses
+
+    def extra_repr(self) -> str:
+        """Return what stands between the brackets of the module's repr."""
+        return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
+
+
+def _as_structures(y, batched):
+    """Return gold structures as a sequence of arrays or what else the structure decodes to."""
+    y = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else y
+    if not batched:
+        y = [y]
+    if not hasattr(y, "__len__") or isinstance(y, dict):
+        raise ValueError(f"y must hold one structure for each sample; got {type(y).__name__}")
+    return [own.detach().cpu().numpy() if isinstance(own, torch.Tensor) else own for own in y]

@@ -1,0 +1,135 @@
+"""Layers as modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from ._forms import check_options
+from ._graphs import lp_sparsemap
+from ._structures import sparsemap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..factors import FactorGraph
+    from ..structures import Structure
+
+
+class SparseMAP(nn.Module):
+    """SparseMAP as a layer without weights of its own; see `sparsemap`.
+
+    Parameters
+    ----------
+    structure : Structure
+    temperature : float, default=1.0
+    max_iter : int, default=None
+    n_jobs : int, default=None
+    tol : float, default=1e-9
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.structures import Matching
+    >>> from sklearn_sparsemap.torch import SparseMAP
+    >>> layer = SparseMAP(Matching())
+    >>> layer(torch.tensor([[[1.0, 0.5], [0.5, 1.0]]])).tolist()
+    [[[0.75, 0.25], [0.25, 0.75]]]
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        temperature: float = 1.0,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-9,
+    ) -> None:
+        super().__init__()
+        check_options(temperature, tol, max_iter, n_jobs)
+        self.structure, self.temperature, self.max_iter = structure, temperature, max_iter
+        self.n_jobs, self.tol = n_jobs, tol
+
+    def forward(
+        self,
+        scores: Tensor,
+        lengths: Any = None,
+        *,
+        return_additional: bool = False,
+        return_structures: bool = False,
+        **additional: Any,
+    ) -> Any:
+        """Return the marginals; see `sparsemap`."""
+        return sparsemap(
+            self.structure,
+            scores,
+            lengths,
+            self.temperature,
+            self.max_iter,
+            self.n_jobs,
+            tol=self.tol,
+            return_additional=return_additional,
+            return_structures=return_structures,
+            additional=additional,
+        )
+
+    def extra_repr(self) -> str:
+        """Return what stands between the brackets of the module's repr."""
+        return f"{self.structure!r}, temperature={self.temperature}, max_iter={self.max_iter}"
+
+
+class LPSparseMAP(nn.Module):
+    """LP-SparseMAP as a layer without weights of its own; see `lp_sparsemap`.
+
+    Parameters
+    ----------
+    graph : FactorGraph, or callable
+        A function makes a graph from the shape of a sample; its graphs are kept by shape.
+    temperature : float, default=1.0
+    max_iter : int, default=None
+    n_jobs : int, default=None
+    tol : float, default=1e-10
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_sparsemap.factors import Budget, FactorGraph
+    >>> from sklearn_sparsemap.torch import LPSparseMAP
+    >>> graph = FactorGraph()
+    >>> graph.add(Budget(graph.variables(3), 1))
+    >>> LPSparseMAP(graph)(torch.tensor([[0.75, 0.25, 0.5]])).tolist()
+    [[0.5833..., 0.0833..., 0.3333...]]
+    """
+
+    def __init__(
+        self,
+        graph: FactorGraph | Callable[[tuple[int, ...]], FactorGraph],
+        temperature: float = 1.0,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        tol: float = 1e-10,
+    ) -> None:
+        super().__init__()
+        check_options(temperature, tol, max_iter, n_jobs)
+        self.graph, self.temperature, self.max_iter, self.n_jobs, self.tol = graph, temperature, max_iter, n_jobs, tol
+
+    def forward(
+        self, scores: Any, additional: Any = None, lengths: Any = None, *, return_additional: bool = False
+    ) -> Any:
+        """Return the marginals; see `lp_sparsemap`."""
+        return lp_sparsemap(
+            self.graph,
+            scores,
+            additional,
+            lengths,
+            self.temperature,
+            self.max_iter,
+            self.n_jobs,
+            tol=self.tol,
+            return_additional=return_additional,
+        )
+
+    def extra_repr(self) -> str:
+        """Return what stands between the brackets of the module's repr."""
+        return f"{self.graph!r}, temperature={self.temperature}, max_iter={self.max_iter}"

@@ -1,0 +1,164 @@
+"""The two operators that PyTorch knows: the solution of a batch, and products with its Jacobian.
+
+Both take all that is no tensor by the number of an `Operator`. Tensors go to the CPU and back. Shapes are those of
+`_layers.operators`; all samples may share additional scores, which is then told from their stride.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._layers.operators import operator
+from ._states import recall, remember
+
+
+def as_numpy(tensor):
+    """Return a tensor as a float64 array, without its gradient."""
+    return tensor.detach().to("cpu", torch.float64).numpy()
+
+
+def shared_as_numpy(additional):
+    """Return additional scores as an array, of one sample where all share them."""
+    is_shared = len(additional) > 1 and additional.stride(0) == 0
+    return as_numpy(additional[:1] if is_shared else additional)
+
+
+def like(array, tensor):
+    """Return an array as a tensor of its own, with the dtype and on the device of another one."""
+    return torch.from_numpy(array).to(tensor.device, tensor.dtype, copy=True)
+
+
+def solve_again(scores, additional, lengths, handle):
+    """Return the solution of a batch, with all that its derivatives need."""
+    return operator(handle).solve(as_numpy(scores), shared_as_numpy(additional), lengths.cpu().numpy())
+
+
+@torch.library.custom_op("sklearn_sparsemap::solve", mutates_args=())
+def solve(scores: Tensor, additional: Tensor, lengths: Tensor, handle: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
+
+    The derivative of an objective, by the envelope theorem, are the marginals and additional marginals.
+    """
+    solved = solve_again(scores, additional, lengths, handle)
+    found = solved.marginals, solved.additional, solved.values
+    return *(like(array, scores) for array in found), remember(solved, len(scores))
+
+
+@solve.register_fake
+def _(scores, additional, lengths, handle):
+    keys = torch.empty(scores.shape[0], dtype=torch.int64, device="cpu")
+    n = scores.shape[:1]
+    return scores.new_empty(scores.shape), scores.new_empty(additional.shape), scores.new_empty(n), keys
+
+
+@torch.library.custom_op("sklearn_sparsemap::multiply", mutates_args=())
+def multiply(
+    scores: Tensor, additional: Tensor, lengths: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
+) -> tuple[Tensor, Tensor]:
+    """Multiply directions with the Jacobian of a batch, which is symmetric.
+
+    `unary` and `extra` may have any number of directions, each for all samples, one after the other.
+    """
+    solved = recall(keys)
+    if solved is None:
+        solved = solve_again(scores, additional, lengths, handle)
+    n, unary_array, extra_array = len(scores), as_numpy(unary), as_numpy(extra)
+    blocks = [slice(first, first + n) for first in range(0, len(unary), n)]
+    found = [solved.products(unary_array[block], extra_array[block]) for block in blocks]
+    return tuple(torch.cat([like(part, unary) for part in parts]) for parts in zip(*found))
+
+
+@multiply.register_fake
+def _(scores, additional, lengths, keys, unary, extra, handle):
+    return unary.new_empty(unary.shape), unary.new_empty(extra.shape)
+
+
+def _with_axis(tensor, axis, size):
+    """Return a tensor with the new axis first, expanded if it has none."""
+    return tensor.expand(size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
+
+
+def _joined(tensor):
+    """Join the first two axes; what is shared along both stays so."""
+    if tensor.stride(0) == 0 and tensor.stride(1) == 0:
+        return tensor[0, :1].expand(tensor.shape[0] * tensor.shape[1], *tensor.shape[2:])
+    return tensor.flatten(0, 1)
+
+
+def _split(tensor, size):
+    """Undo `_joined` for an axis of `size` in front of the samples."""
+    return tensor.unflatten(0, (size, tensor.shape[0] // size))
+
+
+@solve.register_vmap
+def _(info, in_dims, scores, additional, lengths, handle):
+    size = info.batch_size
+    tensors = [_joined(_with_axis(t, axis, size)) for t, axis in zip((scores, additional, lengths), in_dims)]
+    return tuple(_split(out, size) for out in solve(*tensors, handle)), (0, 0, 0, 0)
+
+
+@multiply.register_vmap
+def _(info, in_dims, scores, additional, lengths, keys, unary, extra, handle):
+    size, batch, directions = info.batch_size, (scores, additional, lengths, keys), (unary, extra)
+    directions = [_with_axis(t, axis, size) for t, axis in zip(directions, in_dims[4:6])]
+    if all(axis is None for axis in in_dims[:4]):
+        # More directions for the same samples.
+        out = multiply(*batch, *(_joined(t) for t in directions), handle)
+        return tuple(_split(part, size) for part in out), (0, 0)
+    n = scores.shape[0] if in_dims[0] is None else scores.movedim(in_dims[0], 0).shape[1]
+    batch = [_joined(_with_axis(t, axis, size)) for t, axis in zip(batch, in_dims[:4])]
+    # From (size, directions, samples) to (directions, size, samples).
+    n_directions = directions[0].shape[1] // n
+    directions = [t.unflatten(1, (n_directions, n)).transpose(0, 1).flatten(0, 2) for t in directions]
+    found = (t.unflatten(0, (n_directions, size, n)) for t in multiply(*batch, *directions, handle))
+    return tuple(t.transpose(0, 1).flatten(1, 2) for t in found), (0, 0)
+
+
+def keep_solution(ctx, inputs, output):
+    """Save for the backward pass of `solve` what `solve_backward` takes."""
+    scores, additional, lengths, ctx.handle = inputs
+    u, v, _, keys = output
+    saved = scores, additional, lengths, keys, u, v
+    ctx.save_for_backward(*saved)
+    # What is not asked for need not be computed.
+    ctx.set_materialize_grads(False)
+    return saved
+
+
+def solve_backward(ctx, product, unary, extra, values):
+    """Return gradients of scores and additional scores, by those of what `solve` returns, or None."""
+    *batch, u, v = ctx.saved_tensors
+    found = None, None
+    if unary is not None or extra is not None:
+        unary, extra = zeros_for_none(unary, extra, u, v)
+        found = product(*batch, unary, extra, ctx.handle)
+    if values is not None:
+        own = values.reshape(-1, *[1] * (u.dim() - 1)) * u, values.unsqueeze(1) * v
+        found = own if found[0] is None else tuple(a + b for a, b in zip(found, own))
+    return found
+
+
+def zeros_for_none(unary, extra, scores, additional):
+    """Return directions, with zeros like scores and additional scores in place of None."""
+    return (
+        torch.zeros_like(scores) if unary is None else unary,
+        torch.zeros_like(additional) if extra is None else extra,
+    )
+
+
+def _solve_backward(ctx, unary, extra, values, _):
+    return *solve_backward(ctx, multiply, unary, extra, values), None, None
+
+
+def _keep_batch(ctx, inputs, output):
+    *batch, _, _, ctx.handle = inputs
+    ctx.save_for_backward(*batch)
+
+
+def _multiply_backward(ctx, unary, extra):
+    return None, None, None, None, *multiply(*ctx.saved_tensors, unary, extra, ctx.handle), None
+
+
+solve.register_autograd(_solve_backward, setup_context=keep_solution)
+multiply.register_autograd(_multiply_backward, setup_context=_keep_batch)

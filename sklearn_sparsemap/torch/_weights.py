@@ -1,0 +1,36 @@
+"""The selected structures of a batch, and their weights."""
+
+import numpy as np
+import torch
+from torch.autograd.function import once_differentiable
+
+from . import _ops
+from ._states import recall
+
+
+class _Weights(torch.autograd.Function):
+    """The weights of all selected structures, one sample after the other."""
+
+    @staticmethod
+    def forward(ctx, scores, additional, solved, flat):
+        ctx.solved, ctx.n_shared = solved, len(additional)
+        return _ops.like(flat, scores)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, upstream):
+        unary, extra = ctx.solved.weight_products(_ops.as_numpy(upstream).ravel())
+        return _ops.like(unary, upstream), _ops.like(extra, upstream), None, None
+
+
+def structures_and_weights(scores, additional, lengths, handle, keys, dtype):
+    """Return the selected structures of each sample, most probable first, and their weights as a list of tensors."""
+    if torch.compiler.is_compiling():
+        raise ValueError("return_structures is not for compiled programmes; call it outside")
+    solved = recall(keys)
+    if solved is None:
+        solved = _ops.solve_again(scores, additional, lengths, handle)
+    results = solved.batch[:]
+    weights = [result.weights for result in results]
+    flat = _Weights.apply(scores, additional, solved, np.concatenate(weights))
+    return [result.structures for result in results], list(flat.to(dtype).split([len(w) for w in weights]))

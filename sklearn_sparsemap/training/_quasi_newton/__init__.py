@@ -1,0 +1,1 @@
+"""L-BFGS, its vectors in compiled and threaded loops."""

@@ -1,0 +1,149 @@
+"""A line search for the strong Wolfe conditions (Moré and Thuente 1994), as in MINPACK-2 and L-BFGS-B.
+
+Reference: Moré and Thuente, Line search algorithms with guaranteed sufficient decrease. ACM Transactions on
+Mathematical Software 20, 1994.
+"""
+
+from collections import namedtuple
+from math import sqrt
+
+# Of the decrease that the first slope promises, a step must bring this share; and its slope may have this share of the
+# first one at most. Those of L-BFGS-B.
+DECREASE, CURVATURE = 1e-3, 0.9
+# The interval of a minimum is not made smaller than this, relative to its end.
+_NARROW = 0.1
+_LONGEST = 1e10
+# Most evaluations.
+_MOST_CALLS = 20
+# How far to go on while no minimum is bracketed, at least and at most, in lengths of the last move.
+_LEAST_GROWTH, _MOST_GROWTH = 1.1, 4.0
+# An interval must shrink to this share in two rounds, and a step lies within this share of the way to its far end.
+_SHRINKING = 0.66
+
+# A step with the function's value and slope there.
+Point = namedtuple("Point", ["step", "value", "slope"])
+
+
+class LineSearch:
+    """Search for a step along a direction of descent; `propose` says where to evaluate the function next.
+
+    Parameters
+    ----------
+    value, slope : float
+        The function and its derivative, which is negative, at step zero.
+    step : float
+        The first step to try.
+
+    Attributes
+    ----------
+    step : float
+        Where to evaluate next; or in the end the last step evaluated.
+    found : bool
+        Whether that step satisfies the conditions, or is the best to be had.
+    best : Point
+        The lowest point that steps begin from; the conditions need not hold there.
+    """
+
+    def __init__(self, value, slope, step):
+        self.start = self.best = self._end = Point(0.0, value, slope)
+        self.step, self.found = min(step, _LONGEST), False
+        self._bracketed, self._decreasing, self._n_calls = False, True, 0
+        self._width, self._width_before = _LONGEST, 2.0 * _LONGEST
+        self._low, self._high = 0.0, (1.0 + _MOST_GROWTH) * self.step
+
+    def propose(self, value, slope):
+        """Take what the function is at `step`; return whether to evaluate it at a new one."""
+        self._n_calls += 1
+        point, promised = Point(self.step, value, slope), DECREASE * self.start.slope
+        allowed = self.start.value + self.step * promised
+        if self._decreasing and value <= allowed and slope >= 0.0:
+            self._decreasing = False
+        self.found = (value <= allowed and abs(slope) <= -CURVATURE * self.start.slope) or self._exhausted(
+            value <= allowed and slope <= promised
+        )
+        if self.found or self._n_calls >= _MOST_CALLS:
+            return False
+        if self._decreasing and allowed < value <= self.best.value:
+            # The function without the decrease that is wanted has a lower value at the new point than at the best.
+            tilted = [Point(s, f - s * promised, d - promised) for s, f, d in (self.best, self._end, point)]
+            *ends, step = self._trial(*tilted)
+            self.best, self._end = (Point(s, f + s * promised, d + promised) for s, f, d in ends)
+        else:
+            self.best, self._end, step = self._trial(self.best, self._end, point)
+        self._advance(step)
+        return True
+
+    def _exhausted(self, long_enough):
+        """Tell whether the last step is the best to be had, within rounding or the longest step."""
+        return (self._bracketed and (not self._low < self.step < self._high or self._is_narrow())) or (
+            self.step == _LONGEST and long_enough
+        )
+
+    def _is_narrow(self):
+        return self._high - self._low <= _NARROW * self._high
+
+    def _advance(self, step):
+        """Set the next step, and the interval in which it must be."""
+        if self._bracketed:
+            length = abs(self._end.step - self.best.step)
+            if length >= _SHRINKING * self._width_before:
+                step = self.best.step + 0.5 * (self._end.step - self.best.step)
+            self._width_before, self._width = self._width, length
+            self._low, self._high = sorted((self.best.step, self._end.step))
+        else:
+            further = step - self.best.step
+            self._low, self._high = step + _LEAST_GROWTH * further, step + _MOST_GROWTH * further
+        self.step = min(max(step, 0.0), _LONGEST)
+        if self._bracketed and (not self._low < self.step < self._high or self._is_narrow()):
+            self.step = self.best.step
+
+    def _trial(self, best, end, point):
+        """Return the new ends of the interval, the best first, and a step in it."""
+        turned = point.slope * best.slope < 0.0
+        step = self._interpolate(best, end, point, turned)
+        self._bracketed |= point.value > best.value or turned
+        if point.value > best.value:
+            return best, point, step
+        return point, best if turned else end, step
+
+    def _interpolate(self, best, end, point, turned):
+        """Return a step by the cubic and the quadratic or linear interpolation of two points."""
+        far = point.step - best.step
+        if point.value > best.value:
+            # A minimum lies between: the cubic step if it is nearer to the best one, else the mean of the two.
+            cubic = best.step + _cubic(best, point, far)[0] * far
+            mean_slope = (best.value - point.value) / far + best.slope
+            quadratic = best.step + 0.5 * best.slope / mean_slope * far
+            return cubic if abs(cubic - best.step) < abs(quadratic - best.step) else cubic + 0.5 * (quadratic - cubic)
+        if not turned and not abs(point.slope) < abs(best.slope):
+            # Downhill, and no less steep.
+            if self._bracketed:
+                back = end.step - point.step
+                return point.step + _cubic(point, end, back)[0] * back
+            return self._high if far > 0.0 else self._low
+        secant = point.step - point.slope / (point.slope - best.slope) * far
+        share, has_minimum = _cubic(point, best, -far)
+        if turned:
+            # The farther of the two.
+            cubic = point.step - share * far
+            return cubic if abs(cubic - point.step) > abs(secant - point.step) else secant
+        # The slope gets smaller: the cubic may have its minimum on the other side, or none.
+        beyond = share < 0.0 and has_minimum
+        cubic = point.step - share * far if beyond else self._high if far > 0.0 else self._low
+        cubic_is_near = abs(cubic - point.step) < abs(secant - point.step)
+        if not self._bracketed:
+            return min(max(secant if cubic_is_near else cubic, self._low), self._high)
+        step, limit = cubic if cubic_is_near else secant, point.step + _SHRINKING * (end.step - point.step)
+        return min(limit, step) if far > 0.0 else max(limit, step)
+
+
+def _cubic(near, other, way):
+    """Return where the cubic through two points has its minimum, as a share of the way from the first to the other.
+
+    Returns besides whether it has one.
+    """
+    theta = 3.0 * (near.value - other.value) / way + near.slope + other.slope
+    scale = max(abs(theta), abs(near.slope), abs(other.slope))
+    root = scale * sqrt(max(0.0, (theta / scale) ** 2 - (near.slope / scale) * (other.slope / scale)))
+    root = root if way > 0.0 else -root
+    return (root - near.slope + theta) / (2.0 * root - near.slope + other.slope), root != 0.0

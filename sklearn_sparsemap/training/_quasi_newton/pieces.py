@@ -1,0 +1,75 @@
+"""Loops over long vectors: in pieces of a fixed size, so that sums do not depend on the threads."""
+
+import numpy as np
+from numba import types
+
+from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
+from ..._threads import over_ranges
+
+# Numbers of a vector that are one piece. Some pieces of other vectors fit into the processor's cache beside it.
+PIECE = 2048
+# Vectors of fewer pieces are not worth threads.
+_MANY = 32
+# Numbers of a call on a single thread.
+_COST_PER_CALL = 2**20
+
+
+@kernel(fast_sums=True)
+def dot(one, other):
+    """Return the product of two vectors."""
+    total = 0.0
+    for i in range(one.shape[0]):
+        total += one[i] * other[i]
+    return total
+
+
+@entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
+def move_range(x, direction, step, out, start, stop, table):
+    """Fill pieces start..stop of `out` with ``x + step * direction``."""
+    for i in range(start * PIECE, min(stop * PIECE, x.shape[0])):
+        out[i] = x[i] + step * direction[i]
+
+
+@kernel(no_nans=True)
+def _largest(vector):
+    """Return the largest absolute value."""
+    largest = 0.0
+    for i in range(vector.shape[0]):
+        largest = max(largest, abs(vector[i]))
+    return largest
+
+
+@entry(types.void(FLOATS, FLOATS, types.int64, types.int64, FLOATS_2D_OUT))
+def slope_range(gradient, direction, start, stop, table):
+    """Leave the product of pieces of two vectors, and the largest entry of the first one, in their row of `table`."""
+    for p in range(start, stop):
+        first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
+        table[p, 0] = dot(gradient[first:last], direction[first:last])
+        table[p, 1] = _largest(gradient[first:last])
+
+
+class Pieces:
+    """Calls of compiled functions for all pieces of vectors of one length, in threads.
+
+    Parameters
+    ----------
+    n : int
+        Length of the vectors.
+    n_jobs : int or None
+    """
+
+    def __init__(self, n, n_jobs):
+        self.n = n
+        self._costs = np.full(max(1, -(-n // PIECE)), PIECE)
+        self._n_jobs = n_jobs if len(self._costs) >= _MANY else 1
+
+    def over(self, n_columns, function, *arguments):
+        """Call ``function(*arguments, start, stop, table)`` for ranges of pieces.
+
+        Returns the table, which has a row for each piece.
+        """
+        table = np.zeros((len(self._costs), n_columns))
+        over_ranges(
+            lambda start, stop: function(*arguments, start, stop, table), self._costs, self._n_jobs, _COST_PER_CALL
+        )
+        return table
