@@ -2,11 +2,12 @@
 
     python benchmarks/factor_graphs.py
 
-Batches of random problems at the default tolerance, one thread; times are a sample's, with its result object, medians
+Batches of random problems at the default tolerance, one thread; times are a sample's, result objects untouched, medians
 of repeats after one run that compiles the kernels or loads them. `warm` starts from the solutions of the same problems
-before their scores moved a little, as in training. `backward` is one `vjp`. The error is that of the marginals against
-solver="auto" at tol=1e-10. C++ is what lp-sparsemap, which no longer builds, needed on another machine of this kind:
-for orientation only.
+before their scores moved a little, as in training. `backward` is one `vjp` of the batch. "by structures" is "auto"
+without facets: structures are solved by the active set, and no graph is taken for a matching. The error is that of the
+marginals against solver="auto" at tol=1e-10. C++ is what lp-sparsemap, which no longer builds, needed on another
+machine of this kind: for orientation only.
 """
 
 import argparse
@@ -18,9 +19,10 @@ import numpy as np
 
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Pair, StructureFactor, Xor
+from sklearn_sparsemap.inference._graph.problems import as_graph_problems
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 
-SOLVERS = ("auto", "block", "pairwise", "admm")
+SOLVERS = ("auto", "by structures", "block", "pairwise", "admm")
 
 
 def matching(n, m):
@@ -53,17 +55,31 @@ def sequence(n, m):
     return graph, lambda rng: {"chain": {"transitions": rng.normal(size=(n - 1, m, m))}}
 
 
+# Graphs in which facets are known.
+FACETED = ("matching", "tree")
 # Name, graph and its additional scores, scale of the scores, and what C++ needs in milliseconds.
 PROBLEMS = (
     ("matching 20 x 20", matching(20, 20), 1.0, None),
     ("matching 20 x 20", matching(20, 20), 3.0, None),
     ("matching 20 x 30", matching(20, 30), 1.0, 36),
+    ("matching 100 x 100", matching(100, 100), 1.0, None),
     ("pairs, 30 labels", pairs(30), 1.0, 13.3),
     ("pairs, 159 labels", pairs(159), 1.0, None),
     ("tree + budgets of 2, 20 words", budgeted_tree(20, 2), 1.0, 41),
+    ("tree + budgets of 2, 20 words", budgeted_tree(20, 2), 0.1, None),
     ("tree + budgets of 5, 40 words", budgeted_tree(40, 5), 1.0, None),
+    ("tree + budgets of 1, 40 words", budgeted_tree(40, 1), 1.0, None),
+    ("tree + budgets of 1, 40 words", budgeted_tree(40, 1), 0.1, None),
     ("LP-sequence 20 x 30", sequence(20, 30), 1.0, 168),
 )
+
+
+def forget_facets(graph, additional, known=None):
+    """Take from a graph what it knows of facets, or give it back; return what it knew."""
+    layout = as_graph_problems(graph, np.zeros(next(iter(graph.shapes.values()))), additional)[0].layout
+    before = layout.facets, layout.matching
+    layout.facets, layout.matching = ([None] * len(layout.facets), None) if known is None else known
+    return before
 
 
 def timed(function, repeats):
@@ -83,23 +99,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=SOLVERS)
+    parser.add_argument("--graphs", default="", help="only those with this in their name")
     arguments = parser.parse_args()
     n = arguments.samples
     columns = "graph", "scale", "solver", "forward", "warm", "backward", "n_iter (most)", "converged", "error", "C++"
     print_row(*columns, "times as fast")
     print_row(*["---"] * (len(columns) + 1))
     for name, (graph, additional_of), scale, other in PROBLEMS:
+        if arguments.graphs not in name:
+            continue
         rng = np.random.default_rng(0)
         shape = next(iter(graph.shapes.values()))
         scores = [scale * rng.normal(size=shape) for _ in range(n)]
         moved = [s + 0.02 * scale * rng.normal(size=shape) for s in scores]
         additional = [additional_of(rng) for _ in range(n)]
-        v = rng.normal(size=shape)
+        v = rng.normal(size=(n, *shape))
         exact = lp_sparsemap(graph, moved, additional=additional, tol=1e-10, max_iter=20_000)
-        for solver in SOLVERS:
-            if solver == "pairwise" and "pairs" not in name:
+        for solver in arguments.solvers:
+            if (solver == "pairwise") > ("pairs" in name) or (solver == "by structures") > name.startswith(FACETED):
                 continue
-            options = {"additional": additional, "solver": solver}
+            known = forget_facets(graph, additional[0]) if solver == "by structures" else None
+            options = {"additional": additional, "solver": "auto" if known else solver}
             repeats = arguments.repeats if solver != "admm" else 1
             solve = partial(lp_sparsemap, graph, moved, **options)
             forward, found = timed(solve, repeats)
@@ -108,20 +129,24 @@ def main():
             error = max(np.abs(a.marginals - b.marginals).max() for a, b in zip(found, exact))
             sweeps = [r.n_iter for r in found]
             backward = ""
-            if solver == "auto":
+            if solver == SOLVERS[0] or known:
                 seconds = []
-                for result in found:
+                for _ in range(repeats + 1):
+                    # Faces are found once for a solution.
+                    found = solve()
                     started = perf_counter()
-                    result.vjp(v)
+                    found.vjp(v)
                     seconds.append(perf_counter() - started)
-                backward = f"{1e3 * median(seconds):.2f} ms"
+                backward = f"{1e3 * median(seconds[1:]) / n:.3f} ms"
+                if known:
+                    forget_facets(graph, additional[0], known)
             compared = other is not None and solver == "auto"
             print_row(
                 name,
                 f"{scale:g}",
                 solver,
-                f"{1e3 * forward / n:.2f} ms",
-                f"{1e3 * warm / n:.2f} ms",
+                f"{1e3 * forward / n:.3f} ms",
+                f"{1e3 * warm / n:.3f} ms",
                 backward,
                 f"{np.mean(sweeps):.0f} ({max(sweeps)})",
                 f"{np.mean([r.converged for r in found]):.0%}",

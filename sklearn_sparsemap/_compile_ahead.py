@@ -52,6 +52,10 @@ def _graphs():
     result.vjp(np.eye(3))
     result.jvp(scores=np.eye(3))
     map_inference(graph, np.eye(3))
+    matching = FactorGraph()
+    u = matching.variables((2, 2))
+    matching.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
+    lp_sparsemap(matching, np.eye(2))
 
 
 def _structured_graphs():

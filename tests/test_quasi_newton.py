@@ -11,8 +11,10 @@ from test_training import make_objective, make_problem
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap.training import _merging
 from sklearn_sparsemap.training._data import LinearModel
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
+from sklearn_sparsemap.training._merging import Merging, first_equal
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
 from sklearn_sparsemap.training._quasi_newton import line_search as _line_search
@@ -235,6 +237,52 @@ def test_products_of_sparse_features_are_those_of_dense_ones(n_outputs):
             np.testing.assert_array_equal(one, other)
 
 
+def test_equal_columns_are_merged():
+    merged_some = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n_rows, n_columns = rng.integers(1, 6), rng.integers(1, 40)
+        # Few values in few rows: many columns are equal, and many are empty.
+        dense = rng.choice([0.0, 0.0, 1.0, -2.0], size=(n_rows, n_columns))
+        X = sparse.csr_array(dense)
+        kinds = np.unique(dense, axis=1)
+        n_kinds = kinds.shape[1] - (not kinds.any(axis=0).all())
+        first = first_equal(sparse.csc_array(X))
+        for column, found in enumerate(first):
+            equal = np.flatnonzero((dense == dense[:, [column]]).all(axis=0))
+            assert found == (equal[0] if dense[:, column].any() else -1)
+        merging = Merging(X, 30, penalised=True)
+        if merging.X is X:
+            assert n_kinds > 0.9 * n_columns
+            continue
+        merged_some += 1
+        assert merging.X.shape[1] == n_kinds
+        model = LinearModel(rng.normal(size=(n_columns, 3)), rng.normal(size=3), rng.normal(size=2))
+        small = merging.shrink(model)
+        np.testing.assert_allclose(merging.X @ small.coef, dense @ model.coef, atol=1e-12)
+        # Of all models with these scores it is the one with the smallest weights.
+        large = merging.expand(small)
+        assert large.penalty(1.0) == pytest.approx(small.penalty(1.0)) and large.penalty(1.0) <= model.penalty(1.0)
+        np.testing.assert_allclose(dense @ large.coef, dense @ model.coef, atol=1e-12)
+        again = merging.shrink(large)
+        np.testing.assert_allclose(again.coef, small.coef, atol=1e-12)
+        assert again.intercept is model.intercept and large.additional is model.additional
+        assert Merging(X, 30, penalised=False).X is X and Merging(dense, 30, penalised=True).X is dense
+        assert Merging(X, 0, penalised=True).X is X or not X.nnz
+    assert merged_some > 15
+
+
+def test_columns_with_the_same_sum_are_told_apart(monkeypatch):
+    # Sums that say nothing at all.
+    class Zeros:
+        def integers(self, high, size, dtype):
+            return np.zeros(size, dtype)
+
+    monkeypatch.setattr(_merging.np.random, "default_rng", lambda seed: Zeros())
+    columns = sparse.csc_array(np.array([[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 1.0, 0.0]]))
+    assert first_equal(columns).tolist() == [0, 0, 2, 3]
+
+
 # --- Fits
 
 
@@ -264,6 +312,29 @@ def test_fits_do_not_depend_on_the_threads(loss):
     for other in fits[1:]:
         for name in ("coef_", "intercept_", "transitions_", "start_", "end_", "loss_curve_"):
             np.testing.assert_array_equal(getattr(fits[0], name), getattr(other, name))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeypatch):
+    X, y = sparse_chains(60, 500)
+    fits = []
+    for most in (0.9, 0.0):
+        monkeypatch.setattr(_merging, "_WORTHWHILE", most)
+        model = StructuredSparseMAPClassifier(
+            "chain", "crf", solver="lbfgs", alpha=1e-2, tol=1e-7, fit_intercept=fit_intercept, warm_start=True
+        )
+        fits.append(model.fit(X, y))
+        curve = model.loss_curve_
+        # From other weights of the same columns.
+        model.coef_[:] += np.random.default_rng(0).normal(size=model.coef_.shape)
+        model.fit(X, y)
+        assert model.loss_curve_[-1] == pytest.approx(curve[-1], abs=1e-10)
+        model.curve = curve
+    n = min(20, *(len(model.curve) for model in fits))
+    np.testing.assert_allclose(fits[0].curve[:n], fits[1].curve[:n], rtol=1e-6)
+    assert abs(len(fits[0].curve) - len(fits[1].curve)) < 20
+    for name in ("coef_", "transitions_", "start_", "end_"):
+        np.testing.assert_allclose(getattr(fits[0], name), getattr(fits[1], name), atol=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["crf", "margin_crf", "sparsemap", "margin_sparsemap"])

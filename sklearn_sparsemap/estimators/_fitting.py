@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..training._lbfgs import minimize_lbfgs
+from ..training._merging import Merging
 from ..training._minibatch import LinearMinibatchOptimizer
 from ..training._objective import BatchObjective
 from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
@@ -146,18 +147,21 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
         for _ in range(_WARM_UP_EPOCHS):
             epoch(np.arange(len(X)))
         model = optimizer.model()
+    merging = Merging(X.values, task.n_outputs, penalised=estimator.alpha > 0.0)
+    model = merging.shrink(model)
     objective = BatchObjective(
-        task, X.values, model, alpha=estimator.alpha, fit_intercept=estimator.fit_intercept, n_jobs=estimator.n_jobs
+        task, merging.X, model, alpha=estimator.alpha, fit_intercept=estimator.fit_intercept, n_jobs=estimator.n_jobs
     )
 
     def after_iteration(current, loss):
-        monitor.latest = lambda: current
+        monitor.latest = lambda: merging.expand(current)
         return monitor.iteration(loss)
 
     found, loss, message = minimize_lbfgs(
         objective, model, max_iter=max_iter, tol=estimator.tol, after_iteration=after_iteration
     )
     monitor.check(loss)
+    found = merging.expand(found)
     monitor.latest = lambda: found
     if not monitor.losses:
         # The first point was optimal already.

@@ -1,16 +1,18 @@
 """Products of the features of all samples with weights, and with residuals: the two that a gradient needs."""
 
 import numpy as np
+from joblib import effective_n_jobs
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, entry, kernel, readonly
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._threads import cut_evenly, over_ranges
 from ._data import ROWS, make_rows
+from ._quasi_newton.pieces import PIECE, Pieces, dot
 
-# The rows of a matrix are always cut into at most this many ranges, so that sums do not depend on the threads.
+# Rows are cut into at most this many ranges.
 _N_RANGES = 64
-# Multiplications of a call on a single thread.
-_COST_PER_CALL = 2**22
+# Multiplications of a call on a single thread; products of fewer are not worth threads.
+_COST_PER_CALL, _MANY = 2**22, 2**17
 
 
 @kernel(fast_sums=True)
@@ -25,47 +27,92 @@ def _add_two(total, value, source, other_value, other):
         total[j] += value * source[j] + other_value * other[j]
 
 
+# Columns are not negative; of an unsigned number Numba knows that.
 @kernel(fast_sums=True)
-def _finish(total, share, offset, offset_share):
-    """Turn a row of the product into one of the result; return the sum of the squares of the offset."""
-    squares = 0.0
-    for j in range(total.shape[0]):
-        squares += offset[j] * offset[j]
-        total[j] = share * total[j] + offset_share * offset[j]
-    return squares
+def _sum_of_ones(indices, coef):
+    total = 0.0
+    for k in range(indices.shape[0]):
+        total += coef[np.uint32(indices[k])]
+    return total
 
 
-@entry(
-    types.void(ROWS, FLOATS, types.float64, FLOATS, types.float64, types.int64, INTS, FLOATS_OUT, FLOATS_OUT)
-)
-def multiply_ranges(matrix, factor, share, offset, offset_share, width, cuts, out, squares):
-    """Fill ranges of rows of `out` with ``share * matrix @ factor + offset_share * offset``.
+@kernel(fast_sums=True)
+def _sum(data, indices, coef):
+    total = 0.0
+    for k in range(indices.shape[0]):
+        total += data[k] * coef[np.uint32(indices[k])]
+    return total
 
-    `factor` and `out` have `width` columns; `offset` has, too: a single row for all, or as many as `out`. Range r has
-    the rows cuts[r]..cuts[r + 1], and leaves the sum of the squares of their offset in squares[r].
+
+@kernel
+def _add_one_each(indices, column, value, out):
+    for k in range(indices.shape[0]):
+        out[np.uint32(indices[k] - column)] += value
+
+
+@kernel
+def _add_each(data, indices, column, value, out):
+    for k in range(indices.shape[0]):
+        out[np.uint32(indices[k] - column)] += data[k] * value
+
+
+@entry(types.void(ROWS, FLOATS, FLOATS, types.int64, types.int64, FLOATS_OUT))
+def scores_of_rows(rows, coef, intercept, start, stop, out):
+    """Fill rows start..stop of `out` with ``rows @ coef + intercept``; both are flat, one column for each intercept.
+
+    Rows without data hold ones.
     """
-    stride = width if offset.shape[0] > width else 0
-    for r in range(cuts.shape[0] - 1):
-        total = 0.0
-        for i in range(cuts[r], cuts[r + 1]):
-            own, given = out[i * width : (i + 1) * width], offset[i * stride : i * stride + width]
-            first, last = matrix.indptr[i], matrix.indptr[i + 1]
-            if width == 1:
-                sum_ = 0.0
-                for k in range(first, last):
-                    sum_ += matrix.data[k] * factor[matrix.indices[k]]
-                own[0] = sum_
-            else:
-                for j in range(width):
-                    own[j] = 0.0
-                for k in range(first, last - 1, 2):
-                    a, b = matrix.indices[k] * width, matrix.indices[k + 1] * width
-                    _add_two(own, matrix.data[k], factor[a : a + width], matrix.data[k + 1], factor[b : b + width])
-                if (last - first) % 2:
-                    a = matrix.indices[last - 1] * width
-                    _add(own, matrix.data[last - 1], factor[a : a + width])
-            total += _finish(own, share, given, offset_share)
-        squares[r] = total
+    width, ones = intercept.shape[0], rows.data.shape[0] == 0
+    for i in range(start, stop):
+        own, first, last = out[i * width : (i + 1) * width], rows.indptr[i], rows.indptr[i + 1]
+        if width == 1 and ones:
+            own[0] = intercept[0] + _sum_of_ones(rows.indices[first:last], coef)
+            continue
+        if width == 1:
+            own[0] = intercept[0] + _sum(rows.data[first:last], rows.indices[first:last], coef)
+            continue
+        for j in range(width):
+            own[j] = intercept[j]
+        for k in range(first, last - 1, 2):
+            a, b = rows.indices[k] * width, rows.indices[k + 1] * width
+            one, other = (1.0, 1.0) if ones else (rows.data[k], rows.data[k + 1])
+            _add_two(own, one, coef[a : a + width], other, coef[b : b + width])
+        if (last - first) % 2:
+            a = rows.indices[last - 1] * width
+            _add(own, 1.0 if ones else rows.data[last - 1], coef[a : a + width])
+
+
+@entry(types.void(ROWS, INTS, INTS, types.int64, FLOATS, types.int64, FLOATS_OUT))
+def transposed_product(rows, begins, ends, column, residuals, width, out):
+    """Fill `out` with the part of ``rows.T @ residuals`` that begins at a column; both are flat, of `width` columns.
+
+    The entries begins[i]..ends[i] of row i are those of the part. Goes through the rows, because what most of them have
+    stays in the processor's cache.
+    """
+    ones = rows.data.shape[0] == 0
+    for i in range(out.shape[0]):
+        out[i] = 0.0
+    for i in range(begins.shape[0]):
+        own = residuals[i * width : (i + 1) * width]
+        first, last = begins[i], ends[i]
+        if width == 1 and ones:
+            _add_one_each(rows.indices[first:last], column, own[0], out)
+        elif width == 1:
+            _add_each(rows.data[first:last], rows.indices[first:last], column, own[0], out)
+        else:
+            for k in range(first, last):
+                a = (rows.indices[k] - column) * width
+                _add(out[a : a + width], 1.0 if ones else rows.data[k], own)
+
+
+@entry(types.void(types.float64, types.float64, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
+def penalise_range(share, alpha, coef, out, start, stop, table):
+    """Turn pieces start..stop of `out` into ``share * out + alpha * coef``; `table` gets the squares of `coef`."""
+    for p in range(start, stop):
+        first, last = p * PIECE, min((p + 1) * PIECE, coef.shape[0])
+        for i in range(first, last):
+            out[i] = share * out[i] + alpha * coef[i]
+        table[p, 0] = dot(coef[first:last], coef[first:last])
 
 
 class DenseFeatures:
@@ -98,7 +145,7 @@ class DenseFeatures:
 
 
 class SparseFeatures:
-    """Features as CSR rows and as CSC columns, so that each entry of a product is summed up in one place.
+    """Features as CSR rows; of a product with their transpose, each thread makes the part of some columns.
 
     Parameters
     ----------
@@ -106,44 +153,54 @@ class SparseFeatures:
     n_outputs : int
         Columns of the weights.
     n_jobs : int or None
-        Number of threads.
+        Number of threads. Each entry of a product is summed up by one of them, in the same order.
     """
 
     def __init__(self, X, n_outputs, n_jobs):
-        self.n_outputs, self.n_jobs = n_outputs, n_jobs
+        self.n_outputs, self.n_jobs = n_outputs, n_jobs if n_outputs * X.nnz >= _MANY else 1
         self.rows = make_rows(X)
-        self.columns = make_rows(X.T)
         if (self.rows.data == 1.0).all():
-            # One array of ones is enough.
-            self.columns = self.columns._replace(data=self.rows.data)
-        # Of the rows and of the columns: the ranges, and what each costs.
-        self._ranges = []
-        for matrix in (self.rows, self.columns):
-            cuts = cut_evenly(1.0 + np.diff(matrix.indptr), _N_RANGES)
-            costs = n_outputs * (np.diff(cuts) + np.diff(matrix.indptr[cuts]))
-            self._ranges.append((readonly(cuts, np.int64), costs))
+            self.rows = self.rows._replace(data=self.rows.data[:0])
+        indices, indptr = self.rows.indices, self.rows.indptr
+        self._row_cuts = cut_evenly(1.0 + np.diff(indptr), _N_RANGES)
+        self._row_costs = n_outputs * np.diff(indptr[self._row_cuts])
+        self._cuts = [0, X.shape[1]]
+        n_parts = effective_n_jobs(self.n_jobs)
+        if n_parts > 1:
+            self._cuts = cut_evenly(1.0 + np.bincount(indices, minlength=X.shape[1]), n_parts).tolist()
+        # Where the entries of each row begin that are not before a cut: the columns of a row are in order.
+        self._begins = [indptr[:-1], *map(self._begins_at, self._cuts[1:-1]), indptr[1:]]
+        self._pieces = Pieces(X.shape[1] * n_outputs, n_jobs)
+
+    def _begins_at(self, column):
+        before = np.concatenate([[0], np.cumsum(self.rows.indices < column)])[self.rows.indptr]
+        return readonly(self.rows.indptr[:-1] + np.diff(before), np.int64)
 
     def scores(self, model):
         """Return the scores of all rows under a model."""
-        scores = np.empty((len(self.rows.indptr) - 1, self.n_outputs))
-        self._multiply(0, model.coef, 1.0, model.intercept, 1.0, scores)
+        cuts, coef, intercept = self._row_cuts, model.coef.ravel(), readonly(model.intercept)
+        scores = np.empty((cuts[-1], self.n_outputs))
+        out = scores.reshape(-1)
+        over_ranges(
+            lambda start, stop: scores_of_rows(self.rows, coef, intercept, cuts[start], cuts[stop], out),
+            self._row_costs,
+            self.n_jobs,
+            _COST_PER_CALL,
+        )
         return scores
 
     def gradient(self, residuals, share, alpha, coef, out):
         """Fill `out` with ``share * X.T @ residuals + alpha * coef``; return the sum of the squares of `coef`."""
-        return self._multiply(1, residuals, share, coef, alpha, out)
-
-    def _multiply(self, which, factor, share, offset, offset_share, out):
-        matrix, (cuts, costs) = (self.rows, self.columns)[which], self._ranges[which]
-        factor, offset, out = factor.ravel(), offset.ravel(), out.reshape(-1)
-        squares = np.zeros(len(cuts) - 1)
+        m, cuts, residuals, coef, out = self.n_outputs, self._cuts, residuals.ravel(), coef.ravel(), out.reshape(-1)
         over_ranges(
-            lambda start, stop: multiply_ranges(
-                matrix, factor, share, offset, offset_share, self.n_outputs, cuts[start : stop + 1], out,
-                squares[start:stop],
-            ),
-            costs,
+            lambda start, stop: [
+                transposed_product(
+                    self.rows, self._begins[c], self._begins[c + 1], cuts[c], residuals, m,
+                    out[cuts[c] * m : cuts[c + 1] * m],
+                )
+                for c in range(start, stop)
+            ],
+            np.ones(len(cuts) - 1),
             self.n_jobs,
-            _COST_PER_CALL,
         )  # fmt: skip
-        return float(squares.sum())
+        return float(self._pieces.over(1, penalise_range, share, alpha, coef, out).sum())

@@ -75,7 +75,8 @@ def lp_sparsemap(
         each.
     solver : {"auto", "newton", "block", "admm", "pairwise"}, default="auto"
         - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
-          settled; where no variable is in two structures.
+          settled; where no variable is in two structures. Of a graph that is one matching (`Xor` and `AtMostOne` over
+          its rows and columns), on those of the columns first.
         - ``"block"``: block coordinate ascent on the dual, one factor after the other, with Anderson acceleration.
         - ``"admm"``: the alternating directions of [1]_, algorithm 1.
         - ``"pairwise"``: coordinate ascent on the pairs; for graphs with no other factors.

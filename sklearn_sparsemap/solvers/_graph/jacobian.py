@@ -10,17 +10,8 @@ from ..._jit import readonly
 from ..._threads import over_ranges
 from .._polytope.protocol import MOST_STRUCTURE_CALLS
 from .choice import structure_solvers
-from .faces import (
-    LEAST_SNAP,
-    SNAP,
-    Faces,
-    Optima,
-    Products,
-    find_faces_range,
-    project_range,
-    pull_back_range,
-    support_of_structure,
-)
+from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
+from .projection import Products, project_range, pull_back_range
 
 
 def has_converged(objective, gap, residual, tol):

@@ -17,49 +17,10 @@ import numpy as np
 
 from ..._jit import as_oracle, copy_into, kernel
 from .inside_outside import inside_outside, projective_work
+from .weights import LARGEST, SMALLEST, log_weights, weights_of
 
-# The product of two weights in here, divided by a third, is a normal number.
-_SMALLEST, _LARGEST = 1e-140, 1e140
 # What _eliminate returns besides: the weights' range is too large, or it needs another word to be the last.
 _TOO_WIDE, _NEEDS_LAST = 1, 2
-
-
-@kernel
-def _log_weights(scores, n, single_root, weights):
-    """Normalise the scores of each word's heads to log-probabilities; return what that adds to every tree.
-
-    With a single root it takes no part in this; its scores are shifted to a maximum of 0.
-    """
-    total = 0.0
-    for m in range(1, n + 1):
-        top = -np.inf
-        for h in range(single_root, n + 1):
-            top = scores[h * n + m - 1] if h != m and scores[h * n + m - 1] > top else top
-        if top == -np.inf:
-            # With a single root, only the root can be the head; else there is no tree, as the elimination will find.
-            top = scores[m - 1]
-            if top == -np.inf:
-                return top
-        norm = 0.0
-        for h in range(n + 1):
-            at = h * n + m - 1
-            weights[at] = scores[at] - top if h != m else -np.inf
-            if h >= single_root:
-                norm += np.exp(weights[at])
-        norm = np.log(norm) if norm > 0.0 else 0.0
-        for h in range(n + 1):
-            weights[h * n + m - 1] -= norm
-        total += top + norm
-    if single_root:
-        top = -np.inf
-        for m in range(n):
-            top = max(top, weights[m])
-        if top == -np.inf:
-            return top
-        for m in range(n):
-            weights[m] -= top
-        total += top
-    return total
 
 
 @kernel
@@ -84,10 +45,10 @@ def _eliminate(weights, n, single_root):
         for h in range(k):
             w = weights[h * n + k - 1]
             norm += w if h > 0 or k == 1 or single_root == 0 else 0.0
-            wide |= w > _LARGEST or 0.0 < w < _SMALLEST
+            wide |= w > LARGEST or 0.0 < w < SMALLEST
         row = weights[k * n : k * n + k - 1]
         for m in range(k - 1):
-            wide |= 0.0 < row[m] < _SMALLEST
+            wide |= 0.0 < row[m] < SMALLEST
         if wide:
             return np.nan, _TOO_WIDE, k
         if norm == 0.0:
@@ -213,15 +174,12 @@ def _matrix_tree(scores, n, single_root, work):
     size = (n + 1) * n
     arcs, weights, gradient = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
     parts = work[3 * size : 3 * size + n + 1]
-    shift = _log_weights(scores, n, single_root, arcs)
+    shift = weights_of(scores, n, single_root, arcs, gradient, weights)
+    in_logs = np.isnan(shift)
+    if in_logs:
+        shift = log_weights(scores, n, single_root, arcs)
     if shift == -np.inf:
         return shift
-    in_logs = False
-    for i in range(size):
-        in_logs |= -np.inf < arcs[i] < np.log(_SMALLEST)
-    if not in_logs:
-        for i in range(size):
-            arcs[i] = np.exp(arcs[i])
     last = 1
     while True:
         copy_into(weights, arcs)
@@ -233,7 +191,7 @@ def _matrix_tree(scores, n, single_root, work):
             break
         if trouble == _TOO_WIDE:
             in_logs = True
-            _log_weights(scores, n, single_root, arcs)
+            log_weights(scores, n, single_root, arcs)
             _exchange(arcs, n, last)
         elif single_root and k > 1 and last == 1:
             # What leads to this word is gone already, so it leads to all others, if any word does.
