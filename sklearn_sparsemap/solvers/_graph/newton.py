@@ -23,8 +23,8 @@ from .structures import apply_faces, find_faces, recession_of_structures, solve_
 _CERTAIN = 1e-7
 
 # So many sweeps over pairs come before the first step; in a graph of nothing but pairs, where a step takes as long as
-# some tens of sweeps, as many come before each.
-_PATIENCE, _PAIRS_PATIENCE = 6, 40
+# many sweeps, this many come before each.
+_PATIENCE, _PAIRS_PATIENCE = 6, 15
 
 # How often multipliers are examined for a proof that there is no solution.
 _CHECK_EVERY = 20

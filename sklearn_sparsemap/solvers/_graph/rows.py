@@ -124,7 +124,7 @@ def sweep_pairs(dual, tol, limits, most, patience):
     """
     a, t, pair, ends, signs = dual.a, dual.t, dual.pair, dual.pair_ends, dual.pair_signs
     n_sweeps, previous, largest = np.int64(0), np.inf, np.inf
-    while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.8 * previous):
+    while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.7 * previous):
         previous, largest = largest, 0.0
         for e in range(t.shape[0]):
             score = pair[e]
