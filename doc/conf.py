@@ -1,5 +1,7 @@
 """Sphinx configuration. Build with ``sphinx-build doc doc/_build``."""
 
+from importlib.util import find_spec
+
 from sklearn_sparsemap import __version__
 
 project = "sklearn_sparsemap"
@@ -15,6 +17,8 @@ extensions = [
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 html_theme = "alabaster"
 autosummary_generate = True
+# The pages name layers, whose libraries are large.
+autodoc_mock_imports = [name for name in ("torch", "jax") if find_spec(name) is None]
 # The docstrings say what parameters are.
 autodoc_typehints = "none"
 numpydoc_show_class_members = False

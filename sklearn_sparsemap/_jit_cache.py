@@ -14,7 +14,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 # What has no kernels, and is used by none.
-_WITHOUT_KERNELS = {"_layers", "torch"}
+_WITHOUT_KERNELS = {"_layers", "jax", "torch"}
 
 
 @lru_cache(maxsize=1)

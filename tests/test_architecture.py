@@ -111,7 +111,7 @@ print(*(name in sys.modules for name in ("torch", "jax")))
     assert run_python(code) == ["False"] * 2
 
 
-@pytest.mark.parametrize("name", ["torch"])
+@pytest.mark.parametrize("name", ["torch", "jax"])
 def test_without_the_extra_the_import_names_it(name):
     code = f"""
 import sys

@@ -24,6 +24,7 @@ from sklearn_sparsemap.torch import (  # noqa: E402
     FenchelYoungLoss,
     LPSparseMAP,
     SparseMAP,
+    _native,
     _ops,
     lp_sparsemap,
     sparsemap,
@@ -658,3 +659,82 @@ def test_a_small_network_learns():
 def test_custom_structures_may_be_named_like_parameters():
     scores, sizes = torch.randn(2, 5, dtype=torch.double), torch.randn(2, 2, dtype=torch.double)
     assert torch.equal(sparsemap(RUNS, scores, sizes=sizes), sparsemap(RUNS, scores, additional={"sizes": sizes}))
+
+
+def _natives():
+    """Yield structures, scores and lengths on which both backends are tried."""
+    rng = np.random.default_rng(0)
+    for shape in ((4, 4), (3, 6), (6, 3), (1, 5), (12, 12), (8, 20)):
+        for scale in (0.0, 1e-3, 0.1, 1.0, 10.0):
+            yield Matching(), scale * rng.normal(size=(5, *shape)), None
+    lengths = np.array([[4, 6], [3, 3], [5, 2], [1, 1], [5, 6]])
+    yield Matching(), rng.normal(size=(5, 5, 6)), lengths
+    masked = rng.normal(size=(5, 4, 5))
+    masked[:, [0, 1, 2], [1, 0, 4]] = -np.inf
+    yield Matching(), masked, None
+    yield Simplex(), rng.normal(size=(5, 7)), None
+    yield Simplex(), rng.normal(size=(5, 7)), np.array([7, 3, 1, 2, 5])
+
+
+def test_native_operations_find_what_compiled_ones_do(monkeypatch):
+    mended = []
+    monkeypatch.setattr(_native.NativeSolution, "mend", lambda *args: mended.append(args))
+    compared = 0
+    for structure, scores, lengths in _natives():
+        found, weights = [], torch.randn(scores.shape, dtype=torch.double)
+        for backend in ("compiled", "native"):
+            own = torch.tensor(scores, requires_grad=True)
+            u = sparsemap(structure, own, None if lengths is None else torch.tensor(lengths), backend=backend)
+            found.append((u, *torch.autograd.grad((u * weights).sum(), own)))
+        for one, other in zip(*found, strict=True):
+            assert torch.allclose(one, other, atol=1e-9, rtol=0.0), (structure, scores.shape, np.abs(scores).max())
+            compared += 1
+    assert compared == 2 * 34 and not mended
+
+
+@pytest.mark.parametrize("structure", [Matching(), Simplex()], ids=repr)
+def test_native_operations_have_all_derivatives(structure):
+    shape = (2, 3, 4) if isinstance(structure, Matching) else (2, 5)
+    scores = torch.randn(shape, dtype=torch.double, generator=torch.Generator().manual_seed(0), requires_grad=True)
+
+    def function(s):
+        return sparsemap(structure, s, backend="native")
+
+    assert gradcheck(function, (scores,), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(function, (scores,))
+    plain = scores.detach()
+    assert torch.allclose(jacrev(function)(plain), jacfwd(function)(plain), atol=1e-12)
+    assert torch.allclose(vmap(function)(plain), function(plain), atol=1e-12)
+    torch._dynamo.reset()
+    assert torch.allclose(torch.compile(function, fullgraph=True, backend="aot_eager")(scores), function(scores))
+
+
+def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
+    forbidden = torch.zeros(2, 3, 3)
+    forbidden[1, :2] = -torch.inf
+    with pytest.raises(ValueError, match="infeasible"):
+        sparsemap(Matching(), forbidden, backend="native")
+    with pytest.raises(ValueError, match=r"scores\[1\] contains NaN"):
+        sparsemap(Simplex(), torch.tensor([[0.0, 1.0], [0.0, torch.nan]]), backend="native")
+    with pytest.raises(ValueError, match="is for the marginals of"):
+        sparsemap(LinearChain(), torch.zeros(2, 3, 3), backend="native")
+    with pytest.raises(ValueError, match="backend="):
+        sparsemap(Simplex(), torch.zeros(2, 3), backend="gpu")
+
+
+def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
+    scores = torch.randn(4, 3, 5, dtype=torch.double, requires_grad=True)
+    solve = _native.solve_matchings
+
+    def fail(*args):
+        u, tight, solved = solve(*args)
+        u[2] = 0.0
+        return u, tight, solved & (torch.arange(4) != 2)
+
+    weights = torch.randn(4, 3, 5, dtype=torch.double)
+    expected = sparsemap(Matching(), scores)
+    monkeypatch.setattr(_native, "solve_matchings", fail)
+    u = sparsemap(Matching(), scores, backend="native")
+    assert torch.allclose(u, expected, atol=1e-9)
+    gradients = [torch.autograd.grad((out * weights).sum(), scores)[0] for out in (u, expected)]
+    assert torch.allclose(*gradients, atol=1e-9)

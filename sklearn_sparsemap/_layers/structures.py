@@ -14,7 +14,7 @@ from ..solvers import SparseMAPBatch
 from ..solvers._lazy import starts
 from ..solvers._polytope.argmax import map_argmax
 from ..solvers._polytope.batch import Problems
-from ..structures import DependencyTree, LinearChain, Structure
+from ..structures import DependencyTree, LinearChain
 from .operators import Operator, check_values, register
 from .padding import Places, block_mask, check_lengths, kinds_of
 
@@ -221,30 +221,3 @@ def _centre(u, ptr, direction):
     direction = np.where(here, direction, 0.0)
     means = np.add.reduceat(direction, ptr[:-1]) / np.add.reduceat(here, ptr[:-1], dtype=np.float64)
     return np.where(here, direction - np.repeat(means, np.diff(ptr)), 0.0)
-
-
-def check_additional(structure, shape, padded_shape, name, batched):
-    """Return whether additional scores of a shape have an axis of samples, and their shape without it.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        That of the array.
-    padded_shape : tuple of int
-        That of the scores, without an axis of samples.
-    batched : int or None
-        The number of samples, where scores have that axis.
-    """
-    if not isinstance(structure, Structure):
-        raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
-    accepted = structure.additional_shapes(padded_shape)
-    if name not in accepted:
-        takes = ", ".join(structure.additional_names) or "none"
-        raise TypeError(f"{structure!r} has no additional scores named {name!r}; it takes: {takes}")
-    if batched is not None and len(shape) and shape[0] in (1, batched) and shape[1:] in accepted[name]:
-        return True, shape[1:]
-    if shape in accepted[name]:
-        return False, shape
-    wanted = " or ".join(map(str, accepted[name]))
-    more = "" if batched is None else f", or that with an axis of {batched} samples before"
-    raise ValueError(f"{name} has shape {shape}; with scores of shape {padded_shape} it must have {wanted}{more}")

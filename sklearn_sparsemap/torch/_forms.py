@@ -1,19 +1,10 @@
 """From what users give to the tensors that operators take."""
 
+from math import prod
+
 import torch
 
-from .._validation import check_n_jobs, check_positive
-
 _HALF = torch.float16, torch.bfloat16
-
-
-def check_options(temperature, tol, max_iter, n_jobs):
-    """Raise ValueError for options that are out of range."""
-    check_positive("temperature", temperature)
-    check_positive("tol", tol)
-    if max_iter is not None:
-        check_positive("max_iter", max_iter, integer=True)
-    check_n_jobs(n_jobs)
 
 
 def as_scores(scores, name="scores"):
@@ -55,16 +46,18 @@ def as_additional(value, scores, name):
     return value.to(scores)
 
 
-def join_additional(arrays, scores):
+def join_additional(arrays, own, scores):
     """Join additional scores into one tensor of shape (n_samples, n_additional).
 
     Parameters
     ----------
-    arrays : list of (Tensor, bool)
-        Whether it has an axis of samples, which may be of size 1.
+    arrays : list of Tensor
+    own : sequence of bool
+        Whether each has an axis of samples, which may be of size 1.
+    scores : Tensor
     """
     n_samples = scores.shape[0]
-    flat = [array.reshape(array.shape[0] if own else 1, -1) for array, own in arrays]
+    flat = [array.reshape(array.shape[0] if is_own else 1, -1) for array, is_own in zip(arrays, own)]
     if not flat:
         return scores.new_empty((n_samples, 0))
     if any(array.shape[0] != 1 for array in flat):
@@ -73,8 +66,10 @@ def join_additional(arrays, scores):
     return joined.expand(n_samples, -1)
 
 
-def split_additional(flat, shapes, batched):
-    """Cut what goes with the joined additional scores into tensors of the given shapes."""
-    sizes = [torch.Size(shape).numel() for shape in shapes]
-    parts = [part.reshape(flat.shape[0], *shape) for part, shape in zip(flat.split(sizes, 1), shapes)]
+def split_joined(flat, shapes, batched):
+    """Cut what is joined along the last axis into tensors of the given shapes."""
+    if not shapes:
+        return []
+    parts = flat.split([prod(shape) for shape in shapes], 1)
+    parts = [part.reshape(flat.shape[0], *shape) for part, shape in zip(parts, shapes)]
     return parts if batched else [part.squeeze(0) for part in parts]

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._layers.graphs import accepted_shapes, graph_operator, named_factors
-from ..factors import FactorGraph
-from ._forms import (
-    as_additional,
-    as_lengths,
-    as_scores,
-    check_options,
-    join_additional,
-    result_dtype,
-    split_additional,
-)
+from .._layers.forms import Form, check_options, flatten_additional, form_of_graph, label_of, nest_additional
+from .._layers.graphs import graph_operator
+from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
 from ._functions import solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ..factors import FactorGraph
 
 
 def lp_sparsemap(
@@ -100,73 +93,31 @@ def lp_sparsemap(
     [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, call = prepare_graph(
-        graph, scores, additional, lengths, temperature, tol, max_iter, n_jobs
-    )
-    u, joint, *_ = solve(*tensors, call.handle)
-    u = call.split_scores(u.to(dtype))
-    return (u, call.split_additional(joint.to(dtype))) if return_additional else u
-
-
-class GraphCall:
-    """How what goes with flat tensors of a batch is cut into the user's forms.
-
-    Attributes
-    ----------
-    handle : int
-    keys : tuple of ((factor, name), shape)
-        Of the joined additional scores.
-    batched : bool
-    shapes : dict of str -> tuple of int, or None
-        Of the arrays of variables, where scores were given as a dict.
-    """
-
-    def __init__(self, handle, keys, batched, shapes):
-        self.handle, self.keys, self.batched, self.shapes = handle, keys, batched, shapes
-
-    def split_scores(self, values):
-        """Return what goes with the scores in their form."""
-        if self.shapes is None:
-            return values if self.batched else values.squeeze(0)
-        parts = split_additional(values, list(self.shapes.values()), self.batched)
-        return dict(zip(self.shapes, parts))
-
-    def split_additional(self, flat):
-        """Return what goes with the additional scores in their form."""
-        found = {}
-        if self.keys:
-            parts = split_additional(flat, [shape for _, shape in self.keys], self.batched)
-            for ((owner, name), _), part in zip(self.keys, parts):
-                if name is None:
-                    found[owner] = part
-                else:
-                    found.setdefault(owner, {})[name] = part
-        return found
+    dtype, tensors, form = prepare_graph(graph, scores, additional, lengths, temperature)
+    u, joint, *_ = solve(*tensors, _handle(graph, form.extra, tol, max_iter, n_jobs))
+    u, joint = u.to(dtype), joint.to(dtype)
+    if form.arrays is not None:
+        parts = split_joined(u, [shape for _, shape in form.arrays], form.batched)
+        u = dict(zip([name for name, _ in form.arrays], parts))
+    elif not form.batched:
+        u = u.squeeze(0)
+    if not return_additional:
+        return u
+    return u, nest_additional(form, split_joined(joint, [shape for _, shape in form.extra], form.batched))
 
 
 @torch.compiler.assume_constant_result
-def _handle(graph, keys, tol, max_iter, n_jobs):
-    return graph_operator(graph, keys, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+def _handle(graph, extra, tol, max_iter, n_jobs):
+    return graph_operator(graph, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
 @torch.compiler.assume_constant_result
-def _accepted(graph, padded):
-    """Return the shapes that additional scores may have: tuple of ((factor, name), shapes)."""
-    own = graph_operator(graph).graph_of(padded)
-    return tuple(
-        ((owner, name), tuple(accepted_shapes(factor, name)))
-        for owner, factor in named_factors(own).items()
-        for name in ((None,) if not hasattr(factor, "structure") else factor.structure.additional_names)
-    )
+def _form(graph, scores, additional):
+    # Not as a class: what is constant in a compiled programme are numbers, strings and tuples.
+    return tuple(form_of_graph(graph, scores, additional))
 
 
-@torch.compiler.assume_constant_result
-def _variable_shapes(graph):
-    """Return the shapes of the arrays of variables; None for a function."""
-    return tuple(graph.shapes.items()) if isinstance(graph, FactorGraph) else None
-
-
-def prepare_graph(graph, scores, additional, lengths, temperature, tol, max_iter, n_jobs):
+def prepare_graph(graph, scores, additional, lengths, temperature):
     """Check what the user gave; see `lp_sparsemap`.
 
     Returns
@@ -175,95 +126,25 @@ def prepare_graph(graph, scores, additional, lengths, temperature, tol, max_iter
         That of the results.
     tensors : (scores, additional, lengths)
         As `_ops.solve` takes them, divided by the temperature.
-    call : GraphCall
+    form : Form
     """
-    if not isinstance(graph, FactorGraph) and not callable(graph):
-        raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
-    shapes = _variable_shapes(graph)
-    shapes = None if shapes is None else dict(shapes)
     if isinstance(scores, dict):
-        values, dtype, batched = _join_arrays(scores, shapes)
+        tensors = {name: as_scores(array, f"scores[{name!r}]") for name, array in scores.items()}
+        first = scores[next(iter(scores))]
+        shape = tuple((name, tuple(array.shape)) for name, array in tensors.items())
+        values = next(iter(tensors.values()))
     else:
-        values, dtype, batched = _check_one(scores, shapes)
-        shapes = None
-    if values.numel() == 0:
-        raise ValueError("scores is empty; there must be a sample, and each needs a variable")
-    n_samples, padded = values.shape[0], tuple(values.shape[1:])
-    arrays, keys = [], []
-    given = _flatten({} if additional is None else additional)
-    accepted = dict(_accepted(graph, padded))
-    unknown = [key for key in given if key not in accepted]
-    if unknown:
-        owner, name = unknown[0]
-        label = repr(owner) if name is None else f"{owner!r}, {name!r}"
-        known = sorted({owner for owner, _ in accepted})
-        raise ValueError(f"additional names {label}, which no factor takes; the named factors are {known}")
-    for key, wanted in accepted.items():
-        if given.get(key) is None:
-            continue
-        label = f"additional[{key[0]!r}]" + ("" if key[1] is None else f"[{key[1]!r}]")
-        array = as_additional(given[key], values, label)
-        shape = tuple(array.shape)
-        own = batched and len(shape) > 0 and shape[0] in (1, n_samples) and shape[1:] in wanted
-        if not own and shape not in wanted:
-            more = f", or that with an axis of {n_samples} samples before" if batched else ""
-            raise ValueError(f"{label} has shape {shape}; it must have {' or '.join(map(str, wanted))}{more}")
-        arrays.append((array, own))
-        keys.append((key, shape[1:] if own else shape))
-    joined = join_additional(arrays, values)
+        first, values = scores, as_scores(scores)
+        shape = tuple(values.shape)
+    given = flatten_additional(additional)
+    given = {key: as_additional(value, values, label_of(key)) for key, value in given.items()}
+    form = Form(*_form(graph, shape, tuple((key, tuple(array.shape)) for key, array in given.items())))
+    if form.arrays is not None:
+        flat = [tensors[name].reshape(form.n_samples, -1) for name, _ in form.arrays]
+        values = torch.cat(flat, 1)
+    elif not form.batched:
+        values = values.unsqueeze(0)
+    joined = join_additional([given[key] for key, _ in form.extra], form.own, values)
     if temperature != 1.0:
         values, joined = values / temperature, joined / temperature
-    keys = tuple(keys)
-    call = GraphCall(_handle(graph, keys, tol, max_iter, n_jobs), keys, batched, shapes)
-    return dtype, (values, joined, as_lengths(lengths, n_samples, batched)), call
-
-
-def _flatten(additional):
-    """Return nested additional scores by (factor, name)."""
-    if not isinstance(additional, dict):
-        raise ValueError(f"additional must be a dict by the names of factors; got {type(additional).__name__}")
-    flat = {}
-    for owner, value in additional.items():
-        if isinstance(value, dict):
-            for name, own in value.items():
-                flat[owner, name] = own
-        else:
-            flat[owner, None] = value
-    return flat
-
-
-def _check_one(scores, shapes):
-    """Check one tensor of scores: with an axis of samples, its dtype, and whether it had that axis."""
-    values = as_scores(scores)
-    if shapes is None:
-        if values.dim() < 2:
-            raise ValueError(f"with a function for graphs, scores need an axis of samples; got {tuple(values.shape)}")
-        return values, result_dtype(scores), True
-    if len(shapes) != 1:
-        raise ValueError(f"scores must be a dict with one tensor for each of {list(shapes)}")
-    (shape,) = shapes.values()
-    if tuple(values.shape) == shape:
-        return values.unsqueeze(0), result_dtype(scores), False
-    if tuple(values.shape[1:]) != shape:
-        raise ValueError(
-            f"scores has shape {tuple(values.shape)}; the graph's variables have {shape}, maybe with an axis of "
-            "samples before"
-        )
-    return values, result_dtype(scores), True
-
-
-def _join_arrays(scores, shapes):
-    """Join the scores of several arrays of variables; see `_check_one`."""
-    if shapes is None or set(scores) != set(shapes):
-        known = "one array" if shapes is None else f"those named {list(shapes)}"
-        raise ValueError(f"scores names the arrays {list(scores)}, but the graph has {known}")
-    tensors = {name: as_scores(scores[name], f"scores[{name!r}]") for name in shapes}
-    first = next(iter(shapes))
-    batched = tensors[first].dim() == len(shapes[first]) + 1
-    n_samples = tensors[first].shape[0] if batched else 1
-    for name, shape in shapes.items():
-        wanted = (n_samples, *shape) if batched else shape
-        if tuple(tensors[name].shape) != wanted:
-            raise ValueError(f"scores[{name!r}] has shape {tuple(tensors[name].shape)}; it must have {wanted}")
-    flat = [tensors[name].reshape(n_samples, prod(shape)) for name, shape in shapes.items()]
-    return torch.cat(flat, 1), result_dtype(scores[first]), batched
+    return result_dtype(first), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from .._layers.forms import check_options
 from .._layers.losses import gold_of, loss_operator
 from .._layers.operators import operator
 from .._validation import check_choice
 from ..factors import FactorGraph
 from ..losses import LOSSES
-from ._forms import check_options
 from ._functions import solve
 from ._graphs import prepare_graph
 from ._structures import prepare
@@ -114,21 +114,18 @@ class FenchelYoungLoss(nn.Module):
         ValueError
             If `y` holds what is no structure of its problem, or is forbidden; and as `sparsemap` does.
         """
-        options = lengths, self.temperature
-        rest = self.tol, self.max_iter, self.n_jobs
         if isinstance(self.structure, FactorGraph) or callable(self.structure):
             unknown = sorted(set(additional) - {"additional"})
             if unknown:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
-            given = additional.get("additional")
-            dtype, tensors, call = prepare_graph(self.structure, scores, given, *options, *rest)
-            extra, batched = call.keys, call.batched
+            additional = additional.get("additional")
+            dtype, tensors, form = prepare_graph(self.structure, scores, additional, lengths, self.temperature)
         else:
-            dtype, tensors, extra, _, batched = prepare(self.structure, scores, *options, additional, *rest)
-        handle = self._operator(extra).handle
-        values = self._losses(*tensors, y, handle, batched).to(dtype)
+            dtype, tensors, form = prepare(self.structure, scores, lengths, self.temperature, additional)
+        handle = self._operator(form.extra).handle
+        values = self._losses(*tensors, y, handle, form.batched).to(dtype)
         if self.reduction == "none":
-            return values if batched else values.squeeze(0)
+            return values if form.batched else values.squeeze(0)
         return values.mean() if self.reduction == "mean" else values.sum()
 
     def _losses(self, scores, additional, lengths, y, handle, batched):

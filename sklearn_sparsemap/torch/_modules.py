@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from ._forms import check_options
+from .._layers.forms import check_options
 from ._graphs import lp_sparsemap
 from ._structures import sparsemap
 
@@ -27,6 +27,7 @@ class SparseMAP(nn.Module):
     max_iter : int, default=None
     n_jobs : int, default=None
     tol : float, default=1e-9
+    backend : {"auto", "compiled", "native"}, default="auto"
 
     Examples
     --------
@@ -45,11 +46,12 @@ class SparseMAP(nn.Module):
         max_iter: int | None = None,
         n_jobs: int | None = None,
         tol: float = 1e-9,
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         check_options(temperature, tol, max_iter, n_jobs)
         self.structure, self.temperature, self.max_iter = structure, temperature, max_iter
-        self.n_jobs, self.tol = n_jobs, tol
+        self.n_jobs, self.tol, self.backend = n_jobs, tol, backend
 
     def forward(
         self,
@@ -69,6 +71,7 @@ class SparseMAP(nn.Module):
             self.max_iter,
             self.n_jobs,
             tol=self.tol,
+            backend=self.backend,
             return_additional=return_additional,
             return_structures=return_structures,
             additional=additional,

@@ -1,7 +1,8 @@
 """The two operators that PyTorch knows: the solution of a batch, and products with its Jacobian.
 
-Both take all that is no tensor by the number of an `Operator`. Tensors go to the CPU and back. Shapes are those of
-`_layers.operators`; all samples may share additional scores, which is then told from their stride.
+Both take all that is no tensor by the number of an `Operator`. Tensors go to the CPU and back, but for those of a
+`NativeOperator`. Shapes are those of `_layers.operators`; all samples may share additional scores, which is then told
+from their stride.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._layers.operators import operator
+from ._native import NativeOperator, NativeSolution
 from ._states import recall, remember
 
 
@@ -31,7 +33,10 @@ def like(array, tensor):
 
 def solve_again(scores, additional, lengths, handle):
     """Return the solution of a batch, with all that its derivatives need."""
-    return operator(handle).solve(as_numpy(scores), shared_as_numpy(additional), lengths.cpu().numpy())
+    own = operator(handle)
+    if isinstance(own, NativeOperator):
+        return own.solve_tensors(scores.detach().double(), lengths)
+    return own.solve(as_numpy(scores), shared_as_numpy(additional), lengths.cpu().numpy())
 
 
 @torch.library.custom_op("sklearn_sparsemap::solve", mutates_args=())
@@ -41,8 +46,12 @@ def solve(scores: Tensor, additional: Tensor, lengths: Tensor, handle: int) -> t
     The derivative of an objective, by the envelope theorem, are the marginals and additional marginals.
     """
     solved = solve_again(scores, additional, lengths, handle)
+    keys = remember(solved, len(scores))
+    if isinstance(solved, NativeSolution):
+        u, values = (part.to(scores.dtype, copy=True) for part in (solved.marginals, solved.values))
+        return u.contiguous(), torch.empty_like(additional), values, keys
     found = solved.marginals, solved.additional, solved.values
-    return *(like(array, scores) for array in found), remember(solved, len(scores))
+    return *(like(array, scores) for array in found), keys
 
 
 @solve.register_fake
@@ -63,6 +72,10 @@ def multiply(
     solved = recall(keys)
     if solved is None:
         solved = solve_again(scores, additional, lengths, handle)
+    if isinstance(solved, NativeSolution):
+        directions = unary.double().reshape(-1, *scores.shape)
+        found = solved.multiply(directions).to(unary.dtype).reshape(unary.shape)
+        return found.contiguous(), torch.empty_like(extra)
     n, unary_array, extra_array = len(scores), as_numpy(unary), as_numpy(extra)
     blocks = [slice(first, first + n) for first in range(0, len(unary), n)]
     found = [solved.products(unary_array[block], extra_array[block]) for block in blocks]

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._layers.structures import check_additional, structure_operator
-from ._forms import (
-    as_additional,
-    as_lengths,
-    as_scores,
-    check_options,
-    join_additional,
-    result_dtype,
-    split_additional,
-)
+from .._layers.forms import check_options, form_of_structure
+from .._layers.structures import structure_operator
+from .._validation import check_choice
+from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
 from ._functions import solve
+from ._native import is_native, native_operator
 from ._weights import structures_and_weights
 
 if TYPE_CHECKING:
@@ -52,6 +47,7 @@ def sparsemap(
     n_jobs: int | None = None,
     *,
     tol: float = 1e-9,
+    backend: str = "auto",
     return_additional: bool = False,
     return_structures: bool = False,
     additional: dict[str, Any] | None = None,
@@ -67,8 +63,8 @@ def sparsemap(
     structure : Structure
         For example ``LinearChain()``.
     scores : Tensor of shape (batch, ...) or of the shape of one sample
-        float32 or float64 (half precision goes by float32); computed in float64 on the CPU, returned in its dtype on
-        its device. -inf forbids a part.
+        float32 or float64 (half precision goes by float32); computed in float64, on the CPU but for what `backend`
+        says, and returned in its dtype on its device. -inf forbids a part.
     lengths : int Tensor of shape (batch,) or (batch, 2), default=None
         Which part of each sample is no padding: steps of chains (or steps and states), words of trees (whose scores
         have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
@@ -82,6 +78,9 @@ def sparsemap(
         Number of threads over the samples, forward and backward; -1 uses all cores.
     tol : float, default=1e-9
         Duality gap.
+    backend : {"auto", "compiled", "native"}, default="auto"
+        ``"compiled"`` computes on the CPU, ``"native"`` (`Matching` and `Simplex`) in batched operations of PyTorch, on
+        the device of the scores. ``"auto"`` is native where it can, for scores that are not on the CPU.
     return_additional : bool, default=False
         Whether to return the additional marginals, too; they have derivatives as the marginals do.
     return_structures : bool, default=False
@@ -126,29 +125,39 @@ def sparsemap(
     [[0.25, -0.25], [0.25, -0.25]]
     """
     check_options(temperature, tol, max_iter, n_jobs)
-    dtype, tensors, names, handle, batched = prepare(
-        structure, scores, lengths, temperature, {**(additional or {}), **more}, tol, max_iter, n_jobs
-    )
+    dtype, tensors, form = prepare(structure, scores, lengths, temperature, {**(additional or {}), **more})
+    native = use_native(structure, backend, scores.device, return_structures)
+    handle = _handle(structure, form.extra, tol, max_iter, n_jobs, native)
     u, joint, _, keys = solve(*tensors, handle)
-    shapes = [shape for _, shape in names]
-    parts = split_additional(joint.to(dtype), shapes, batched) if shapes else []
-    v = {name: part for (name, _), part in zip(names, parts)}
+    parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.batched)
+    v = {name: part for (name, _), part in zip(form.extra, parts)}
+    u = u.to(dtype) if form.batched else u.to(dtype).squeeze(0)
     if return_structures:
         structures, weights = structures_and_weights(*tensors, handle, keys, dtype)
-        if not batched:
+        if not form.batched:
             structures, weights = structures[0], weights[0]
-    u = u.to(dtype) if batched else u.to(dtype).squeeze(0)
-    if return_structures:
         return SelectedStructures(u, structures, weights, v)
     return (u, v) if return_additional else u
 
 
 @torch.compiler.assume_constant_result
-def _handle(structure, names, tol, max_iter, n_jobs):
-    return structure_operator(structure, names, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+def _handle(structure, extra, tol, max_iter, n_jobs, native):
+    if native:
+        return native_operator(structure, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
+    return structure_operator(structure, extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs).handle
 
 
-def prepare(structure, scores, lengths, temperature, additional, tol, max_iter, n_jobs):
+def use_native(structure, backend, device, need_structures=False):
+    """Tell whether operations of PyTorch are to solve; raise ValueError where they cannot."""
+    check_choice("backend", backend, ("auto", "compiled", "native"))
+    possible = is_native(structure) and not need_structures
+    if backend == "native" and not possible:
+        why = "return_structures" if need_structures else repr(structure)
+        raise ValueError(f"backend='native' is for the marginals of Matching and Simplex, not {why}; use 'auto'")
+    return possible and (backend == "native" or (backend == "auto" and device.type not in ("cpu", "mps")))
+
+
+def prepare(structure, scores, lengths, temperature, additional):
     """Check what the user gave; see `sparsemap`.
 
     Returns
@@ -157,42 +166,14 @@ def prepare(structure, scores, lengths, temperature, additional, tol, max_iter, 
         That of the results.
     tensors : (scores, additional, lengths)
         As `_ops.solve` takes them, divided by the temperature.
-    names : tuple of (str, tuple of int)
-        Names and shapes of the joined additional scores.
-    handle : int
-    batched : bool
-        Whether there was an axis of samples.
+    form : Form
     """
     values = as_scores(scores)
-    ndim = structure.score_ndim
-    if values.dim() not in (ndim, ndim + 1):
-        raise ValueError(
-            f"scores of {structure!r} have {ndim} axes, or {ndim + 1} with that of the samples; got shape "
-            f"{tuple(values.shape)}"
-        )
-    batched = values.dim() == ndim + 1
-    if not batched:
-        values = values.unsqueeze(0)
-    if values.numel() == 0:
-        shape = tuple(scores.shape)
-        raise ValueError(f"scores is empty (shape {shape}); there must be a sample, and each needs a part")
-    padded, n_samples = tuple(values.shape[1:]), values.shape[0]
-    arrays, names = [], []
-    unknown = sorted(set(additional) - set(structure.additional_names))
-    if unknown:
-        takes = ", ".join(structure.additional_names) or "none"
-        raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
-    for name in structure.additional_names:
-        if additional.get(name) is not None:
-            array = as_additional(additional[name], values, name)
-            own, shape = check_additional(
-                structure, tuple(array.shape), padded, name, n_samples if batched else None
-            )
-            arrays.append((array, own))
-            names.append((name, shape))
-    joined = join_additional(arrays, values)
+    given = {name: as_additional(value, values, name) for name, value in additional.items() if value is not None}
+    shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
+    form = form_of_structure(structure, tuple(values.shape), shapes)
+    values = values if form.batched else values.unsqueeze(0)
+    joined = join_additional([given[name] for name, _ in form.extra], form.own, values)
     if temperature != 1.0:
         values, joined = values / temperature, joined / temperature
-    names = tuple(names)
-    handle = _handle(structure, names, tol, max_iter, n_jobs)
-    return result_dtype(scores), (values, joined, as_lengths(lengths, n_samples, batched)), names, handle, batched
+    return result_dtype(scores), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form

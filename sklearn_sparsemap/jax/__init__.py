@@ -1,0 +1,12 @@
+"""SparseMAP and LP-SparseMAP in JAX programmes: differentiable structured layers for padded batches."""
+
+try:
+    import jax as _jax  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "sklearn_sparsemap.jax needs JAX, which is not installed: pip install 'sklearn-sparsemap[jax]'"
+    ) from error
+
+from ._public import lp_sparsemap, sparsemap
+
+__all__ = ["lp_sparsemap", "sparsemap"]

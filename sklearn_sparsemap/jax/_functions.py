@@ -1,0 +1,118 @@
+"""The solution of a batch as a function of JAX, whose derivative is a solution of a symmetric system.
+
+All work is done by callbacks, which take and return NumPy arrays and never raise: what is wrong becomes NaN. The
+Jacobian over scores and additional scores together is symmetric, and is given to JAX as the solution of a linear system
+with a symmetric matrix; that is all that forward mode, reverse mode and derivatives of derivatives need.
+"""
+
+from functools import partial
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._layers.operators import operator
+from ._states import recall, remember
+
+
+def _flat(array, n_axes):
+    """Return an array with the axes that `vmap` has added joined with that of the samples."""
+    first = array.ndim - n_axes + 1
+    return np.asarray(array).reshape(prod(array.shape[:first]), *array.shape[first:])
+
+
+def _as_solved(handle, scores, additional, lengths):
+    """Solve a flat batch; raises ValueError."""
+    shared = len(additional) > 1 and (additional == additional[:1]).all()
+    scores, additional = scores.astype(np.float64), additional.astype(np.float64)
+    return operator(handle).solve(scores, additional[:1] if shared else additional, lengths.astype(np.int64))
+
+
+def _solve_on_host(handle, n_axes, scores, additional, lengths):
+    lead = scores.shape[: scores.ndim - n_axes + 1]
+    own, extra, rows = _flat(scores, n_axes), _flat(additional, 2), _flat(lengths, 2)
+    try:
+        solved = _as_solved(handle, own, extra, rows)
+        found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
+    except ValueError:
+        found, keys = _one_by_one(handle, own, extra, rows), np.zeros((len(own), 2), np.int32)
+    found = [part.astype(scores.dtype).reshape(*lead, *part.shape[1:]) for part in found]
+    return *found, keys.reshape(*lead, 2)
+
+
+def _one_by_one(handle, scores, additional, lengths):
+    """Solve samples of which some are wrong; these get NaN."""
+    found = [np.full(shape, np.nan) for shape in (scores.shape, additional.shape, scores.shape[:1])]
+    for i in range(len(scores)):
+        try:
+            solved = _as_solved(handle, *(array[i : i + 1] for array in (scores, additional, lengths)))
+        except ValueError:
+            continue
+        for array, part in zip(found, (solved.marginals, solved.additional, solved.values)):
+            array[i] = part[0]
+    return found
+
+
+def _multiply_on_host(handle, n_axes, scores, additional, lengths, keys, directions):
+    own, joined = _flat(scores, n_axes), _flat(directions, 2).astype(np.float64)
+    n_parts, out = prod(own.shape[1:]), np.full(joined.shape, np.nan)
+    known = recall(_flat(keys, 2), own)
+    if known is None:
+        rest = _flat(additional, 2), _flat(lengths, 2)
+        try:
+            known = _as_solved(handle, own, *rest), np.arange(len(own))[None]
+        except ValueError:
+            known = None
+    if known is not None:
+        solved, blocks = known
+        for block in blocks:
+            unary, extra = joined[block, :n_parts].reshape(-1, *own.shape[1:]), joined[block, n_parts:]
+            w, joint = solved.products(unary, extra)
+            out[block] = np.column_stack([w.reshape(len(w), -1), joint])
+    return out.astype(directions.dtype).reshape(directions.shape)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def solve(handle, scores, additional, lengths):
+    """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
+
+    Parameters
+    ----------
+    handle : int
+        Of an `Operator`.
+    scores, additional, lengths : arrays
+        As operators take them, but that each sample has its additional scores.
+    """
+    shapes = (
+        jax.ShapeDtypeStruct(scores.shape, scores.dtype),
+        jax.ShapeDtypeStruct(additional.shape, scores.dtype),
+        jax.ShapeDtypeStruct(scores.shape[:1], scores.dtype),
+        jax.ShapeDtypeStruct((scores.shape[0], 2), jnp.int32),
+    )
+    function = partial(_solve_on_host, handle, scores.ndim)
+    return jax.pure_callback(function, shapes, scores, additional, lengths, vmap_method="broadcast_all")
+
+
+@solve.defjvp
+def _(handle, primals, tangents):
+    scores, additional, lengths = primals
+    found = solve(handle, *primals)
+    u, v, _, keys = found
+    unary, extra = tangents[:2]
+
+    def multiply(_, directions):
+        shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
+        # Of these, the product is piecewise constant.
+        batch = jax.lax.stop_gradient((scores, additional, lengths, keys))
+        function = partial(_multiply_on_host, handle, scores.ndim)
+        return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
+
+    # As one array: where one of the two is constant, the system is not linear in both.
+    joined = jnp.concatenate([unary.reshape(len(u), -1), extra], 1)
+    product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
+    n_parts = joined.shape[1] - extra.shape[1]
+    w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
+    # What the objective changes by, by the envelope theorem.
+    values = (u * unary).reshape(len(u), -1).sum(1) + (v * extra).sum(1)
+    return found, (w, joint, values, np.zeros(keys.shape, jax.dtypes.float0))

@@ -1,0 +1,139 @@
+"""Matchings and the simplex in PyTorch's own operations, for tensors that stay on their device."""
+
+import torch
+
+from .._layers.operators import register
+from .._layers.padding import check_lengths
+from .._layers.structures import lengths_of, structure_operator
+from ..structures import Matching, Simplex
+from ._newton import project_on_face, solve_matchings, sparsemax
+
+
+def is_native(structure):
+    """Tell whether a structure can be solved by operations of PyTorch."""
+    return type(structure) in (Matching, Simplex)
+
+
+def native_operator(structure, *, tol, max_iter, n_jobs):
+    """Return the operator of a structure whose solutions are tensors; see `NativeOperator`."""
+    compiled = structure_operator(structure, (), tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    return register(("native", compiled.handle), lambda: NativeOperator(compiled))
+
+
+class NativeOperator:
+    """As an `Operator`, but of tensors on any device.
+
+    Parameters
+    ----------
+    compiled : StructureOperator
+        Solves what Newton's method fails at: in the main what is infeasible, of which it says so.
+    """
+
+    n_additional = 0
+
+    def __init__(self, compiled):
+        self.compiled, self.structure, self.handle = compiled, compiled.structure, -1
+
+    def solve_tensors(self, scores, lengths):
+        """Solve a batch of float64 scores: `NativeSolution`."""
+        shape = scores.shape[1:]
+        if lengths.shape[1]:
+            what, accepted = lengths_of(self.structure)
+            lengths = check_lengths(lengths.cpu().numpy(), shape, len(scores), accepted, what)
+            lengths = torch.from_numpy(lengths).to(scores.device)
+        else:
+            lengths = torch.tensor([list(shape)], device=scores.device).expand(len(scores), -1)
+        places = [torch.arange(n, device=scores.device) < lengths[:, a, None] for a, n in enumerate(shape)]
+        inside = places[0] if len(shape) == 1 else places[0].unsqueeze(2) & places[1].unsqueeze(1)
+        wrong = (inside & ~(scores < torch.inf)).flatten(1).any(1)
+        if wrong.any():
+            i = int(wrong.nonzero()[0])
+            raise ValueError(f"scores[{i}] contains NaN or inf; scores must be finite, or -inf to forbid a part")
+        own = torch.where(inside, scores, -torch.inf)
+        solve = _solve_simplex if len(shape) == 1 else _solve_matching
+        u, project, solved = solve(own, lengths)
+        found = NativeSolution(u, project)
+        if not solved.all():
+            found.mend(self.compiled, scores, lengths, (~solved).nonzero().squeeze(1))
+        found.set_values(own)
+        return found
+
+
+class NativeSolution:
+    """Solutions of a batch as tensors.
+
+    Attributes
+    ----------
+    marginals, values : Tensor
+        As in `SolvedStructures`.
+    """
+
+    def __init__(self, marginals, project):
+        self.marginals, self._project, self._mended = marginals, project, None
+
+    def mend(self, compiled, scores, lengths, rows):
+        """Solve some samples by the compiled method."""
+        array = scores[rows].cpu().numpy()
+        try:
+            solved = compiled.solve(array, array[:, :0].reshape(len(array), -1)[:, :0], lengths[rows].cpu().numpy())
+        except ValueError as error:
+            raise ValueError(f"of the samples {rows.tolist()}, counted from 0: {error}") from error
+        self._mended = solved, rows
+        self.marginals = self.marginals.index_copy(0, rows, torch.from_numpy(solved.marginals).to(scores))
+
+    def set_values(self, scores):
+        """Compute the objectives."""
+        u = self.marginals
+        linear = torch.where(u > 0.0, scores, 0.0) * u
+        self.values = (linear - 0.5 * u * u).flatten(1).sum(1)
+
+    def multiply(self, directions):
+        """Multiply directions, (n_directions, *shape of marginals), with the Jacobian."""
+        out = self._project(directions)
+        if self._mended is not None:
+            solved, rows = self._mended
+            for k in range(len(directions)):
+                own = directions[k, rows].cpu().numpy()
+                product, _ = solved.products(own, own.reshape(len(own), -1)[:, :0])
+                out[k, rows] = torch.from_numpy(product).to(out)
+        return out
+
+
+def _solve_simplex(scores, lengths):
+    u, _ = sparsemax(scores)
+    support = (u > 0.0).to(u.dtype)
+
+    def project(directions):
+        mean = (directions * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
+        return support * (directions - mean)
+
+    return u, project, (u.sum(1) > 0.5)
+
+
+def _solve_matching(scores, lengths):
+    """Solve matchings; samples with more rows than columns are turned, so that each has its shorter side as rows."""
+    turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
+    if turned.any() and not turned.all():
+        # Of both kinds: room for either side.
+        padding = (0, max(n, m) - m, 0, max(n, m) - n)
+        scores = torch.nn.functional.pad(scores, padding, value=-torch.inf)
+
+    def turn(values):
+        if not turned.any():
+            return values
+        if turned.all():
+            return values.transpose(-1, -2)
+        return torch.where(turned[:, None, None], values.transpose(-1, -2), values)
+
+    rows = turn(scores)
+    columns = torch.arange(rows.shape[2], device=scores.device) < lengths.amax(1, keepdim=True)
+    u, tight, solved = solve_matchings(rows, columns, lengths[:, 0] == lengths[:, 1])
+    n_matched = torch.minimum(lengths[:, 0], lengths[:, 1])
+    solved = solved & ((u.sum((1, 2)) - n_matched).abs() < 1e-6)
+
+    def project(directions):
+        if scores.shape[1:] != (n, m):
+            directions = torch.nn.functional.pad(directions, padding)
+        return turn(project_on_face(u, tight, turn(directions)))[..., :n, :m]
+
+    return turn(u)[:, :n, :m], project, solved

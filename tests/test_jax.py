@@ -1,0 +1,194 @@
+"""Layers in JAX: derivatives, transforms, padded batches."""
+
+import numpy as np
+import pytest
+from layer_cases import FUNCTIONS, all_cases, nested
+
+import sklearn_sparsemap
+from sklearn_sparsemap.factors import FactorGraph, Xor
+from sklearn_sparsemap.structures import LinearChain, Matching, Simplex
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.test_util import check_grads  # noqa: E402
+
+from sklearn_sparsemap.jax import _functions, _states, lp_sparsemap, sparsemap  # noqa: E402
+
+CASES = all_cases()
+SOME = ["chain", "tree", "matching", "custom", "pairs", "LP-sequence"]
+
+
+@pytest.fixture(autouse=True)
+def double():
+    """Compute in float64."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def function_of(case, what=None, **options):
+    """Return the layer as a function of all scores to all marginals, and arrays to try it on."""
+    what = case.what if what is None else what
+
+    def function(scores, *values):
+        additional = dict(zip(case.additional, values))
+        if case.is_graph:
+            u, v = lp_sparsemap(what, scores, nested(additional), return_additional=True, **options)
+        else:
+            u, v = sparsemap(what, scores, additional=additional, return_additional=True, **options)
+        return u, v
+
+    return function, [jnp.array(case.scores), *(jnp.array(value) for value in case.additional.values())]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_of_first_and_second_order(name):
+    function, inputs = function_of(CASES[name])
+    check_grads(jax.jit(function), inputs, order=2, modes=["fwd", "rev"], atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transforms_agree(name):
+    case = CASES[name]
+    function, (scores, *values) = function_of(case)
+    weights = jnp.array(np.random.default_rng(0).normal(size=scores.shape))
+    axes = (0, 0, *(0 if key in case.own else None for key in case.additional))
+    two = jnp.stack([scores, 0.5 * scores], -1)
+
+    def loss(scores, weights, *values):
+        return (function(scores, *values)[0] * weights).sum()
+
+    def transformed(scores, *values):
+        # Compiled as one programme, which is sooner done than many.
+        alone = lambda s: function(s, *values)[0]  # noqa: E731
+        many = name in SOME
+        return {
+            "plain": function(scores, *values),
+            "gradient": jax.grad(loss)(scores, weights, *values),
+            "each": jax.vmap(jax.grad(loss), axes)(scores, weights, *values),
+            "forward": jax.jvp(alone, [scores], [weights])[1],
+            "reverse": jax.jacrev(alone)(scores) if many else None,
+            "hessian": jax.hessian(loss)(scores, weights, *values) if many else None,
+            "both": jax.vmap(alone, -1)(two) if many else None,
+            "half": function(0.5 * scores, *values)[0] if many else None,
+            "nested": jax.vmap(jax.jacfwd(alone), -1)(two)[0] if many else None,
+        }
+
+    found = jax.jit(transformed)(scores, *values)
+    for a, b in zip(jax.tree.leaves(function(scores, *values)), jax.tree.leaves(found["plain"]), strict=True):
+        assert jnp.array_equal(a, b)
+    assert jnp.allclose(found["each"], found["gradient"], atol=1e-13)
+    # The Jacobian is symmetric.
+    assert jnp.allclose(found["forward"], found["gradient"], atol=1e-12)
+    if name in SOME:
+        wanted = jnp.tensordot(found["reverse"], weights, scores.ndim)
+        assert jnp.allclose(wanted, found["gradient"], atol=1e-12) and not found["hessian"].any()
+        assert jnp.array_equal(found["both"][1], found["half"])
+        assert jnp.allclose(found["nested"], found["reverse"], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_numpy(name):
+    case = CASES[name]
+    function, inputs = function_of(case)
+    u, _ = function(*inputs)
+    for i, scores in enumerate(case.scores):
+        own = {key: value[i] if key in case.own else value for key, value in case.additional.items()}
+        if case.is_graph:
+            result = sklearn_sparsemap.lp_sparsemap(case.what, scores, additional=nested(own), tol=1e-10)
+        else:
+            result = sklearn_sparsemap.sparsemap(case.what, scores, **own)
+        assert np.allclose(u[i], result.marginals, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_padded_batch_is_its_samples_one_by_one(name):
+    case = CASES[name]
+    what, mask = FUNCTIONS.get(name, case.what), np.zeros(case.scores.shape, bool)
+    for i, shape in enumerate(case.shapes):
+        mask[(i, *[slice(n) for n in shape])] = True
+    function, (scores, *values) = function_of(case, what, lengths=jnp.array(case.lengths))
+    scores = jnp.where(mask, scores, 1e3)
+    weights = jnp.array(np.random.default_rng(1).normal(size=scores.shape))
+    u, gradient = jax.jit(
+        lambda s: (function(s, *values)[0], jax.grad(lambda s: (function(s, *values)[0] * weights).sum())(s))
+    )(scores)
+    assert not u[~mask].any() and not gradient[~mask].any()
+    for i, shape in enumerate(case.shapes):
+        own, additional = case.sample(i)
+        if case.is_graph:
+            single = lp_sparsemap(what, jnp.array(own)[None], nested(additional))[0]
+        else:
+            single = sparsemap(what, jnp.array(own), additional=additional)
+        assert jnp.array_equal(single, u[(i, *[slice(n) for n in shape])])
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_single_precision_temperature_and_few_iterations(name):
+    case = CASES[name]
+    function, (scores, *values) = function_of(case)
+    exact, _ = function(scores, *values)
+    single, _ = function(scores.astype(jnp.float32), *values)
+    assert single.dtype == jnp.float32 and jnp.allclose(single, exact, atol=1e-5)
+    gradient = jax.grad(lambda s: function(s, *values)[0][0].sum())(scores.astype(jnp.float32))
+    assert gradient.dtype == jnp.float32
+    warm = function_of(case, temperature=0.5)[0](scores, *values)[0]
+    assert jnp.array_equal(warm, function(2.0 * scores, *[2.0 * value for value in values])[0])
+    capped = function_of(case, max_iter=2)[0]
+    assert jnp.isfinite(jax.grad(lambda s: (capped(s, *values)[0] * exact).sum())(scores)).all()
+
+
+def test_solutions_are_kept_for_derivatives(monkeypatch):
+    solved, again = [], _functions._as_solved
+    monkeypatch.setattr(_functions, "_as_solved", lambda *args: solved.append(1) or again(*args))
+    scores = jnp.array(np.random.default_rng(0).normal(size=(3, 4, 4)))
+    jax.grad(lambda s: sparsemap(Matching(), s)[:, 0].sum())(scores)
+    assert len(solved) == 1
+    reverse = jax.jacrev(lambda s: sparsemap(Matching(), s))(scores)
+    assert len(solved) == 2
+    monkeypatch.setattr(_functions, "recall", lambda *_: None)
+    assert jnp.array_equal(jax.jacrev(lambda s: sparsemap(Matching(), s))(scores), reverse) and len(solved) > 2
+
+
+def test_few_solutions_are_kept(monkeypatch):
+    monkeypatch.setattr(_states, "_MOST_BYTES", 1000)
+    for seed in range(8):
+        scores = jnp.array(np.random.default_rng(seed).normal(size=(2, 4, 4)))
+        sparsemap(Matching(), scores)
+    assert 1 <= len(_states._states) <= 3
+
+
+def test_what_is_wrong_is_said_or_nan():
+    good = jnp.zeros((2, 3, 3))
+    for arguments, options, message in (
+        ((LinearChain(), jnp.zeros(3)), {}, "have 2 axes"),
+        ((LinearChain(), good), {"transitions": jnp.zeros((2, 2))}, "transitions has shape"),
+        ((LinearChain(), good.at[1].set(jnp.nan)), {}, r"scores\[1\] contains nan"),
+        ((LinearChain(), good.at[1].set(-jnp.inf)), {}, r"infeasible: scores\[1\]"),
+        ((LinearChain(), good), {"lengths": jnp.array([1, 4])}, r"lengths\[1\] is 4"),
+        ((LinearChain(), good), {"lengths": jnp.array([1.0, 2.0])}, "must be integers"),
+        ((LinearChain(), good), {"lengths": jnp.array([1, 2, 3])}, "one row for each of 2"),
+        ((Simplex(), jnp.zeros((2, 3), int)), {}, "floating point"),
+        ((Simplex(), jnp.zeros((2, 3))), {"temperature": 0.0}, "temperature"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sparsemap(*arguments, **options)
+    with pytest.raises(ValueError, match="no factor takes"):
+        lp_sparsemap(CASES["logic"].what, jnp.zeros((2, 3)), {"pairs": jnp.zeros(3)})
+    # Callbacks cannot raise: of a traced batch the sample that is wrong is NaN, and no other.
+    u = jax.jit(lambda s: sparsemap(LinearChain(), s))(good.at[1].set(jnp.nan))
+    assert jnp.isnan(u[1]).all() and jnp.array_equal(u[0], sparsemap(LinearChain(), good)[0])
+
+
+def test_graphs_of_several_arrays_take_and_give_dicts():
+    graph = FactorGraph()
+    a, b = graph.variables(3, name="a"), graph.variables((2, 2), name="b")
+    graph.add(Xor(a), Xor([a[0], b[0, 0]]))
+    rng = np.random.default_rng(0)
+    scores = {"a": jnp.array(rng.normal(size=(2, 3))), "b": jnp.array(rng.normal(size=(2, 2, 2)))}
+    u = lp_sparsemap(graph, scores)
+    single = lp_sparsemap(graph, {name: values[1] for name, values in scores.items()})
+    for name in scores:
+        assert u[name].shape == scores[name].shape and jnp.array_equal(u[name][1], single[name])
