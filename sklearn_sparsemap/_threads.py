@@ -6,8 +6,10 @@ import signal
 import socket
 import threading
 from concurrent import futures
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import pairwise
+from time import perf_counter
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -224,6 +226,25 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     return interruptible(
         lambda: _over_cuts(lambda *range_: None if stopped.is_set() else function(*range_), cuts, n_threads), stop
     )
+
+
+@contextmanager
+def ends_at(deadline, limit):
+    """Within this context, set what bounds the work of calls to zero at a time of `perf_counter`; None is never."""
+    if deadline is None:
+        yield
+        return
+    left = deadline - perf_counter()
+    timer = threading.Timer(max(left, 0.0), limit.fill, [0])
+    timer.daemon = True
+    if left > 0.0:
+        timer.start()
+    else:
+        limit.fill(0)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _over_cuts(function, cuts, n_threads):
