@@ -166,6 +166,7 @@ def _watch():
 def _after_fork():
     # Threads do not survive a fork.
     _worker.cache_clear()
+    _kept_threads.cache_clear()
     if _watch.cache_info().currsize:
         _watch().forget()
         _watch.cache_clear()
@@ -251,5 +252,21 @@ def _over_cuts(function, cuts, n_threads):
     """Call a function for each range between two cuts; return its results in order."""
     if n_threads == 1 or len(cuts) == 2:
         return [function(start, stop) for start, stop in pairwise(cuts)]
-    with futures.ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, cuts[:-1], cuts[1:]))
+    if threading.current_thread() is not threading.main_thread():
+        # Maybe one of the threads that are kept, and then not to wait for another of them.
+        with futures.ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(function, cuts[:-1], cuts[1:]))
+    running = [_kept_threads(n_threads).submit(function, start, stop) for start, stop in pairwise(cuts)]
+    try:
+        return [own.result() for own in running]
+    finally:
+        # Where one has failed, the others still write into arrays of the caller.
+        for own in running:
+            own.cancel()
+        futures.wait(running)
+
+
+@lru_cache(maxsize=2)
+def _kept_threads(n_threads):
+    """Return threads that wait for the next call: to start them anew takes as long as a small batch."""
+    return futures.ThreadPoolExecutor(n_threads, thread_name_prefix="sklearn_sparsemap")
