@@ -84,7 +84,8 @@ class Tagger(nn.Module):
         packed = nn.utils.rnn.pack_padded_sequence(self.embed(tokens), lengths, True, enforce_sorted=False)
         states = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)[0]
         heads = torch.cat([self.root.expand(len(tokens), 1, -1), self.as_head(states)], 1)
-        scores = heads @ self.as_modifier(states).transpose(1, 2)
+        # Scaled as in attention: larger scores leave one tree in the first epoch, whose gradient is zero.
+        scores = heads @ self.as_modifier(states).transpose(1, 2) / heads.shape[2] ** 0.5
         return self.layer(scores, lengths=lengths)
 
     def forward(self, tokens, lengths, heads):
