@@ -6,8 +6,10 @@ import signal
 import socket
 import threading
 from concurrent import futures
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import pairwise
+from time import perf_counter
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -164,6 +166,7 @@ def _watch():
 def _after_fork():
     # Threads do not survive a fork.
     _worker.cache_clear()
+    _kept_threads.cache_clear()
     if _watch.cache_info().currsize:
         _watch().forget()
         _watch.cache_clear()
@@ -226,9 +229,44 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     )
 
 
+@contextmanager
+def ends_at(deadline, limit):
+    """Within this context, set what bounds the work of calls to zero at a time of `perf_counter`; None is never."""
+    if deadline is None:
+        yield
+        return
+    left = deadline - perf_counter()
+    timer = threading.Timer(max(left, 0.0), limit.fill, [0])
+    timer.daemon = True
+    if left > 0.0:
+        timer.start()
+    else:
+        limit.fill(0)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _over_cuts(function, cuts, n_threads):
     """Call a function for each range between two cuts; return its results in order."""
     if n_threads == 1 or len(cuts) == 2:
         return [function(start, stop) for start, stop in pairwise(cuts)]
-    with futures.ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, cuts[:-1], cuts[1:]))
+    if threading.current_thread() is not threading.main_thread():
+        # Maybe one of the threads that are kept, and then not to wait for another of them.
+        with futures.ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(function, cuts[:-1], cuts[1:]))
+    running = [_kept_threads(n_threads).submit(function, start, stop) for start, stop in pairwise(cuts)]
+    try:
+        return [own.result() for own in running]
+    finally:
+        # Where one has failed, the others still write into arrays of the caller.
+        for own in running:
+            own.cancel()
+        futures.wait(running)
+
+
+@lru_cache(maxsize=2)
+def _kept_threads(n_threads):
+    """Return threads that wait for the next call: to start them anew takes as long as a small batch."""
+    return futures.ThreadPoolExecutor(n_threads, thread_name_prefix="sklearn_sparsemap")

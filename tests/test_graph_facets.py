@@ -198,6 +198,24 @@ def test_facets_in_graphs_equal_structures(make):
     assert counts["compared"] > 25 and counts["by facets"] > 1, counts
 
 
+@pytest.mark.parametrize("structure", [DependencyTree(), Matching(), Subset(2, 4), Simplex()])
+def test_at_ties_the_face_is_that_of_the_structures(structure):
+    rng, counts = np.random.default_rng(5), Counter()
+    for family in FAMILIES:
+        n = 8
+        shape = (n + 1, n) if structure.score_ndim == 2 else (n,)
+        graphs = [FactorGraph() for _ in range(2)]
+        for graph in graphs:
+            graph.add(StructureFactor(structure, graph.variables(shape)))
+        by_structures(graphs[1])
+        scores, v = FAMILIES[family](rng, shape), rng.normal(size=shape)
+        found, expected = (lp_sparsemap(graph, scores) for graph in graphs)
+        assert_allclose(found.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-7, err_msg=family)
+        counts["by facets"] += found._jacobian._found[5].any()
+        counts["tied"] += not found._jacobian._found[5].any() and family in TIED
+    assert counts["by facets"] > 3 and counts["tied"] > 0, counts
+
+
 def test_structures_of_a_factor_that_was_solved_by_facets():
     rng = np.random.default_rng(3)
     graph = FactorGraph()

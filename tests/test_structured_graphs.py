@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 from functools import cache
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
@@ -388,3 +390,45 @@ def test_which_graphs_have_assignments_of_one_size():
     assert not size(lambda u: Knapsack([*u[0], *u[1]], [1, 2, 3, 4, 5, 6], 5))
     assert not size(lambda u: OrOut(u[0]), row(1))
     assert not size(row(1), lambda u: Pair(u[0, :2], u[0, 1:], name="pairs"))
+
+
+def test_a_model_bounds_the_time_for_an_assignment():
+    n = 30
+    first, second = np.triu_indices(n, 1)
+    graph = FactorGraph()
+    u = graph.variables(n)
+    graph.add(Pair(u[first], u[second], name="pairs"))
+    rng = np.random.default_rng(0)
+    X = list(rng.normal(size=(3, n, 2)))
+    y = [np.arange(n) % 2 == 0] * 3
+    model = StructuredSparseMAPClassifier(lambda x: graph, loss="sparsemap", max_iter=2, map_time_limit=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    # Pairs that cannot all be satisfied.
+    model.coef_ = np.zeros((1, 2))
+    model.additional_scores_["pairs"][...] = rng.normal(size=len(first))
+    with pytest.warns(ConvergenceWarning, match=r"map_time_limit=1e-09 seconds for 3 samples \(0, 1, 2\)"):
+        found = model.predict(X)
+    assert [labels.shape for labels in found] == [(n,)] * 3
+    with pytest.raises(ValueError, match="map_time_limit"):
+        model.set_params(map_time_limit=0.0).predict(X)
+
+
+def test_map_of_a_list_of_graphs():
+    rng = np.random.default_rng(0)
+    mixed = [ring(5), ring(4), ring(5), ring(3)]
+    scores, additional = [rng.normal(size=graph.n_variables) for graph in mixed], {"neighbours": -1.0}
+    together = map_inference(mixed, scores, additional=additional)
+    for graph, own, result in zip(mixed, scores, together, strict=True):
+        alone = map_inference(graph, own, additional=additional)
+        assert_array_equal(result.structure, alone.structure)
+        assert result.value == alone.value and result.bound == alone.bound
+    each = [{"neighbours": value} for value in (-1.0, 1.0, 2.0, 0.0)]
+    together = map_inference(mixed, scores, additional=each)
+    for graph, own, extra, result in zip(mixed, scores, each, together, strict=True):
+        assert result.value == map_inference(graph, own, additional=extra).value
+    with pytest.raises(ValueError, match=r"graph\[1\] must be a FactorGraph"):
+        map_inference([ring(5), 3], scores[:2], additional=additional)
+    with pytest.raises(ValueError, match="scores must be a list"):
+        map_inference(mixed, scores[:2], additional=additional)

@@ -738,3 +738,57 @@ def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
     assert torch.allclose(u, expected, atol=1e-9)
     gradients = [torch.autograd.grad((out * weights).sum(), scores)[0] for out in (u, expected)]
     assert torch.allclose(*gradients, atol=1e-9)
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_transitions_that_all_score_the_same_leave_steps_independent(per_step):
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.randn(4, 5, 3, dtype=torch.double, generator=generator, requires_grad=True)
+    start = torch.randn(3, dtype=torch.double, generator=generator, requires_grad=True)
+    lengths = torch.tensor([5, 3, 2, 2])
+    transitions = torch.full((4, 4, 3, 3) if per_step else (3, 3), 0.7, dtype=torch.double, requires_grad=True)
+
+    def layer(scores, start, transitions):
+        u, v = sparsemap(
+            LinearChain(), scores, lengths, transitions=transitions, start=start, return_additional=True
+        )
+        return u, v["transitions"], v["start"]
+
+    u, pairs, _ = layer(scores, start, transitions)
+    for i, n in enumerate(lengths.tolist()):
+        own = transitions[i, : n - 1] if per_step else transitions
+        wanted = sklearn_sparsemap.sparsemap(
+            LinearChain(), scores[i, :n].detach(), transitions=own.detach(), start=start.detach()
+        )
+        assert np.allclose(u[i, :n].detach(), wanted.marginals, atol=1e-12)
+        # Additional marginals that belong to these.
+        steps = pairs[i, : n - 1].sum(0) if per_step else pairs[i]
+        assert torch.allclose(steps.sum(1), u[i, : n - 1].sum(0)) and torch.allclose(steps.sum(0), u[i, 1:n].sum(0))
+    # Exact in the scores; over all scores together symmetric, as everywhere.
+    assert gradcheck(lambda s, b: layer(s, b, transitions)[0], (scores, start))
+    inputs = scores.detach(), start.detach(), transitions.detach()
+    weights, directions = (
+        tuple(torch.randn(part.shape, dtype=torch.double, generator=generator) for part in inputs) for _ in range(2)
+    )
+
+    def potential(*inputs):
+        u, pairs, first = layer(*inputs)
+        pairs, first = (pairs if per_step else pairs.sum(0)), first.sum(0)
+        return u, first, pairs
+
+    _, forward = torch.func.jvp(potential, inputs, directions)
+    _, pull = torch.func.vjp(potential, *inputs)
+    left = sum((a * b).sum() for a, b in zip(forward, weights, strict=True))
+    right = sum((a * b).sum() for a, b in zip(pull(weights), directions, strict=True))
+    assert torch.isclose(left, right)
+    loss = FenchelYoungLoss(LinearChain(), reduction="none")
+    y = torch.zeros(4, 5, dtype=torch.long)
+    wanted = sklearn_sparsemap.losses.FenchelYoungLoss(LinearChain()).loss_gradient(
+        scores[0].detach().numpy(), np.zeros(5, int), transitions=np.full((3, 3), 0.7)
+    )[0]
+    same = torch.full((3, 3), 0.7, dtype=torch.double)
+    assert np.isclose(loss(scores, y, transitions=same)[0].item(), wanted)
+    found = sparsemap(LinearChain(), scores, lengths, transitions=transitions, start=start, return_structures=True)
+    one_hot = torch.eye(3, dtype=torch.double)
+    mixture = sum(w * one_hot[path] for w, path in zip(found.weights[0], found.structures[0], strict=True))
+    assert torch.allclose(mixture, u[0])

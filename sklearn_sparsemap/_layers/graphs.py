@@ -199,7 +199,7 @@ class SolvedGraphs:
             solutions = solve_graph(problems, operator.tol, _EXACT, n_jobs=n_jobs)
         else:
             method = choose_solver(problems.layout)
-            solutions = solve_once(problems, None, method, operator.tol, operator.max_iter, n_jobs)
+            solutions = solve_once(problems, None, operator.max_iter, method=method, tol=operator.tol, n_jobs=n_jobs)
         check_feasible(problems.layout, solutions, True, rows)
         again = _solve_again if operator.max_iter is None else None
         return rows, kind, GraphJacobian(problems, solutions, again, n_jobs), solutions

@@ -1,7 +1,7 @@
 """The operator of a structure."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from ..solvers._lazy import starts
 from ..solvers._polytope.argmax import map_argmax
 from ..solvers._polytope.batch import Problems
 from ..structures import DependencyTree, LinearChain
+from .independent import IndependentSteps, has_constant_transitions
 from .operators import Operator, check_values, register
 from .padding import Places, block_mask, check_lengths, kinds_of
 
@@ -128,6 +129,15 @@ class StructureOperator(Operator):
         return PaddedProblems(self.structure, problems, places, extra_places, shapes, kinds, kind)
 
     def solve(self, scores, additional, lengths):
+        if isinstance(self.structure, LinearChain) and has_constant_transitions(self, additional):
+            (_, shape), *rest = self.extra
+            inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)
+            solved = inner.solve(scores, additional[:, prod(shape) :], lengths)
+            again = partial(self._solve_coupled, scores, additional, lengths)
+            return IndependentSteps(solved, shape, additional, again)
+        return self._solve_coupled(scores, additional, lengths)
+
+    def _solve_coupled(self, scores, additional, lengths):
         return SolvedStructures(self, self.lay_out(scores, additional, lengths), scores.shape)
 
 

@@ -104,6 +104,7 @@ class Layout(UserForms):
         structures = np.flatnonzero(kinds == STRUCTURE)
         link_ptr = _ptr(lengths)
         pairs = np.flatnonzero(kinds == PAIR)
+        pair_ends = links[link_ptr[pairs][:, None] + [0, 1]]
         owners = np.full(n_variables, -1)
         for f in structures:
             own_links = links[link_ptr[f] : link_ptr[f + 1]]
@@ -123,8 +124,10 @@ class Layout(UserForms):
             sizes=readonly(np.concatenate(sizes) if sizes else np.zeros((0, 4)), np.int64),
             **rows.arrays(),
             pairs=readonly(pairs, np.int64),
-            pair_ends=readonly(links[link_ptr[pairs][:, None] + [0, 1]], np.int64),
+            pair_ends=readonly(pair_ends, np.int64),
             pair_signs=readonly(_join(signs, float)[link_ptr[pairs][:, None] + [0, 1]]),
+            slot_ptr=readonly(_ptr(np.bincount(pair_ends.ravel(), minlength=n_variables)), np.int64),
+            slots=readonly(np.argsort(pair_ends, axis=None, kind="stable"), np.int64),
             structures=readonly(structures, np.int64),
             degrees=readonly(np.bincount(links, minlength=n_variables), np.int64),
             owners=readonly(owners, np.int64),

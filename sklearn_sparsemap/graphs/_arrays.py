@@ -24,6 +24,7 @@ FORBIDDEN = -1e150
 # (row_high > 0), negative (row_low < 0) or both; it belongs to factor row_factors[r], and row_links are the links
 # of its entries.
 # pairs: the numbers of the factors PAIR; pair_ends[e] and pair_signs[e] repeat the variables and signs of the e-th.
+# slots[slot_ptr[i]:slot_ptr[i + 1]]: the ends of pairs that variable i is, as 2 e + side.
 # degrees: the number of factors of each variable. owners: the STRUCTURE
 # that holds a variable, -1 if none does, -2 if several do. structures: the numbers of the factors STRUCTURE.
 GraphArrays = namedtuple(
@@ -52,6 +53,8 @@ GraphArrays = namedtuple(
         "pairs",
         "pair_ends",
         "pair_signs",
+        "slot_ptr",
+        "slots",
         "structures",
         "degrees",
         "owners",
@@ -61,7 +64,7 @@ GRAPH_ARRAYS = types.NamedTuple(
     [
         INTS, INTS, INTS, FLOATS, FLOATS, FLOATS, FLOATS, INTS, INTS, INTS, INTS, INTS_2D,
         INTS, INTS, FLOATS, INTS, FLOATS, FLOATS, FLOATS, INTS,
-        INTS, INTS_2D, FLOATS_2D, INTS, INTS, INTS,
+        INTS, INTS_2D, FLOATS_2D, INTS, INTS, INTS, INTS, INTS,
     ],
     GraphArrays,
 )  # fmt: skip

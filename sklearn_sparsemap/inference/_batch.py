@@ -1,5 +1,6 @@
 """Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -26,8 +27,8 @@ from ..solvers._polytope.batch import (
 )
 from ..solvers._polytope.protocol import AIM, INFEASIBLE, most_calls
 
-# From about so many structures on, times the number of parts to the power of 0.7, a flow is quicker than its paths.
-_STRUCTURES_OF_CHAIN = 2.3
+# The share of the time of a chain's flow that is spent on looking for few paths first.
+_SPENT_ON_PATHS = 0.25
 
 
 def map_problems(structure, problems, *, n_jobs=None, many=True):
@@ -101,6 +102,19 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
+@lru_cache(maxsize=4096)
+def _most_paths(n_steps, n_states):
+    """Return after how many paths a chain had better be solved by its flow, by the operations that each takes.
+
+    A path costs a call of the oracle, and a comparison and a product with each path before it; the numbers are
+    nanoseconds of one machine, and only their ratios matter.
+    """
+    k = np.arange(1, 4097)
+    paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + k**2)
+    flow = n_steps * (75.0 * n_states**3 + 8000.0 * n_states)
+    return max(16, int(np.searchsorted(paths, _SPENT_ON_PATHS * flow)))
+
+
 def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
     """Solve each problem by facets, or where ``solver="auto"`` finds them quicker, by structures."""
     n = len(problems.sizes)
@@ -115,7 +129,7 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
     if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
         # Structures first; when they get many, the flow. How many is for each problem by itself, so that its solution
         # does not depend on those beside it.
-        most = (_STRUCTURES_OF_CHAIN * np.diff(problems.score_ptr) ** 0.7).astype(np.int64)
+        most = np.array([_most_paths(*shape) for shape in problems.dims[:, :2].tolist()])
         solution = run(SOLVERS["active_set"], most=min(int(most.max()), max_iter))
         gaps, calls = solution[1][:, GAP], solution[1][:, N_ITER]
         ended = (calls < most) | ((calls == most) & (gaps <= tol)) | (most >= max_iter)

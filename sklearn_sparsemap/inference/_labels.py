@@ -1,5 +1,6 @@
 """Label sets: a variable a label, scores of pairs, and constraints; for many samples that share the graph."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -7,27 +8,16 @@ from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
 from .._jit import readonly
-from .._threads import over_ranges
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
 from ..factors._logic import Pair
-from ..solvers._graph import batch as _graph_batch
-from ..solvers._graph.pairs import (
-    GAP,
-    OBJECTIVE,
-    Neighbours,
-    PairScores,
-    add_pair_residuals,
-    label_map_range,
-    label_sparsemap_range,
-)
+from ..solvers._graph.batch import N_ITER
+from ..solvers._graph.pairs import add_pair_residuals
 from ._graph.exact import assign_exactly, warn_of_time_limit
-from ._graph.map import relax
+from ._graph.map import best_assignments, relax
 from ._graph.problems import GraphProblems
 from ._graph.solve import check_feasible, solve_graph
 
-# Marginals as close as this to 0 or 1 count as such.
-_INTEGRAL = 1e-6
 # Samples are solved together as long as their results fit into this many bytes.
 _CHUNK_BYTES = 64 * 2**20
 _MAX_ITER = 1000
@@ -51,7 +41,7 @@ class LabelSolution(NamedTuple):
 
 
 class LabelGraph:
-    """Labels, pairs of them that have scores, and constraints.
+    """Labels, pairs of them that have scores, and constraints: a factor graph for many samples.
 
     Parameters
     ----------
@@ -64,85 +54,50 @@ class LabelGraph:
 
     def __init__(self, n_labels, edges, constraints=()):
         self.n_labels, self.edges, self.constraints = n_labels, edges, list(constraints)
-        n = len(edges)
-        ends, others = edges.T.ravel(), edges[:, ::-1].T.ravel()
-        order = np.lexsort((others, ends))
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_labels))])
-        slots = np.tile(np.arange(n), 2)[order]
-        self._neighbours = Neighbours(*(readonly(array, np.int64) for array in (ptr, others[order], slots)))
-        self._owners = ends[order]
-        self._factor_graphs = {}
 
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
 
-    # -- Without constraints, kernels of their own ---------------------------------------------------------------
+    @cached_property
+    def graph(self):
+        """The factor graph."""
+        graph = FactorGraph()
+        u = graph.variables(self.n_labels, name="labels")
+        for _, (indices, signs, low, high) in self.constraints:
+            graph.add(Count([u[i] if sign > 0 else ~u[i] for i, sign in zip(indices, signs)], low, high))
+        graph.add(Pair(u[self.edges[:, 0]], u[self.edges[:, 1]], name="edges"))
+        return graph
 
-    def _pair_scores(self, edge_scores):
-        by_slot = edge_scores[self._neighbours.pairs]
-        attraction = np.bincount(self._owners, np.maximum(by_slot, 0.0), self.n_labels)
-        repulsion = np.bincount(self._owners, np.minimum(by_slot, 0.0), self.n_labels)
-        return PairScores(readonly(by_slot), readonly(attraction), readonly(repulsion))
+    @cached_property
+    def _layout(self):
+        return self.graph.layout({"edges": (len(self.edges),)})
 
-    def _run(self, kernel, scores, edge_scores, tol, n_jobs):
-        out, statistics = np.zeros(scores.shape), np.zeros((len(scores), 3))
-        parts = readonly(scores), self._neighbours, self._pair_scores(edge_scores), tol, _MAX_ITER
-        over_ranges(
-            lambda start, stop: kernel(*parts, start, stop, out, statistics),
-            np.full(len(scores), self.n_labels + len(self.edges) // 10),
-            n_jobs,
-        )
-        return LabelSolution(out, None, statistics[:, OBJECTIVE], statistics[:, GAP])
-
-    # -- With constraints, factor graphs -------------------------------------------------------------------------
-
-    def _factor_graph(self, with_pairs):
-        """Return the layout of the factor graph."""
-        if with_pairs not in self._factor_graphs:
-            graph = FactorGraph()
-            u = graph.variables(self.n_labels, name="labels")
-            for _, (indices, signs, low, high) in self.constraints:
-                literals = [u[i] if sign > 0 else ~u[i] for i, sign in zip(indices, signs)]
-                graph.add(Count(literals, low, high))
-            shapes = {}
-            if with_pairs and len(self.edges):
-                graph.add(Pair(u[self.edges[:, 0]], u[self.edges[:, 1]], name="edges"))
-                shapes = {"edges": (len(self.edges),)}
-            self._factor_graphs[with_pairs] = graph.layout(shapes)
-        return self._factor_graphs[with_pairs]
-
-    def _solve_constrained(self, scores, edge_scores, tol, n_jobs, sharp):
-        with_pairs = edge_scores is not None
-        layout = self._factor_graph(with_pairs)
-        additional = (edge_scores if with_pairs else np.zeros(0))[None]
-        chunk = max(1, _CHUNK_BYTES // (64 * (additional.size + self.n_labels)))
-        found = []
-        for start in range(0, len(scores), chunk):
-            problems = GraphProblems(layout, scores[start : start + chunk], additional)
-            if sharp:
-                marginals, joint, values, gaps = relax(problems, n_jobs=n_jobs)
-            else:
-                solutions = solve_graph(problems, tol, _MAX_ITER, solver="newton", n_jobs=n_jobs)
-                check_feasible(layout, solutions)
-                marginals, joint = solutions.marginals, solutions.joint
-                values, gap, residual = solutions.statistics[:, : _graph_batch.N_ITER].T
-                gaps = np.maximum(np.abs(gap), residual)
-            found.append((marginals, joint, values, gaps))
-        return LabelSolution(*map(np.concatenate, zip(*found)))
-
-    # -- What both do ----------------------------------------------------------------------------------------------
+    def _chunks(self, scores, edge_scores, n_long):
+        """Lay out samples of which each needs `n_long` numbers; yield them, as many as fit into memory together."""
+        additional = (np.zeros(len(self.edges)) if edge_scores is None else edge_scores)[None]
+        size = max(1, _CHUNK_BYTES // (64 * n_long))
+        for start in range(0, len(scores), size):
+            yield GraphProblems(self._layout, scores[start : start + size], additional)
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP: array of scores of shape (n_samples, n_labels) to `LabelSolution`."""
-        if self.constraints:
-            return self._solve_constrained(scores, edge_scores, tol, n_jobs, sharp=False)
-        return self._run(label_sparsemap_range, scores, edge_scores, tol, n_jobs)
+        keep, found = "all" if self.constraints else "marginals", []
+        for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
+            solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
+            check_feasible(self._layout, solutions)
+            values, gaps, residuals = solutions.statistics[:, :N_ITER].T
+            found.append((solutions.marginals, solutions.joint, values, np.maximum(np.abs(gaps), residuals)))
+        return self._joined(found)
 
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve the linear relaxation of MAP, likewise."""
-        if self.constraints:
-            return self._solve_constrained(scores, edge_scores, tol, n_jobs, sharp=True)
-        return self._run(label_map_range, scores, edge_scores, tol, n_jobs)
+        keep = "all" if self.constraints else "marginals"
+        chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
+        return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
+
+    def _joined(self, found):
+        marginals, joint, values, gaps = map(np.concatenate, zip(*found))
+        return LabelSolution(marginals, joint if self.constraints else None, values, gaps)
 
     def gibbs(self, scores):
         """Return log-partition functions and marginals of labels that are independent of each other."""
@@ -158,11 +113,11 @@ class LabelGraph:
         gold_scores : array of shape (n_samples,)
             What the pairs of the gold labels score.
         """
-        residuals, gold_scores = np.zeros(len(self.edges)), np.zeros(len(gold))
+        residuals, gold_scores, arrays = np.zeros(len(self.edges)), np.zeros(len(gold)), self._layout.arrays
         marginals = solution.marginals if solution.joint is None else np.zeros_like(gold)
         add_pair_residuals(
-            readonly(marginals), readonly(gold), readonly(weights), self._neighbours, self._pair_scores(edge_scores),
-            residuals, gold_scores,
+            *map(readonly, (marginals, gold, weights)), arrays.slot_ptr, arrays.slots, arrays.pair_ends,
+            readonly(edge_scores), residuals, gold_scores,
         )  # fmt: skip
         if solution.joint is not None:
             residuals += weights @ solution.joint
@@ -178,57 +133,17 @@ class LabelGraph:
             wrong |= (counts < low) | (counts > high)
         return wrong
 
-    def assign(self, scores, edge_scores=None, *, n_jobs=None, time_limit=None):
-        """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels).
-
-        The linear relaxation finds nearly all; where it is fractional a mixed-integer programme is solved, for at most
-        `time_limit` seconds a sample.
-        """
-        n_edges = len(self.edges)
-        if self.constraints:
-            pairs = edge_scores if edge_scores is not None and n_edges and edge_scores.any() else None
-            found = self._solve_constrained(scores, pairs, 1e-9, n_jobs, sharp=True)
-        else:
-            pairs = np.zeros(n_edges) if edge_scores is None else edge_scores
-            found = self.relax(scores, pairs, n_jobs=n_jobs)
-        u = found.marginals
-        labels = u > 0.5
-        open_ = np.minimum(np.abs(u), np.abs(1.0 - u)) > _INTEGRAL
-        certain = self._settled(scores, pairs)
-        # A gap that matters to none of the labels that are not certain from the start.
-        least = np.where(certain, np.inf, np.abs(scores)).min(axis=1)
-        solved = found.gap <= _INTEGRAL * np.where(np.isfinite(least), least, np.inf)
-        late = {}
-        for row in np.flatnonzero(open_.any(axis=1) | self.violated(labels) | ~solved):
-            # Without constraints, what the relaxation decides is right in an optimal set, too (roof duality).
-            settled = certain[row] | ~open_[row] if not self.constraints and solved[row] else certain[row]
-            fixed = np.where(certain[row], scores[row] > 0.0, labels[row])
-            u, _, value, bound = self._assign_exactly(scores[row], pairs, fixed, settled, time_limit)
-            labels[row] = u > 0.5
-            bound = np.fmin(bound, found.objective[row] + found.gap[row])
-            if value < bound and bound - value > _INTEGRAL * np.abs(scores[row]).max():
-                late[int(row)] = bound - value
-        if late:
-            warn_of_time_limit(list(late), max(late.values()), time_limit, "map_time_limit")
-        return labels
-
-    def _settled(self, scores, edge_scores):
-        """Tell which labels are decided by their own scores, whatever others do: in no constraint, above all pairs."""
-        total = np.zeros(self.n_labels)
-        if edge_scores is not None:
-            for ends in self.edges.T:
-                np.add.at(total, ends, np.abs(edge_scores))
-        free = np.ones(self.n_labels, bool)
-        for _, (indices, _, _, _) in self.constraints:
-            free[indices] = False
-        return free & (np.abs(scores) > total)
-
-    def _assign_exactly(self, scores, edge_scores, labels, certain, time_limit=None):
-        """Find the best labels of one sample, with those that are `certain` fixed; see `assign_exactly`."""
-        layout = self._factor_graph(edge_scores is not None)
-        additional = np.zeros(layout.n_additional) if edge_scores is None else edge_scores
-        problem = GraphProblems(layout, scores[None], additional[None])
-        return assign_exactly(problem, labels.astype(np.float64), certain, time_limit)
+    def assign(self, scores, edge_scores=None, *, n_jobs=None, map_time_limit=None):
+        """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels)."""
+        found, late = [], {}
+        for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
+            numbers = sum(map(len, found)) + np.arange(len(problems.scores))
+            best = best_assignments(
+                problems, n_jobs, numbers=numbers.tolist(), map_time_limit=map_time_limit, late=late
+            )
+            found.append(best.structures)
+        warn_of_time_limit(late, map_time_limit)
+        return np.concatenate(found)
 
     def check_feasible(self):
         """Raise ValueError, naming constraints that contradict each other, if no set of labels satisfies all."""
@@ -245,9 +160,9 @@ class LabelGraph:
     def _is_feasible(self, constraints):
         if not constraints:
             return True
-        alone = LabelGraph(self.n_labels, self.edges[:0], constraints)
-        nothing = np.zeros(self.n_labels, bool)
-        return alone._assign_exactly(np.zeros(self.n_labels), None, nothing, nothing)[-1] > -np.inf
+        alone, nothing = LabelGraph(self.n_labels, self.edges[:0], constraints), np.zeros((1, self.n_labels))
+        (problem,) = alone._chunks(nothing, None, self.n_labels)
+        return assign_exactly(problem, nothing[0], nothing[0] > 0.0)[-1] > -np.inf
 
 
 class OneLabel:
@@ -288,7 +203,7 @@ class OneLabel:
     def violated(self, labels):
         return np.asarray(labels.sum(axis=1)).ravel() != 1
 
-    def assign(self, scores, edge_scores=None, *, n_jobs=None, time_limit=None):
+    def assign(self, scores, edge_scores=None, *, n_jobs=None, map_time_limit=None):
         labels = np.zeros(scores.shape, bool)
         labels[np.arange(len(scores)), scores.argmax(axis=1)] = True
         return labels

@@ -13,20 +13,26 @@ from ._graph.map import map_graph
 from ._problems import as_samples, check_structure, join_problems
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..structures import Structure
 
 
 def map_inference(
-    structure: Structure | FactorGraph, scores: Any, *, n_jobs: int | None = None, **additional: Any
+    structure: Structure | FactorGraph | Sequence[FactorGraph],
+    scores: Any,
+    *,
+    n_jobs: int | None = None,
+    **additional: Any,
 ) -> Any:
     """Find the structure of highest score.
 
     Parameters
     ----------
-    structure : Structure or FactorGraph
-        What to predict, for example ``LinearChain()``; its class documents the shapes below. For a graph `scores` and
-        `additional` are as in `lp_sparsemap`; the linear relaxation is solved, and where it is fractional the best
-        assignment is searched for.
+    structure : Structure, FactorGraph, or a list of FactorGraph
+        What to predict, for example ``LinearChain()``; its class documents the shapes below. For a graph, or a list
+        with one for each sample, `scores` and `additional` are as in `lp_sparsemap`; the linear relaxation is solved,
+        and where it is fractional the best assignment is searched for.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     n_jobs : int, default=None
@@ -34,8 +40,10 @@ def map_inference(
     **additional : array-like
         Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or
         a list (or tuple) with one array for each. For graphs `additional`, `tol` (default=1e-9, of the relaxation) and
-        `time_limit` (default=10.0): most seconds of the search for the best assignment of a sample whose relaxation is
-        fractional. After that the best found is returned, with a ConvergenceWarning; None searches on.
+        `map_time_limit` (default=10.0): most seconds for a sample, relaxation and search together. After that the best
+        assignment found is returned, at least as good as the rounded relaxation if that satisfies all factors, with a
+        ConvergenceWarning that names the samples; None searches on. Among structure factors the search goes on until
+        there is an assignment.
 
     Returns
     -------
@@ -57,8 +65,8 @@ def map_inference(
     MAPResult(structure=1, value=2.0)
     """
     check_n_jobs(n_jobs)
-    if isinstance(structure, FactorGraph):
-        unknown = sorted(set(additional) - {"additional", "tol", "time_limit"})
+    if isinstance(structure, FactorGraph | list | tuple):
+        unknown = sorted(set(additional) - {"additional", "tol", "map_time_limit"})
         if unknown:
             raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)

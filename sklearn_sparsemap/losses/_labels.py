@@ -5,8 +5,10 @@ import numpy as np
 from .._validation import check_choice
 
 LABEL_LOSSES = ("sparsemap", "hinge", "logistic")
-# Duality gap of the inference in training, relative to 1 + the loss, and by how much it is then called inexact.
-_TOL, _INEXACT = 1e-5, 100.0
+# Tolerances of the inference in training: of LP-SparseMAP, whose solver aims far below, and of the relaxation of MAP.
+_TOL, _RELAX_TOL = 1e-3, 1e-5
+# A larger duality gap, relative to 1 + the loss, is called inexact.
+_INEXACT = 1e-3
 
 
 def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n_jobs=None):
@@ -44,12 +46,12 @@ def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n
         return losses, (found - gold) * weights[:, None], np.zeros(len(edge_scores)), 0
     own, pairs = scores / temperature, edge_scores / temperature
     if name == "hinge":
-        solution = graph.relax(own + 1.0 - 2.0 * gold, pairs, tol=_TOL, n_jobs=n_jobs)
+        solution = graph.relax(own + 1.0 - 2.0 * gold, pairs, tol=_RELAX_TOL, n_jobs=n_jobs)
         constant = gold.sum(axis=1)
     else:
         solution = graph.solve(own, pairs, tol=_TOL, n_jobs=n_jobs)
         constant = 0.5 * gold.sum(axis=1)
     edge_gradient, pair_scores = graph.pair_residuals(solution, gold, weights, pairs)
     losses = temperature * (solution.objective + constant - pair_scores) - gold_scores
-    inexact = solution.gap > _INEXACT * _TOL * (1.0 + np.abs(losses) / temperature)
+    inexact = solution.gap > _INEXACT * (1.0 + np.abs(losses) / temperature)
     return np.maximum(losses, 0.0), (solution.marginals - gold) * weights[:, None], edge_gradient, int(inexact.sum())

@@ -4,7 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..inference._graph.map import best_assignments
+from ..inference._graph.exact import warn_of_time_limit
+from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import gold_parts, graph_losses
@@ -26,7 +27,14 @@ class GraphTask(Task):
     layouts : list of Layout
         Samples with the same one are solved together.
     additional_shapes : dict
+
+    Attributes
+    ----------
+    map_time_limit : float or None
+        Most seconds for the best assignment of a sample.
     """
+
+    map_time_limit = MAP_TIME_LIMIT
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
@@ -93,10 +101,14 @@ class GraphTask(Task):
         return total, residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
-        found = np.empty(len(self.graphs), dtype=object)
+        found, late = np.empty(len(self.graphs), dtype=object), {}
         for places, _, problems in self._problems(scores, additional):
-            for i, structure in zip(places, best_assignments(problems, n_jobs).structures):
+            best = best_assignments(
+                problems, n_jobs, numbers=places, map_time_limit=self.map_time_limit, late=late
+            )
+            for i, structure in zip(places, best.structures):
                 found[i] = problems.layout.shape_variables(structure)
+        warn_of_time_limit(late, self.map_time_limit)
         return found
 
     def marginals(self, scores, additional, n_jobs):

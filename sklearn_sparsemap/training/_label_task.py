@@ -18,12 +18,12 @@ class LabelTask(Task):
     gold : float array or CSR of shape (n_samples, n_labels), default=None
         To learn from.
     weights : array of shape (n_samples,), default=None
-    time_limit : float, default=None
-        Most seconds of an exact search for the labels of a sample.
+    map_time_limit : float, default=None
+        Most seconds for the best labels of a sample.
     """
 
-    def __init__(self, graph, loss, temperature, gold=None, weights=None, time_limit=None):
-        self.time_limit = time_limit
+    def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None):
+        self.map_time_limit = map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
         self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
@@ -41,7 +41,7 @@ class LabelTask(Task):
         return float(self.weights @ losses), residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
-        return self.graph.assign(scores, additional, n_jobs=n_jobs, time_limit=self.time_limit)
+        return self.graph.assign(scores, additional, n_jobs=n_jobs, map_time_limit=self.map_time_limit)
 
     def marginals(self, scores, additional, n_jobs):
         if self.loss == "logistic":

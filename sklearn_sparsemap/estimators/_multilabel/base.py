@@ -126,7 +126,7 @@ class LabelSetClassifier(ClassifierMixin, BaseEstimator):
         return chosen
 
     def _task(self, **data):
-        return LabelTask(self._graph, self._loss, self.temperature, time_limit=self.map_time_limit, **data)
+        return LabelTask(self._graph, self._loss, self.temperature, map_time_limit=self.map_time_limit, **data)
 
     def _marginals(self, model, X, warn=False):
         """Return the marginals of the labels; with `warn`, say so if they are inexact."""

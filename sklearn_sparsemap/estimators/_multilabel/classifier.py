@@ -131,9 +131,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     verbose : int, default=0
         1 reports the first epochs and every tenth, 2 reports all.
     map_time_limit : float or None, default=1.0
-        Most seconds of the mixed-integer programme for a sample. After that the best set found is returned, which
-        satisfies all constraints, with a ConvergenceWarning that says how much may be missing to the best. None
-        searches on: some 10 s for a sample of 40 labels that attract and repel each other at random.
+        Most seconds for the best set of a sample, relaxation and mixed-integer programme together. After that the best
+        one found is returned, which satisfies all constraints, with a ConvergenceWarning that names the samples and
+        says how much may be missing to the best. None searches on: some 10 s for a sample of 40 labels that attract and
+        repel each other at random.
 
     Attributes
     ----------

@@ -418,13 +418,20 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
 
     def _task(self, X):
         """Lay out samples to predict."""
-        task = lay_out(self._structure, X, len(self._current.intercept))
+        task = self._lay_out(self._structure, X, len(self._current.intercept))
         task.loss = self._loss
+        return task
+
+    def _lay_out(self, structure, X, n_outputs):
+        task = lay_out(structure, X, n_outputs)
+        if hasattr(task, "map_time_limit"):
+            check_parameters(self, ["map_time_limit"])
+            task.map_time_limit = self.map_time_limit
         return task
 
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
         """Lay out samples to learn from."""
-        task = lay_out(structure, X, 1 if classes is None else len(classes))
+        task = self._lay_out(structure, X, 1 if classes is None else len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model):

@@ -113,6 +113,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Number of threads for L-BFGS and for prediction. Results do not depend on it. L-BFGS keeps BLAS on one thread.
     verbose : int, default=0
         1 reports the first iterations and every tenth, 2 reports all.
+    map_time_limit : float or None, default=10.0
+        Factor graphs: most seconds for the best assignment of a sample in `predict`. After that the best one found is
+        returned, with a ConvergenceWarning that names the samples; None searches on.
 
     Attributes
     ----------
@@ -204,6 +207,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
+        "map_time_limit": [POSITIVE, None],
     }
 
     def __init__(
@@ -229,6 +233,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
+        map_time_limit: float | None = 10.0,
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -251,6 +256,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.map_time_limit = map_time_limit
 
     @with_callbacks
     @leaves_whole

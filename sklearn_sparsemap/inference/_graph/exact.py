@@ -1,6 +1,7 @@
 """The best assignment of a graph of logic and pairs: a mixed-integer programme, within a time limit."""
 
 import warnings
+from time import perf_counter
 
 import numpy as np
 from scipy import optimize, sparse
@@ -10,9 +11,11 @@ from ...graphs._arrays import FORBIDDEN
 
 # What an assignment may violate a row by; its entries are whole numbers.
 _TOL = 1e-6
+# With less time left, in seconds, no search begins.
+_LEAST_TIME = 1e-3
 
 
-def assign_exactly(problem, start, known, time_limit=None):
+def assign_exactly(problem, start, known, deadline=None):
     """Find the best assignment of a graph without structures.
 
     Parameters
@@ -20,11 +23,11 @@ def assign_exactly(problem, start, known, time_limit=None):
     problem : GraphProblems
         Of one sample.
     start : float array of shape (n_variables,)
-        0 and 1: the values of what is known, and an assignment to fall back on at the time limit.
+        0 and 1: the values of what is known, and an assignment to fall back on when time runs out.
     known : bool array of shape (n_variables,)
         Which variables are not searched.
-    time_limit : float or None
-        In seconds.
+    deadline : float or None
+        Time of `perf_counter` at which the search ends.
 
     Returns
     -------
@@ -62,6 +65,10 @@ def assign_exactly(problem, start, known, time_limit=None):
     # The solver's tolerances are absolute.
     unit = max(np.abs(scores).max(initial=0.0), np.abs(s).max(initial=0.0)) or 1.0
 
+    def satisfies(u):
+        sums = rows @ u
+        return ((sums <= row_high + _TOL) & (sums >= row_low - _TOL)).all()
+
     def joint_of(u):
         joint = np.zeros(problem.layout.n_additional)
         joint[pair_places] = (off + signs * u[ends]).prod(axis=1)
@@ -82,28 +89,55 @@ def assign_exactly(problem, start, known, time_limit=None):
             options={"mip_rel_gap": 0.0} | ({} if limit is None else {"time_limit": limit}),
         )
 
-    result = solve(s, time_limit)
-    found = [] if result.x is None else [(result.x[:n] > 0.5).astype(np.float64)]
+    left = None if deadline is None else deadline - perf_counter()
     # Status 1 is the limit.
-    if result.status != 1 and found:
+    status, found, least = 1, [], None
+    if left is None or left > _LEAST_TIME:
+        result = solve(s, left)
+        status, found, least = result.status, _assignment_of(result, n), result.get("mip_dual_bound")
+    if status != 1 and found:
         value = value_of(found[0])
         return found[0], joint_of(found[0]), value, value
-    if result.status == 1:
-        sums = rows @ start
-        if ((sums <= row_high + _TOL) & (sums >= row_low - _TOL)).all():
+    if status == 1:
+        if satisfies(start):
             found.append(start)
         if not found:
             # Without pairs that is soon done.
-            result_without = solve(np.zeros(m), None)
-            found = [] if result_without.x is None else [(result_without.x[:n] > 0.5).astype(np.float64)]
+            found = _assignment_of(solve(np.zeros(m), None), n)
     if not found:
         return start, joint_of(start), -np.inf, -np.inf
     u = max(found, key=value_of)
+    u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
     # What the programme leaves out is the same for all assignments.
     rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
-    least = result.get("mip_dual_bound")
-    bound = np.inf if least is None else rest - unit * least
+    bound = np.maximum(scores, 0.0).sum() + np.maximum(s, 0.0).sum()
+    bound = rest + (bound if least is None else min(bound, -unit * least))
     return u, joint_of(u), value_of(u), max(bound, value_of(u))
+
+
+def _climb(u, scores, pairs, free, satisfies):
+    """Return an assignment that is at least as good, by changing one free variable after the other while that gains."""
+    (ends, signs, s), n, u = pairs, len(u), u.copy()
+    for _ in range(n * n):
+        on = 0.5 * (1.0 - signs) + signs * u[ends]
+        fields = scores.copy()
+        for own, other in ((0, 1), (1, 0)):
+            fields += np.bincount(ends[:, own], signs[:, own] * s * on[:, other], n)
+        gains = np.where(free, np.where(u > 0.5, -fields, fields), 0.0)
+        least = 1e-12 * np.abs(fields).max(initial=0.0)
+        for i in np.argsort(-gains)[: np.count_nonzero(gains > least)]:
+            u[i] = 1.0 - u[i]
+            if satisfies(u):
+                break
+            u[i] = 1.0 - u[i]
+        else:
+            break
+    return u
+
+
+def _assignment_of(result, n):
+    """Return the values of `n` variables that a programme has found, in a list; an empty one if it has found none."""
+    return [] if result.x is None else [(result.x[:n] > 0.5).astype(np.float64)]
 
 
 def _rows(n_columns, *entries):
@@ -114,12 +148,15 @@ def _rows(n_columns, *entries):
     return sparse.csr_array((values, (np.tile(np.arange(n), len(entries)), columns)), shape=(n, n_columns))
 
 
-def warn_of_time_limit(samples, gap, time_limit, name="time_limit"):
-    """Say which samples were not searched to the end; at most `gap` is missing to the best value."""
+def warn_of_time_limit(late, time_limit):
+    """Say which samples were not searched to the end: a dict of what may be missing to the best, by their numbers."""
+    if not late:
+        return
+    samples, gap = sorted(late), max(late.values())
     which = ", ".join(map(str, samples[:5])) + (", ..." if len(samples) > 5 else "")
     warnings.warn(
-        f"the search for the best assignment ended at {name}={time_limit:g} seconds for {len(samples)} samples "
-        f"({which}): what was found scores at most {gap:.3g} less than the best; raise {name}, None searches on",
+        f"the search for the best assignment ended at map_time_limit={time_limit:g} seconds for {len(samples)} samples "
+        f"({which}): what was found scores at most {gap:.3g} less than the best; raise it, or take None to search on",
         ConvergenceWarning,
         stacklevel=3,
     )

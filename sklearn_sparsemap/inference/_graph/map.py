@@ -1,34 +1,34 @@
 """MAP inference in factor graphs: the linear relaxation, and an exact search where that is fractional."""
 
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._validation import check_positive
-from ...solvers._graph.batch import RESIDUAL, STATUS
+from ...solvers._graph.batch import GAP, OBJECTIVE, RESIDUAL, STATUS
 from ...solvers._graph.rows import INFEASIBLE
 from .exact import assign_exactly, warn_of_time_limit
-from .problems import as_graph_problems
+from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
-# LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs; the centre of
-# its quadratic term is then moved until nothing changes. "block" moves by 1 in a sweep, and needs smaller steps.
+# LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs. "block" moves
+# by 1 in a sweep, and needs smaller steps.
 _SHARPNESS = {"newton": 100.0, "block": 10.0}
-_MOST_STEPS = 50
-# Scores far below the largest move little in a step: the steps grow.
-_GROWTH, _SHARPEST = 3.0, 1e8
 # Scores that are all zero have no size.
 _LEAST_SIZE = 1e-100
 # A solution with a larger residual is none.
 _MOST_RESIDUAL = 1e-6
 # Most relaxations in the search for the best assignment where the first one is fractional.
 _MOST_NODES = 500
-# Most seconds of that search, for a sample.
-TIME_LIMIT = 10.0
+# Most seconds for a sample. If it runs out the relaxation gets this share, and a search the rest.
+MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
+# Samples that share a time limit for their relaxations, which are soon done.
+_CHUNK = 64
 
 
 class GraphMAPResult(NamedTuple):
@@ -65,47 +65,88 @@ class Assignments(NamedTuple):
     marginals: np.ndarray
 
 
-def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, time_limit=TIME_LIMIT):
+def map_graph(graph, scores, *, additional=None, n_jobs=None, tol=1e-9, map_time_limit=MAP_TIME_LIMIT):
     """Find the best assignment; see `map_inference`."""
-    if time_limit is not None:
-        check_positive("time_limit", time_limit)
-    problems, many = as_graph_problems(graph, scores, additional)
-    found = best_assignments(problems, n_jobs, tol, many, time_limit)
-    shape = problems.layout.shape_variables
-    results = [
-        GraphMAPResult(shape(structure), float(value), bool(integral), float(bound), shape(u))
-        for structure, value, integral, bound, u in zip(*found)
-    ]
+    if map_time_limit is not None:
+        check_positive("map_time_limit", map_time_limit)
+    groups, many = problems_by_graph(graph, scores, additional)
+    results, late = [None] * sum(len(places) for places, _ in groups), {}
+    for places, problems in groups:
+        found = best_assignments(problems, n_jobs, tol, places if many else None, map_time_limit, late)
+        shape = problems.layout.shape_variables
+        for i, structure, value, integral, bound, u in zip(places, *found):
+            own = shape(structure), float(value), bool(integral), float(bound), shape(u)
+            results[i] = GraphMAPResult(*own)
+    warn_of_time_limit(late, map_time_limit)
     return results if many else results[0]
 
 
-def best_assignments(problems, n_jobs=None, tol=1e-9, many=True, time_limit=TIME_LIMIT):
-    """Find the best assignments of samples that are laid out for the kernels: `Assignments`."""
-    late = {}
+def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_limit=MAP_TIME_LIMIT, late=None):
+    """Find the best assignments of samples that are laid out for the kernels.
+
+    Parameters
+    ----------
+    problems : GraphProblems
+    numbers : sequence of int, default=None
+        Those of the samples among all that the user gave; None is for a single one.
+    map_time_limit : float or None
+        Most seconds for a sample.
+    late : dict
+        Gets what may be missing to the best, by the numbers of the samples for which there was no time.
+
+    Returns
+    -------
+    found : Assignments
+    """
+    n = len(problems.scores)
+    parts = []
+    for start in range(0, n, _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, n))
+        own = None if numbers is None else [numbers[i] for i in rows]
+        parts.append(_best_of_chunk(problems.take(rows), n_jobs, tol, own, map_time_limit, late))
+    return Assignments(*map(np.concatenate, zip(*parts)))
+
+
+def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
+    """Find the best assignments of a few samples; see `best_assignments`."""
     layout, left = problems.layout, np.arange(len(problems.scores))
     shape, n = problems.scores.shape, len(left)
     out = Assignments(np.empty(shape, bool), np.empty(n), np.empty(n, bool), np.empty(n), np.empty(shape))
     trials = clipped_samples(problems, np.flatnonzero(problems.sizes() > LARGE), 0.0)
+    if time_limit is not None:
+        time_limit /= max(map(len, trials.values()), default=1)
+    many = numbers is not None
+    numbers = numbers if many else [0]
     while len(left):
         current = {i: trials[i].pop(0) for i in left.tolist() if i in trials}
         own = with_trials(problems, left, current)
-        u, joint, values, gaps = relax(
-            own, tol, n_jobs, lambda solutions, left=left: check_feasible(layout, solutions, many, left)
-        )
-        best, best_joint, bounds, integral = u.copy(), joint.copy(), values + gaps, ~_fractional(u).any(axis=1)
+        names, began = [numbers[i] for i in left], perf_counter()
+        end = None if time_limit is None else began + _RELAXATION * time_limit
+        check = partial(check_feasible, layout, many=many, numbers=names)
+        u, joint, values, gaps = relax(own, tol, n_jobs, check, deadline=end)
+        best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
+        integral = ~_fractional(u).any(axis=1) & (gaps <= _INTEGRAL * sizes)
+        # Large scores must not feel what is missing to 0 and 1.
+        for array in (best, best_joint):
+            array[integral] = np.where(_fractional(array[integral] % 1.0), array[integral], np.rint(array[integral]))
+        values[integral] = own.take(integral).values(best[integral], best_joint[integral])
+        bounds = values + gaps
         for k in np.flatnonzero(~integral):
-            began = perf_counter()
-            if len(layout.arrays.structures):
-                found = _branch(own.take([k]), u[k], joint[k], bounds[k], tol, time_limit)
-            else:
-                rounded, known = (u[k] > 0.5).astype(np.float64), np.zeros(len(u[k]), bool)
-                found = assign_exactly(own.take([k]), rounded, known, time_limit)
-            best[k], best_joint[k], values[k], bound = found
+            one, end = own.take([k]), None
+            if time_limit is not None:
+                began = began if len(left) == 1 else perf_counter()
+                end = began + time_limit
+                if not np.isfinite(gaps[k]) and len(left) > 1:
+                    # There was no time for this one, or for those before it.
+                    again = relax(one, tol, deadline=began + _RELAXATION * time_limit)
+                    u[k], joint[k], values[k], gaps[k] = (array[0] for array in again)
+                    bounds[k] = values[k] + gaps[k]
+            best[k], best_joint[k], values[k], bound = _search(one, u[k], joint[k], gaps[k], bounds[k], tol, end)
             bounds[k] = max(min(bounds[k], bound), values[k])
-            if time_limit is not None and values[k] < bound and perf_counter() - began > 0.9 * time_limit:
-                late[int(left[k])] = bounds[k] - values[k]
+            if end is not None and values[k] < bound and bounds[k] - values[k] > tol * sizes[k]:
+                late[names[k]] = bounds[k] - values[k]
             if bound == -np.inf:
-                _refuse(layout, u[k], f"scores[{left[k]}]" if many else "scores")
+                _refuse(layout, u[k], f"scores[{names[k]}]" if many else "scores")
         accepted = np.ones(len(left), bool)
         for k, i in enumerate(left.tolist()):
             if i in current:
@@ -116,8 +157,6 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, many=True, time_limit=TIME
         for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
             array[left[accepted]] = new[accepted]
         left = left[~accepted]
-    if late:
-        warn_of_time_limit(list(late), max(late.values()), time_limit)
     return out
 
 
@@ -134,14 +173,24 @@ def _refuse(layout, u, which):
     )
 
 
-def relax(problems, tol=1e-9, n_jobs=None, check=None):
+def _sizes(problems):
+    """Return the sizes of the scores that matter to what is not decided by its own score."""
+    scores = np.where(problems.certain(), 0.0, problems.scores)
+    return np.maximum(problems._replace(scores=scores).sizes(), _LEAST_SIZE)
+
+
+def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None):
     """Solve the linear relaxation of samples that are laid out for the kernels, by the proximal point method.
 
     Parameters
     ----------
     problems : GraphProblems
     check : callable, default=None
-        Called with the solutions of the first step.
+        Called with the solutions.
+    keep : {"all", "marginals"}, default="all"
+        See `solve_graph`; ``"marginals"`` leaves out `joint`.
+    deadline : float or None, default=None
+        Time of `perf_counter` at which the method ends.
 
     Returns
     -------
@@ -151,35 +200,36 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None):
         The relaxation's value, and by how much it may be too small: infinite where it was not solved, NaN where nothing
         is feasible.
     """
-    layout, n = problems.layout, len(problems.scores)
-    sharpest = _SHARPNESS[choose_solver(layout)]
-    sizes = np.maximum(problems.sizes(), _LEAST_SIZE)
-    u, joint = np.zeros((n, layout.n_variables)), np.zeros((n, layout.n_additional))
-    gaps = np.full(n, np.inf)
-    left, warm = np.arange(n), None
-    for step in range(_MOST_STEPS):
-        sharpness = min(sharpest * _GROWTH**step, _SHARPEST) / sizes[left]
-        moved = problems.take(left).moved(sharpness, u[left])
-        found = solve_graph(moved, 1e-9, 2000, n_jobs=n_jobs, warm=warm, clip=False)
-        if step == 0 and check is not None:
-            check(found)
-        change = np.abs(found.marginals - u[left])
-        u[left], joint[left] = found.marginals, found.joint
-        # What the quadratic term can hide: its gradient, times how far any other point is away.
-        gaps[left] = change.sum(axis=1) / sharpness
-        gaps[left[found.statistics[:, RESIDUAL] > _MOST_RESIDUAL]] = np.inf
-        infeasible = found.statistics[:, STATUS] == INFEASIBLE
-        gaps[left[infeasible]] = np.nan
-        open_ = (gaps[left] > tol * sizes[left]) & ~infeasible
-        if not open_.any():
-            break
-        # Multipliers grow with the scores.
-        left, warm = left[open_], (_GROWTH * found.multipliers[open_], _GROWTH * found.links[open_])
-    return u, joint, problems.values(u, joint), gaps
+    sizes = _sizes(problems)
+    sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
+    own = problems.scaled(sharpness)
+    own.scales[:, 1] = tol * sizes * sharpness
+    found = solve_graph(own, tol, 2000, n_jobs=n_jobs, sizes=sizes * sharpness, keep=keep, deadline=deadline)
+    if check is not None:
+        check(found)
+    u, statistics = found.marginals, found.statistics
+    gaps = statistics[:, GAP] / sharpness
+    gaps[statistics[:, RESIDUAL] > _MOST_RESIDUAL] = np.inf
+    gaps[statistics[:, STATUS] == INFEASIBLE] = np.nan
+    if keep == "all":
+        return u, found.joint, problems.values(u, found.joint), gaps
+    return u, found.joint, (statistics[:, OBJECTIVE] + 0.5 * (u * u).sum(axis=1)) / sharpness, gaps
 
 
-def _branch(problem, u, joint, bound, tol, time_limit):
-    """Branch and bound, depth first, for at most _MOST_NODES relaxations and `time_limit` seconds.
+def _search(problem, u, joint, gap, bound, tol, deadline):
+    """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `_branch`."""
+    if len(problem.layout.arrays.structures):
+        return _branch(problem, u, joint, bound, tol, deadline)
+    known, scores = problem.certain()[0], problem.scores[0]
+    start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)
+    if problem.only_pairs and gap <= _INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):
+        # What the relaxation of nothing but pairs decides is right in an optimal assignment, too (roof duality).
+        known |= ~_fractional(u)
+    return assign_exactly(problem, start, known, deadline)
+
+
+def _branch(problem, u, joint, bound, tol, deadline):
+    """Branch and bound, depth first, for at most _MOST_NODES relaxations, until a time of `perf_counter` or None.
 
     Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
     Without any assignment found the value is -inf, and the structure may violate factors; the bound is -inf, too, if
@@ -198,7 +248,7 @@ def _branch(problem, u, joint, bound, tol, time_limit):
     best, best_joint, best_value = u, joint, -np.inf
     # Fixed variables are +1 (on) and -1 (off).
     nodes = [(bound, np.zeros(len(u)), u)]
-    n_nodes, unsolved, end = 0, -np.inf, np.inf if time_limit is None else perf_counter() + time_limit
+    n_nodes, unsolved, end = 0, -np.inf, np.inf if deadline is None else deadline
     # With no assignment yet the search goes on: without one there is nothing to return.
     while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or perf_counter() < end):
         bound, fixed, u = nodes.pop()
@@ -211,7 +261,7 @@ def _branch(problem, u, joint, bound, tol, time_limit):
             own[i] = sign
             n_nodes += 1
             fined = problem._replace(scores=problem.scores + reward * own)
-            found, found_joint, _, gaps = relax(fined, tol)
+            found, found_joint, _, gaps = relax(fined, tol, deadline=None if best_value == -np.inf else deadline)
             wrong = np.where(own > 0, 1.0 - found[0], np.where(own < 0, found[0], 0.0)).max()
             if np.isnan(gaps[0]) or (gaps[0] <= size and wrong > _INTEGRAL):
                 # Nothing satisfies the factors and what is fixed.

@@ -1,5 +1,6 @@
 """What a user asks of a factor graph, checked and laid out for the kernels."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,33 +20,51 @@ class GraphProblems(NamedTuple):
         With FORBIDDEN in place of -inf.
     additional : array of shape (n_samples, n_additional) or (1, n_additional)
         One entry for each pair, and those of the structures; see `Layout`. A single row is that of all samples.
+    scales : array of shape (n_samples, 2), or None
+        Factors of the additional scores; and how exactly the linear relaxation is to be solved, see `next_step`.
     """
 
     layout: object
     scores: np.ndarray
     additional: np.ndarray
+    scales: object = None
 
     def take(self, rows):
         """Return some of the samples."""
         additional = self.additional if len(self.additional) == 1 else self.additional[rows]
-        return GraphProblems(self.layout, self.scores[rows], additional)
+        return GraphProblems(
+            self.layout, self.scores[rows], additional, None if self.scales is None else self.scales[rows]
+        )
+
+    @property
+    def only_pairs(self):
+        """Whether the graph has no other factors."""
+        return len(self.layout.arrays.pairs) == len(self.layout.arrays.kinds)
 
     def sizes(self):
         """Return the largest score of each sample."""
-        allowed = np.where(self.scores > 0.5 * FORBIDDEN, self.scores, 0.0)
-        finite = np.where(np.isfinite(self.additional), self.additional, 0.0)
-        return np.maximum(np.abs(allowed).max(axis=1, initial=0.0), np.abs(finite).max(axis=1, initial=0.0))
+        own = np.abs(np.where(self.scores > 0.5 * FORBIDDEN, self.scores, 0.0)).max(axis=1, initial=0.0)
+        additional = np.abs(self.additional)
+        additional = np.where(np.isfinite(additional), additional, 0.0).max(axis=1, initial=0.0)
+        return np.maximum(own, additional if self.scales is None else self.scales[:, 0] * additional)
 
-    def moved(self, factors, offset=0.0):
-        """Return the samples with the same things forbidden, and their other scores times a factor each.
+    def certain(self):
+        """Tell which variables are decided by their own scores: in no factors but pairs, above all their scores.
 
-        `offset` is then added to the scores of the variables.
+        Returns
+        -------
+        certain : bool array of shape (n_samples, n_variables)
         """
+        arrays = self.layout.arrays
+        size = np.abs(self.additional[:, arrays.additional_ptr[arrays.pairs]])
+        total = np.array([np.bincount(arrays.pair_ends.ravel(), s.repeat(2), self.scores.shape[1]) for s in size])
+        return (np.abs(self.scores) > total) & (arrays.degrees == np.diff(arrays.slot_ptr))
+
+    def scaled(self, factors):
+        """Return the samples with the same things forbidden, and their other scores times a factor each."""
         factors = np.asarray(factors)[:, None]
-        scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores + offset, FORBIDDEN)
-        forbidden = self.additional == -np.inf
-        additional = np.where(forbidden, -np.inf, factors * np.where(forbidden, 0.0, self.additional))
-        return GraphProblems(self.layout, scores, additional)
+        scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores, FORBIDDEN)
+        return self._replace(scores=scores, scales=factors * ([1.0, 0.0] if self.scales is None else self.scales))
 
     def values(self, u, joint):
         """Return what the scores make of marginals, one row a sample, of the variables and the additional scores."""
@@ -110,6 +129,40 @@ def as_graph_problems(graph, scores, additional, numbers=None):
         row[:] = layout.join_variables(own, f"scores[{i}]" if many else "scores", check_scores)
     rows[rows == -np.inf] = FORBIDDEN
     return GraphProblems(layout, rows, np.array([layout.join_additional(own) for own in given])), many
+
+
+def problems_by_graph(graphs, scores, additional):
+    """Check samples of one graph, or of a list with one for each.
+
+    Returns
+    -------
+    groups : list of (places, GraphProblems)
+        Samples that share a graph, by their numbers.
+    many : bool
+        Whether there was a list.
+    """
+    if isinstance(graphs, FactorGraph):
+        problems, many = as_graph_problems(graphs, scores, additional)
+        return [(np.arange(len(problems.scores)), problems)], many
+    if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str):
+        raise ValueError(f"graph must be a FactorGraph, or a list with one for each sample; got {graphs!r}")
+    for i, graph in enumerate(graphs):
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"graph[{i}] must be a FactorGraph; got {graph!r}")
+    if not hasattr(scores, "__len__") or isinstance(scores, dict) or len(scores) != len(graphs) or not len(graphs):
+        raise ValueError(f"with a list of {len(graphs)} graphs, scores must be a list with one sample for each")
+    own = isinstance(additional, list | tuple)
+    if own and len(additional) != len(graphs):
+        raise ValueError(f"additional is a list of {len(additional)} for {len(graphs)} samples; pass one dict for each")
+    places = {}
+    for i, graph in enumerate(graphs):
+        places.setdefault(id(graph), []).append(i)
+    groups = []
+    for chosen in places.values():
+        given = [additional[i] for i in chosen] if own else additional
+        problems, _ = as_graph_problems(graphs[chosen[0]], [scores[i] for i in chosen], given, chosen)
+        groups.append((chosen, problems))
+    return groups, True
 
 
 def _shapes_of(given):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._jit import readonly
-from ..._threads import over_ranges
+from ..._threads import ends_at, over_ranges
 from ..._validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
 from ...graphs._arrays import PAIR
@@ -32,7 +32,7 @@ from ...solvers._graph.result import LPSparseMAPResult
 from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
 from ...solvers._polytope.protocol import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
-from .problems import as_graph_problems
+from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
@@ -125,11 +125,8 @@ def lp_sparsemap(
     check_n_jobs(n_jobs)
     check_positive("tol", tol)
     check_positive("max_iter", max_iter, integer=True)
-    if isinstance(graph, FactorGraph):
-        problems, many = as_graph_problems(graph, scores, additional)
-        n, groups = len(problems.scores), [(np.arange(len(problems.scores)), problems)]
-    else:
-        many, n, groups = True, len(scores), _by_graph(graph, scores, additional)
+    groups, many = problems_by_graph(graph, scores, additional)
+    n = sum(len(places) for places, _ in groups)
     warm_start = _check_warm_start(warm_start, n)
     solved = []
     for places, problems in groups:
@@ -140,29 +137,6 @@ def lp_sparsemap(
     own_additional = isinstance(additional, list | tuple)
     batch = LPSparseMAPBatch(solved, n, own_additional, partial(_solve_on, solver), tol, n_jobs)
     return batch if many else batch[0]
-
-
-def _by_graph(graphs, scores, additional):
-    """Check a list of graphs with one sample of each; return places and problems of those that share a graph."""
-    if not isinstance(graphs, Sequence | np.ndarray) or isinstance(graphs, str):
-        raise ValueError(f"graph must be a FactorGraph, or a list with one for each sample; got {graphs!r}")
-    for i, graph in enumerate(graphs):
-        if not isinstance(graph, FactorGraph):
-            raise ValueError(f"graph[{i}] must be a FactorGraph; got {graph!r}")
-    if not hasattr(scores, "__len__") or isinstance(scores, dict) or len(scores) != len(graphs) or not len(graphs):
-        raise ValueError(f"with a list of {len(graphs)} graphs, scores must be a list with one sample for each")
-    own = isinstance(additional, list | tuple)
-    if own and len(additional) != len(graphs):
-        raise ValueError(f"additional is a list of {len(additional)} for {len(graphs)} samples; pass one dict for each")
-    places = {}
-    for i, graph in enumerate(graphs):
-        places.setdefault(id(graph), []).append(i)
-    groups = []
-    for chosen in places.values():
-        given = [additional[i] for i in chosen] if own else additional
-        problems, _ = as_graph_problems(graphs[chosen[0]], [scores[i] for i in chosen], given, chosen)
-        groups.append((chosen, problems))
-    return groups
 
 
 def _solve_on(solver, problems, solutions, tol, n_jobs):
@@ -184,7 +158,9 @@ def choose_solver(layout, solver="auto"):
     return solver
 
 
-def solve_graph(problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, clip=True):
+def solve_graph(
+    problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=None, sizes=None, keep="all", deadline=None
+):
     """Solve samples that are laid out for the kernels.
 
     Parameters
@@ -192,20 +168,28 @@ def solve_graph(problems, tol, max_iter, *, solver="auto", n_jobs=None, warm=Non
     problems : GraphProblems
     warm : (multipliers, links), default=None
         To start from, one row a sample.
-    clip : bool, default=True
-        Whether to solve scores of very different sizes by clipping; see `clipped_samples`.
+    sizes : array of shape (n_samples,), default=None
+        Those of the scores that matter, where that is known. None finds scores of very different sizes, and solves them
+        by clipping; see `clipped_samples`.
+    keep : {"all", "marginals"}, default="all"
+        What the solutions hold; for marginals alone the graph must have nothing but pairs.
+    deadline : float or None, default=None
+        Time of `perf_counter` at which solvers end.
 
     Returns
     -------
     solutions : GraphSolutions
     """
     method = choose_solver(problems.layout, solver)
-    solve = partial(_solve_easy_first, method=method, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
+    options = {"method": method, "tol": tol, "n_jobs": n_jobs, "keep": keep, "deadline": deadline}
+    solve = partial(_solve_easy_first, max_iter=max_iter, options=options)
+    if sizes is not None:
+        return solve(problems, sizes, warm)
     sizes = problems.sizes()
-    large = sizes > LARGE if clip else np.zeros(len(sizes), bool)
+    large = sizes > LARGE
     if not large.any():
         return solve(problems, sizes, warm)
-    out = _empty(problems.layout, len(sizes))
+    out = _empty(problems.layout, len(sizes), keep)
     if not large.all():
         own_warm = None if warm is None else [array[~large] for array in warm]
         out.put(~large, solve(problems.take(~large), sizes[~large], own_warm))
@@ -246,28 +230,28 @@ def _is_rounded(size, u, statistics, tol):
     return not solved or bool((np.minimum(u, 1.0 - u) > 1e-9).any())
 
 
-def _solve_easy_first(problems, sizes, warm, *, method, tol, max_iter, n_jobs):
+def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
     """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
-        out = solve_once(problems, warm, method, tol, max_iter, n_jobs)
+        out = solve_once(problems, warm, max_iter, **options)
     else:
-        out = _empty(problems.layout, len(sizes))
+        out = _empty(problems.layout, len(sizes), options["keep"])
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
             if chosen.any():
-                out.put(chosen, solve_once(problems.take(chosen), None, method, tol, most, n_jobs))
+                out.put(chosen, solve_once(problems.take(chosen), None, most, **options))
     status = out.statistics[:, STATUS]
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
         # Which scores there are says nothing of feasibility, and without them it is found out soonest.
-        none = problems.take(left).moved(np.zeros(len(left)))
-        found = solve_once(none, None, method, 1e-6, max_iter, n_jobs)
+        none = problems.take(left).scaled(np.zeros(len(left)))
+        found = solve_once(none, None, max_iter, **options | {"tol": 1e-6})
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
     # Where scores are large, multipliers have far to go.
     scale, start = _EASY / sizes[left], None
     while len(left):
-        found = solve_once(problems.take(left).moved(scale), start, method, tol, max_iter, n_jobs)
+        found = solve_once(problems.take(left).scaled(scale), start, max_iter, **options)
         own = found.statistics
         done = (scale >= 1.0) | (own[:, STATUS] == INFEASIBLE)
         better = done & ((own[:, STATUS] != NOT_CONVERGED) | far[left])
@@ -286,45 +270,44 @@ def _replace(out, found, left, chosen):
     out.statistics[left[chosen], N_ITER] += before
 
 
-def _empty(layout, n):
+def _empty(layout, n, keep):
     """Return solutions of `n` samples to be filled."""
-    arrays = layout.arrays
-    n_multipliers = len(arrays.row_bounds) + len(arrays.pairs)
-    sizes = layout.n_variables, layout.n_additional, n_multipliers, len(arrays.links), 5
+    arrays, everything = layout.arrays, keep == "all"
+    dual = len(arrays.row_bounds) + len(arrays.pairs), len(arrays.links)
+    sizes = layout.n_variables, *(everything * size for size in (layout.n_additional, *dual)), 5
     return GraphSolutions(*(np.zeros((n, size)) for size in sizes))
 
 
-def solve_once(problems, warm, method, tol, max_iter, n_jobs):
+def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", deadline=None):
     """Solve samples; see `solve_graph`."""
     layout, n = problems.layout, len(problems.scores)
-    arrays, out = layout.arrays, _empty(layout, n)
+    arrays, out = layout.arrays, _empty(layout, n, keep)
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
+    scales = np.zeros((0, 2)) if problems.scales is None else problems.scales
+    aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
     limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), np.zeros((n, 1))
-    costs = np.full(n, len(arrays.links) + layout.n_variables)
-    if method == "newton" and layout.matching is not None:
-        # What is left to do is little: to see that these multipliers are right, or to find out why there are none.
-        scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
+    # Without links a sample costs what is open.
+    costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
+    with ends_at(deadline, limits):
+        if method == "newton" and layout.matching is not None:
+            # What is left to do is little: to see that these multipliers are right, or to find out why there are none.
+            scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
+            over_ranges(
+                lambda begin, end: matching_multipliers_range(
+                    layout.matching, scores, before, limits, begin, end, start, n_steps
+                ),
+                costs,
+                n_jobs,
+                limit=limits,
+            )
+        samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
+        if method in LOGIC_SOLVERS and not len(arrays.structures):
+            solver, own = LOGIC_SOLVERS[method], (arrays,)
+        else:
+            solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
         over_ranges(
-            lambda begin, end: matching_multipliers_range(
-                layout.matching, scores, before, limits, begin, end, start, n_steps
-            ),
-            costs,
-            n_jobs,
-            limit=limits,
+            lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits
         )
-    samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start)))
-    only_pairs = len(arrays.pairs) == len(arrays.kinds)
-    aim = tol * _AIM["pairwise" if method == "newton" and only_pairs else method]
-    if method in LOGIC_SOLVERS and not len(arrays.structures):
-        solver, own = LOGIC_SOLVERS[method], (arrays,)
-    else:
-        solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
-    over_ranges(
-        lambda begin, end: solver(*own, samples, aim, limits, begin, end, out),
-        costs,
-        n_jobs,
-        limit=limits,
-    )
     out.statistics[:, N_ITER] += n_steps[:, 0]
     return out
 

@@ -6,7 +6,7 @@ from ..._jit import kernel
 from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
 from .._facets.sparsemax import highest, lower_to_zero, sparsemax
 from .._polytope.protocol import INFEASIBLE, as_solver
-from .crossover import cross_over, settle
+from .crossover import best_paths, cross_over, onward, settle
 from .interior_point import Network, interior_point, new_flow, set_nodes
 
 # The proximal weight of Jacobian products.
@@ -146,26 +146,7 @@ def _has_ties(network, state, open_arcs):
     """Tell whether an open arc has no flow, or a closed one lies on a path that is as good as those with weight."""
     n_steps, n_states = network.scores.shape
     before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
-    for t in range(n_steps):
-        for i in range(n_states):
-            before[t, i] = after[t, i] = -np.inf
-    for i in range(n_states):
-        if network.on[0, i] > 0.0:
-            before[0, i] = network.scores[0, i] - state.u[0, i]
-        if network.on[n_steps - 1, i] > 0.0:
-            after[n_steps - 1, i] = 0.0
-    for t in range(1, n_steps):
-        for i in range(n_states):
-            for j in range(n_states):
-                if network.allowed[t - 1, i, j] > 0.0:
-                    total = before[t - 1, i] + network.gains[t - 1, i, j] + network.scores[t, j] - state.u[t, j]
-                    before[t, j] = max(before[t, j], total)
-    for t in range(n_steps - 2, -1, -1):
-        for i in range(n_states):
-            for j in range(n_states):
-                if network.allowed[t, i, j] > 0.0:
-                    total = network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
-                    after[t, i] = max(after[t, i], total)
+    best_paths(network, state, before, after)
     least = highest(before[n_steps - 1]) - TIE * network.scale
     for t in range(n_steps - 1):
         for i in range(n_states):
@@ -173,10 +154,8 @@ def _has_ties(network, state, open_arcs):
                 if open_arcs[t, i, j] > 0.0:
                     if state.flow[t, i, j] <= TIE * network.scale:
                         return True
-                elif network.allowed[t, i, j] > 0.0:
-                    onward = network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
-                    if before[t, i] + onward >= least:
-                        return True
+                elif before[t, i] + onward(network, state, after, t, i, j) >= least:
+                    return True
     return False
 
 
@@ -227,7 +206,8 @@ def chain_interior_point(
         if weights[r] > 0.0:
             linear += weights[r] * additional[parts[r, 0]]
     objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
-    if not gap <= max(tol, 4.0 * floor):
+    # The rounding of thousands of steps adds up.
+    if not gap <= max(tol, 4.0 * floor, 1e-12 * abs(objective)):
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), GAVE_UP, objective, gap, n_iter
     return slots, parts, weights, FACETS, objective, gap, n_iter

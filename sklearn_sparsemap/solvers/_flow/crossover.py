@@ -75,6 +75,98 @@ def _nodes_of(open_arcs, on):
 
 
 @kernel
+def best_paths(network, state, before, after):
+    """Write the best reduced scores of paths up to each node, and of those that go on from it."""
+    n_steps, n_states = network.scores.shape
+    for t in range(n_steps):
+        for i in range(n_states):
+            before[t, i] = after[t, i] = -np.inf
+    for i in range(n_states):
+        if network.on[0, i] > 0.0:
+            before[0, i] = network.scores[0, i] - state.u[0, i]
+        if network.on[n_steps - 1, i] > 0.0:
+            after[n_steps - 1, i] = 0.0
+    for t in range(1, n_steps):
+        for i in range(n_states):
+            for j in range(n_states):
+                if network.allowed[t - 1, i, j] > 0.0:
+                    total = before[t - 1, i] + network.gains[t - 1, i, j] + network.scores[t, j] - state.u[t, j]
+                    before[t, j] = max(before[t, j], total)
+    for t in range(n_steps - 2, -1, -1):
+        for i in range(n_states):
+            for j in range(n_states):
+                after[t, i] = max(after[t, i], onward(network, state, after, t, i, j))
+
+
+@kernel
+def onward(network, state, after, t, i, j):
+    """Return the best reduced score of what follows node i of step t on paths that go to node j."""
+    if network.allowed[t, i, j] == 0.0:
+        return -np.inf
+    return network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
+
+
+@kernel
+def _open_path(network, state, open_arcs, before, after, t, i, j):
+    """Open an arc, and those of the best path through it up to where open arcs come in and go on."""
+    n_steps, n_states = network.scores.shape
+    open_arcs[t, i, j] = 1.0
+    for way in (-1, 1):
+        s, node = (t, i) if way < 0 else (t + 1, j)
+        connected = False
+        while not connected and s + min(way, 0) >= 0 and s + max(way, 0) < n_steps:
+            best, best_node = -np.inf, np.int64(0)
+            for k in range(n_states):
+                if way < 0:
+                    connected |= open_arcs[s - 1, k, node] > 0.0
+                    total = before[s - 1, k] + onward(network, state, after, s - 1, k, node)
+                else:
+                    connected |= open_arcs[s, node, k] > 0.0
+                    total = onward(network, state, after, s, node, k)
+                if total > best:
+                    best, best_node = total, k
+            if not connected:
+                if way < 0:
+                    open_arcs[s - 1, best_node, node] = 1.0
+                else:
+                    open_arcs[s, node, best_node] = 1.0
+                s, node = s + way, best_node
+
+
+@kernel
+def _open_paths(network, state, open_arcs, before, after):
+    """Open the best closed arc between any two steps, if a path through it beats those with flow; tell if one does.
+
+    Prices by potentials say nothing of paths through nodes without flow, whose potentials are anybody's.
+    """
+    n_steps, n_states = network.scores.shape
+    best_paths(network, state, before, after)
+    here, size = 0.0, 0.0
+    for t in range(n_steps):
+        for i in range(n_states):
+            u = state.u[t, i]
+            if u > 0.0:
+                here += u * (network.scores[t, i] - u)
+                size += u * abs(network.scores[t, i])
+            if t < n_steps - 1:
+                for j in range(n_states):
+                    here += state.flow[t, i, j] * network.gains[t, i, j]
+    least, found = here + _WORTHWHILE * network.scale + 1e-14 * (size + abs(here)), False
+    for t in range(n_steps - 1):
+        best, best_from, best_to = least, np.int64(-1), np.int64(-1)
+        for i in range(n_states):
+            for j in range(n_states):
+                if open_arcs[t, i, j] == 0.0:
+                    through = before[t, i] + onward(network, state, after, t, i, j)
+                    if through > best:
+                        best, best_from, best_to = through, i, j
+        if best_from >= 0:
+            _open_path(network, state, open_arcs, before, after, t, best_from, best_to)
+            found = True
+    return found
+
+
+@kernel
 def cross_over(network, state, open_arcs, on):
     """Make the flow exact; `open_arcs` and `on` get the arcs and nodes that carry it.
 
@@ -89,6 +181,7 @@ def cross_over(network, state, open_arcs, on):
     n_blocks = 2 * n_steps - 2
     factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
     rho = 100.0 / (n_states * network.scale)
+    most_rho = 100.0 * rho
     for t in range(n_steps - 1):
         for i in range(n_states):
             for j in range(n_states):
@@ -97,10 +190,15 @@ def cross_over(network, state, open_arcs, on):
                 open_arcs[t, i, j] = 1.0 if is_open else 0.0
                 if not is_open:
                     state.flow[t, i, j] = 0.0
+    before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
     lowest, best_price = -np.inf, np.inf
     for _ in range(_MOST_REPAIRS):
         _nodes_of(open_arcs, on)
-        settle(network, open_arcs, on, 1.0, rho, state, factor)
+        residual = settle(network, open_arcs, on, 1.0, rho, state, factor)
+        while residual > 1e3 * _EXACT * network.scale and rho < most_rho:
+            # The steps got on slowly: longer ones. Very long ones would cost digits.
+            rho *= 10.0
+            residual = settle(network, open_arcs, on, 1.0, rho, state, factor)
         lowest, best_price = np.inf, -np.inf
         for t in range(n_steps - 1):
             for i in range(n_states):
@@ -110,7 +208,9 @@ def cross_over(network, state, open_arcs, on):
                     elif network.allowed[t, i, j] > 0.0:
                         best_price = max(best_price, network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j])
         if lowest >= 0.0 and best_price <= _WORTHWHILE * network.scale:
-            break
+            if not _open_paths(network, state, open_arcs, before, after):
+                break
+            continue
         # Arcs below zero close; where there are none, the best arc between two steps opens.
         for t in range(n_steps - 1):
             best, best_from, best_to = _WORTHWHILE * network.scale, np.int64(-1), np.int64(-1)

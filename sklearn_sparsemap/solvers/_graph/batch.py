@@ -12,7 +12,20 @@ from .admm import solve_admm
 from .block import solve_block
 from .certificate import certify
 from .newton import solve_rows
-from .rows import INFEASIBLE
+from .presolve import (
+    ON,
+    gap_of,
+    new_settled,
+    open_all,
+    pull_slots,
+    settle,
+    value_of,
+    write_marginals,
+    write_multipliers,
+    write_settled_multipliers,
+)
+from .proximal import MOST_STEPS, begin, grow, new_proximal, next_step
+from .rows import CONVERGED, INFEASIBLE, new_dual
 from .structures import STRUCTURE_SOLVERS, new_structures
 
 # Columns of the statistics of a batch.
@@ -20,34 +33,34 @@ OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
 
 
 @kernel
-def _link_multipliers(graph, dual, lam):
+def _link_multipliers(graph, scores, additional, multipliers, u, lam):
     """Write the dual variables of all links: what rows and pairs take from the scores, and what is left of them.
 
     What a clipped variable has left is shared by its factors, so that each sees it beyond the bound.
     """
+    n_rows, left = graph.row_bounds.shape[0], scores - u
     lam[:] = 0.0
-    for r in range(dual.mu.shape[0]):
+    for r in range(n_rows):
         for place in range(graph.row_ptr[r], graph.row_ptr[r + 1]):
-            lam[graph.row_links[place]] += graph.row_coefs[place] * dual.mu[r]
-    for e in range(dual.t.shape[0]):
-        link = graph.link_ptr[graph.pairs[e]]
-        if dual.pair[e] > 0.0:
-            lam[link] -= graph.pair_signs[e, 0] * dual.t[e]
-            lam[link + 1] -= graph.pair_signs[e, 1] * (dual.pair[e] - dual.t[e])
-        else:
-            lam[link] += graph.pair_signs[e, 0] * dual.t[e]
-            lam[link + 1] += graph.pair_signs[e, 1] * dual.t[e]
+            lam[graph.row_links[place]] += graph.row_coefs[place] * multipliers[r]
+    for e in range(graph.pairs.shape[0]):
+        link, t = graph.link_ptr[graph.pairs[e]], multipliers[n_rows + e]
+        score = additional[graph.additional_ptr[graph.pairs[e]]]
+        first, second = (-t, t - score) if score > 0.0 else (t, t)
+        lam[link] += graph.pair_signs[e, 0] * first
+        lam[link + 1] += graph.pair_signs[e, 1] * second
+    for link in range(graph.links.shape[0]):
+        left[graph.links[link]] -= lam[link]
     for f in range(graph.kinds.shape[0]):
         is_structure = graph.kinds[f] == STRUCTURE
         for link in range(graph.link_ptr[f], graph.link_ptr[f + 1]):
             i = graph.links[link]
-            left = dual.a[i] - dual.u[i]
-            if dual.scores[i] < 0.5 * FORBIDDEN:
+            if scores[i] < 0.5 * FORBIDDEN:
                 lam[link] = 0.0
             elif is_structure:
-                lam[link] = left
+                lam[link] = left[i]
             elif graph.owners[i] < 0:
-                lam[link] += left / graph.degrees[i]
+                lam[link] += left[i] / graph.degrees[i]
 
 
 class GraphSamples(NamedTuple):
@@ -55,11 +68,16 @@ class GraphSamples(NamedTuple):
 
     scores: np.ndarray  # with FORBIDDEN in place of -inf
     additional: np.ndarray  # a single row is that of all samples
-    warm: np.ndarray  # multipliers or link variables to start from; no row: from nothing
+    warm: np.ndarray  # multipliers or link variables to start from; nothing: from nothing
+    scales: np.ndarray  # factors of the additional scores, and goals; no row: none
 
 
 class GraphSolutions(NamedTuple):
-    """What is found for samples of one graph, one row each."""
+    """What is found for samples of one graph, one row each.
+
+    Where the graph has nothing but pairs, there need be no columns for joint, multipliers and links: nothing is then
+    written that is as long as there are pairs.
+    """
 
     marginals: np.ndarray  # of the variables
     joint: np.ndarray  # marginals of the additional scores
@@ -77,7 +95,7 @@ class GraphSolutions(NamedTuple):
             array[rows] = new
 
 
-_SAMPLES = types.NamedUniTuple(FLOATS_2D, 3, GraphSamples)
+_SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, GraphSamples)
 _SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
 # Each loop takes a graph, with the oracles and solvers of its structures unless it has none; samples; tol, limits
@@ -93,70 +111,181 @@ def _row_of(rows, i):
 
 
 @kernel
-def _finish(graph, structures, samples, i, limits, n_iter, status, out):
+def _scale_of(samples, i):
+    """Return the factor of the additional scores of sample `i`."""
+    return samples.scales[i, 0] if samples.scales.shape[0] > 0 else 1.0
+
+
+@kernel
+def _goal_of(samples, i):
+    """Return how exactly the linear relaxation of sample `i` is to be solved (see `next_step`); 0 is not at all."""
+    return samples.scales[i, 1] if samples.scales.shape[0] > 0 else 0.0
+
+
+@kernel
+def _additional_of(samples, i):
+    """Return the additional scores of sample `i`."""
+    additional, scale = _row_of(samples.additional, i).copy(), _scale_of(samples, i)
+    if scale != 1.0:
+        for k in range(additional.shape[0]):
+            additional[k] = scale * additional[k] if additional[k] > -np.inf else -np.inf
+    return additional
+
+
+@kernel
+def _finish(graph, structures, scores, additional, i, limits, n_iter, status, out):
     """Certify the solution of sample `i`."""
     statistics = out.statistics[i]
     statistics[N_ITER], statistics[STATUS] = n_iter, status
     if status != INFEASIBLE:
-        additional = _row_of(samples.additional, i)
         statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = certify(
-            graph, structures, samples.scores[i], additional, out.marginals[i], out.links[i], limits, out.joint[i]
+            graph, structures, scores, additional, out.marginals[i], out.links[i], limits, out.joint[i]
         )
 
 
 @kernel
-def _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out):
-    """Solve sample `i` by sweeps and, if `use_newton`, Newton steps."""
-    own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
-    dual, n_iter, status = solve_rows(graph, structures, samples.scores[i], own, warm, tol, limits, use_newton)
-    copy_into(out.marginals[i], dual.u)
-    copy_into(out.multipliers[i], dual.multipliers)
-    _link_multipliers(graph, dual, out.links[i])
-    _finish(graph, structures, samples, i, limits, n_iter, status, out)
+def _as_first_step(samples, i, proximal, out):
+    """Let the solution of the linear relaxation of sample `i` look as if the first step had found it."""
+    if _goal_of(samples, i) > 0.0:
+        out.statistics[i, GAP] = proximal.hidden[0]
+        grow(out.multipliers[i], 1.0 / proximal.growth[0])
+        grow(out.links[i], 1.0 / proximal.growth[0])
+
+
+@kernel
+def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out):
+    """Solve what is open of sample `i` by sweeps and, if `use_newton`, Newton steps; write marginals and multipliers.
+
+    Returns
+    -------
+    dual : Dual
+    additional : array
+        Those of the last step; nothing, where no more is written.
+    n_iter, status : int
+    """
+    unscaled, warm, scale = _row_of(samples.additional, i), _row_of(samples.warm, i), _scale_of(samples, i)
+    additional = _additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
+    dual, goal = new_dual(graph, settled, unscaled, scale, warm), _goal_of(samples, i)
+    n_iter, status = np.int64(0), np.int64(CONVERGED)
+    begin(proximal)
+    for step in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
+        n_more, status = solve_rows(dual, structures, additional, tol, limits, use_newton)
+        n_iter += n_more
+        if goal == 0.0:
+            break
+        gap = gap_of(dual) if out.links.shape[1] == 0 else 0.0
+        may_go_on = status == CONVERGED and limits[0] > 0 and step < MOST_STEPS - 1
+        factor = next_step(proximal, dual.scores, dual.u, gap, goal, may_go_on)
+        if factor == 0.0:
+            break
+        for array in (dual.pair, dual.multipliers, additional):
+            grow(array, factor)
+    write_marginals(settled, dual.u, out.marginals[i])
+    if out.links.shape[1] > 0:
+        write_multipliers(settled, dual, out.multipliers[i])
+    return dual, additional, n_iter, status
+
+
+@kernel
+def _last_scores(scores, settled, proximal):
+    """Return the scores of the last step."""
+    last, growth = scores.copy(), proximal.growth[0]
+    if growth > 1.0:
+        grow(last, growth)
+        for i in range(last.shape[0]):
+            last[i] += 1.0 if settled.states[i] == ON else 0.0
+        for k in range(settled.counts[0]):
+            last[settled.variables[k]] += proximal.centre[k]
+    return last
 
 
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures."""
+    settled, slots = new_settled(graph), pull_slots(graph, _row_of(samples.additional, start))
+    proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        _solve_by_rows(use_newton, graph, None, samples, tol, limits, i, out)
+        scores, scale, statistics = samples.scores[i], _scale_of(samples, i), out.statistics[i]
+        if i > start and samples.additional.shape[0] > 1:
+            slots = pull_slots(graph, samples.additional[i])
+        u = out.marginals[i]
+        settle(slots, scores, scale, settled)
+        if settled.counts[0] == 0 and out.links.shape[1] == 0:
+            # The most frequent case of label sets is the quickest.
+            write_marginals(settled, settled.base[:0], u)
+            statistics[OBJECTIVE] = value_of(slots, scores, scale, u)
+            continue
+        dual, own, n_iter, status = _solve_open(
+            use_newton, graph, None, settled, proximal, samples, tol, limits, i, out
+        )
+        if out.links.shape[1] > 0:
+            write_settled_multipliers(graph, settled, own, out.multipliers[i])
+            last = _last_scores(scores, settled, proximal)
+            _link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
+            _finish(graph, None, last, own, i, limits, n_iter, status, out)
+        else:
+            statistics[N_ITER], statistics[STATUS] = n_iter, status
+            statistics[OBJECTIVE], statistics[GAP] = value_of(slots, scores, scale, u), gap_of(dual)
+        _as_first_step(samples, i, proximal, out)
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
 def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
+    settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        structures = new_structures(graph, oracles, solvers)
-        _solve_by_rows(use_newton, graph, structures, samples, tol, limits, i, out)
+        scores, structures = samples.scores[i], new_structures(graph, oracles, solvers)
+        open_all(graph, scores, settled)
+        _, own, n_iter, status = _solve_open(
+            use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out
+        )
+        last = _last_scores(scores, settled, proximal)
+        _link_multipliers(graph, last, own, out.multipliers[i], out.marginals[i], out.links[i])
+        _finish(graph, structures, last, own, i, limits, n_iter, status, out)
+        _as_first_step(samples, i, proximal, out)
 
 
 @kernel
-def _finish_links(graph, structures, samples, i, found, limits, out):
+def _finish_links(graph, structures, scores, own, i, found, limits, out):
     """Write and certify what a solver that works on the dual variables of the links has found for sample `i`."""
     u, lam, n_iter, status = found
     copy_into(out.marginals[i], u)
     copy_into(out.links[i], lam)
-    _finish(graph, structures, samples, i, limits, n_iter, status, out)
+    _finish(graph, structures, scores, own, i, limits, n_iter, status, out)
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
 def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by block coordinate ascent."""
+    proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
     for i in range(start, stop):
-        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        own, goal, warm = _additional_of(samples, i), _goal_of(samples, i), np.zeros(n_links)
+        scores = samples.scores[i].copy()
+        if samples.warm.shape[0] > 0:
+            copy_into(warm, samples.warm[i])
         structures = new_structures(graph, oracles, solvers)
-        found = solve_block(graph, structures, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, structures, samples, i, found, limits, out)
+        begin(proximal)
+        found = solve_block(graph, structures, scores, own, warm, tol, limits)
+        for _ in range(MOST_STEPS if goal > 0.0 else 0):
+            factor = next_step(proximal, scores, found[0], 0.0, goal, found[3] == CONVERGED and limits[0] > 0)
+            if factor == 0.0:
+                break
+            copy_into(warm, found[1])
+            grow(warm, factor)
+            grow(own, factor)
+            found = solve_block(graph, structures, scores, own, warm, tol, limits)
+        _finish_links(graph, structures, scores, own, i, found, limits, out)
+        _as_first_step(samples, i, proximal, out)
 
 
 @entry(types.void(*_STRUCTURED, *_LOOP))
 def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
     for i in range(start, stop):
-        own, warm = _row_of(samples.additional, i), _row_of(samples.warm, i)
+        own, warm = _additional_of(samples, i), _row_of(samples.warm, i)
         structures = new_structures(graph, oracles, solvers)
         found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
-        _finish_links(graph, structures, samples, i, found, limits, out)
+        _finish_links(graph, structures, samples.scores[i], own, i, found, limits, out)
 
 
 # By the names of the public `solver` parameter. Each is compiled at its first use only.

@@ -13,8 +13,6 @@ from .rows import (
     box_marginals,
     compute_gradient,
     multiplier_terms,
-    new_dual,
-    start,
     sweep_pairs,
     sweep_rows,
     take,
@@ -23,6 +21,10 @@ from .structures import apply_faces, find_faces, recession_of_structures, solve_
 
 # A direction of recession that gains less than this, relative to its size, proves nothing.
 _CERTAIN = 1e-7
+
+# So many sweeps over pairs come before the first step; in a graph of nothing but pairs, where a step takes as long as
+# many sweeps, this many come before each.
+_PATIENCE, _PAIRS_PATIENCE = 6, 15
 
 # How often multipliers are examined for a proof that there is no solution.
 _CHECK_EVERY = 20
@@ -188,19 +190,16 @@ def _move(dual, old, step, x):
 
 
 @kernel
-def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_newton):
+def solve_rows(dual, structures, additional, tol, limits, use_newton):
     """Solve one sample whose variables are in one structure at most.
 
     Parameters
     ----------
-    graph : GraphArrays
+    dual : Dual
+        With the multipliers to start from; in the end it is that of the solution.
     structures : Structures, or None
         Their supports are those of the solution, in the end.
-    scores : array of shape (n_variables,)
-        With FORBIDDEN in place of -inf.
     additional : array of shape (n_additional,)
-    warm : array
-        Multipliers to start from, or nothing.
     tol : float
         Largest violation allowed.
     limits : int array of shape (2,)
@@ -210,13 +209,13 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
 
     Returns
     -------
-    dual : Dual
     n_iter : int
     status : int
     """
-    n_rows, n_pairs = graph.row_bounds.shape[0], graph.pairs.shape[0]
-    n_structures = graph.structures.shape[0]
-    dual = new_dual(graph, scores, additional, warm)
+    n_rows, n_pairs, n_structures = dual.mu.shape[0], dual.t.shape[0], np.int64(0)
+    if structures is not None:
+        n_structures = structures.graph.structures.shape[0]
+    first = dual.multipliers.copy()
     longest = 1
     for r in range(n_rows):
         longest = max(longest, dual.row_ptr[r + 1] - dual.row_ptr[r])
@@ -225,14 +224,14 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
     far_mu = dual.mu.copy()
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     largest, floor = _NARROW, 4e-15
-    for i in range(scores.shape[0]):
-        if scores[i] > 0.5 * FORBIDDEN:
+    for i in range(dual.scores.shape[0]):
+        if dual.scores[i] > 0.5 * FORBIDDEN:
             largest = max(largest, abs(dual.scores[i]))
             floor = max(floor, 4e-16 * abs(dual.a[i]))
     tol = max(tol, floor)
     damping, n_iter, next_check = _FIRST_DAMPING, 0, _CHECK_EVERY
     if value != value:
-        return dual, n_iter, INFEASIBLE
+        return n_iter, INFEASIBLE
     wide, n_steps, stage_end, use_forest = 0.0, 0, 0, np.bool_(False)
     saved, saved_value = old, np.inf
     while (violation > tol or wide > 0.0) and n_iter < limits[0]:
@@ -240,7 +239,7 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
             # Where variables are clipped, the step is blind for how far their multipliers must go.
             saved, saved_value = dual.multipliers.copy(), value
             wide = largest
-            start(dual, warm)
+            copy_into(dual.multipliers, first)
             value, violation = _evaluate(dual, structures, additional, wide, limits)
             damping, n_steps = _FIRST_DAMPING, n_steps + 1
             stage_end = n_steps + _WIDE_STEPS
@@ -254,10 +253,11 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
             copy_into(far_mu, dual.mu)
         previous = violation
         if n_structures == 0 and wide == 0.0:
-            n_iter += 1
-            sweep_pairs(dual)
-            if sweep_rows(dual, z) == np.inf:
-                return dual, n_iter, INFEASIBLE
+            # Sweeps over pairs are cheaper than a step as long as they get on.
+            most = limits[0] - n_iter if n_rows == 0 else 1
+            n_iter += max(sweep_pairs(dual, 0.25 * tol, limits, most, _PAIRS_PATIENCE), 1)
+            if n_rows > 0 and sweep_rows(dual, z) == np.inf:
+                return n_iter, INFEASIBLE
             box_marginals(dual, 0.0)
             violation = compute_gradient(dual)
             if violation <= tol:
@@ -267,11 +267,10 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
             mu = dual.mu - far_mu
             if is_infeasible(dual, structures, additional, mu):
                 copy_into(dual.mu, mu)
-                return dual, n_iter, INFEASIBLE
+                return n_iter, INFEASIBLE
             copy_into(far_mu, dual.mu)
-        # Sweeps over pairs are cheaper than a step as long as they get on.
-        many_pairs = n_structures == 0 and n_pairs > n_rows
-        if not use_newton or (many_pairs and wide == 0.0 and (n_iter < 6 or violation < 0.5 * previous)):
+        many_pairs = n_structures == 0 and n_pairs > n_rows > 0
+        if not use_newton or (many_pairs and wide == 0.0 and (n_iter < _PATIENCE or violation < 0.5 * previous)):
             continue
         n_iter += 1
         n_steps += 1
@@ -312,4 +311,4 @@ def solve_rows(graph, structures, scores, additional, warm, tol, limits, use_new
         if is_infeasible(dual, structures, additional, mu):
             copy_into(dual.mu, mu)
             status = INFEASIBLE
-    return dual, n_iter, status
+    return n_iter, status

@@ -27,10 +27,10 @@ from .._polytope.cholesky import dot
 # How a solver ends; inference may add that rounding makes the solution worthless.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
 
-# The dual of one sample: first what of the graph it is made of (see `GraphArrays`). `scores` are those of the variables
-# with what pairs of positive score add to them; `pair` the scores of the pairs; `a` the scores less what the
-# multipliers take; `u` the marginals. Of the multipliers those of the rows are `mu`, and those of the pairs, `t`, come
-# after them.
+# The dual of what is open of one sample (see `presolve.py`): first what of the graph it is made of (see `GraphArrays`),
+# with the open variables and pairs counted anew. `scores` are those of the variables with what pairs of positive score
+# add to them; `pair` the scores of the pairs; `a` the scores less what the multipliers take; `u` the marginals. Of the
+# multipliers those of the rows are `mu`, and those of the pairs, `t`, come after them.
 Dual = namedtuple(
     "Dual",
     [
@@ -39,54 +39,54 @@ Dual = namedtuple(
     ],
 )
 
+
 @kernel
-def new_dual(graph, scores, additional, warm):
-    """Lay out the dual of one sample; `warm` holds multipliers of rows and pairs, or nothing."""
-    n, n_rows, n_pairs = scores.shape[0], graph.row_bounds.shape[0], graph.pairs.shape[0]
-    multipliers = np.empty(n_rows + n_pairs)
+def new_dual(graph, settled, additional, scale, warm):
+    """Lay out the dual of what is open of one sample; `warm` holds multipliers of all rows and pairs, or nothing."""
+    n, n_rows, n_pairs = settled.counts[0], graph.row_bounds.shape[0], settled.counts[1]
+    n_entries, m = graph.row_vars.shape[0], n_rows + n_pairs
+    numbers, indices = settled.numbers, settled.indices
+    multipliers = numbers[3 * n : 3 * n + m]
+    pairs = numbers[3 * n + 2 * m : 3 * n + 2 * m + 3 * n_pairs]
     dual = Dual(
-        graph.owners,
+        indices[:n],
         graph.row_ptr,
-        graph.row_vars,
+        indices[n : n + n_entries],
         graph.row_coefs,
         graph.row_bounds,
         graph.row_low,
         graph.row_high,
-        graph.pair_ends,
-        graph.pair_signs,
-        scores.copy(),
-        np.empty(n_pairs),
-        np.empty(n),
-        np.empty(n),
+        indices[n + n_entries : n + n_entries + 2 * n_pairs].reshape((n_pairs, 2)),
+        pairs[n_pairs:].reshape((n_pairs, 2)),
+        numbers[:n],
+        pairs[:n_pairs],
+        numbers[n : 2 * n],
+        numbers[2 * n : 3 * n],
         multipliers,
         multipliers[:n_rows],
         multipliers[n_rows:],
-        np.empty(n_rows + n_pairs),
+        numbers[3 * n + m : 3 * n + 2 * m],
     )
-    for e in range(n_pairs):
-        score = additional[graph.additional_ptr[graph.pairs[e]]]
-        dual.pair[e] = score
+    is_warm = warm.shape[0] > 0
+    for k in range(n):
+        dual.owners[k] = graph.owners[settled.variables[k]]
+        dual.scores[k] = settled.base[k]
+    for entry in range(graph.row_vars.shape[0]):
+        dual.row_vars[entry] = settled.places[graph.row_vars[entry]]
+    for r in range(n_rows):
+        dual.mu[r] = min(max(warm[r], dual.row_low[r]), dual.row_high[r]) if is_warm else 0.0
+    for k in range(n_pairs):
+        e = settled.pairs[k]
+        score = scale * additional[graph.additional_ptr[graph.pairs[e]]]
+        dual.pair[k] = score
+        for side in range(2):
+            dual.pair_ends[k, side] = settled.places[graph.pair_ends[e, side]]
+            dual.pair_signs[k, side] = graph.pair_signs[e, side]
         if score > 0.0:
-            j = graph.pair_ends[e, 1]
-            dual.scores[j] += graph.pair_signs[e, 1] * score
-    start(dual, warm)
+            dual.scores[dual.pair_ends[k, 1]] += dual.pair_signs[k, 1] * score
+        # What a positive score gives is shared in equal parts, and half of a negative one is felt by each.
+        dual.t[k] = min(max(warm[n_rows + e], 0.0), abs(score)) if is_warm else 0.5 * abs(score)
     return dual
-
-
-@kernel
-def start(dual, warm):
-    """Set the multipliers to those to start from."""
-    n_rows, n_pairs = dual.mu.shape[0], dual.t.shape[0]
-    if warm.shape[0] > 0:
-        for r in range(n_rows):
-            dual.mu[r] = min(max(warm[r], dual.row_low[r]), dual.row_high[r])
-        for e in range(n_pairs):
-            dual.t[e] = min(max(warm[n_rows + e], 0.0), abs(dual.pair[e]))
-    else:
-        dual.mu[:] = 0.0
-        for e in range(n_pairs):
-            # What a positive score gives is shared in equal parts, and half of a negative one is felt by each.
-            dual.t[e] = 0.5 * abs(dual.pair[e])
 
 
 @kernel
@@ -106,23 +106,40 @@ def take(dual, multipliers, out):
 
 
 @kernel
-def sweep_pairs(dual):
-    """Minimise over the multiplier of each pair in turn; return the largest change."""
-    a, t = dual.a, dual.t
-    largest = 0.0
-    for e in range(t.shape[0]):
-        score = dual.pair[e]
-        i, j = dual.pair_ends[e, 0], dual.pair_ends[e, 1]
-        first, second = dual.pair_signs[e, 0], dual.pair_signs[e, 1]
-        # Scores of the literals, 1 - a where negated.
-        p, q = 0.5 * (1.0 - first) + first * a[i], 0.5 * (1.0 - second) + second * a[j]
-        change = (q - p if score > 0.0 else p + q - 1.0) * 0.5
-        change = min(max(t[e] + change, 0.0), abs(score)) - t[e]
-        t[e] += change
-        a[i] += first * (change if score > 0.0 else -change)
-        a[j] -= second * change
-        largest = max(largest, abs(change))
-    return largest
+def sweep_pairs(dual, tol, limits, most, patience):
+    """Minimise over the multiplier of each pair in turn, again and again.
+
+    Parameters
+    ----------
+    tol : float
+        It ends when no multiplier changes by more in a sweep,
+    most : int
+        after so many sweeps,
+    patience : int
+        or when, after so many sweeps, one changes nearly as much as the one before.
+
+    Returns
+    -------
+    n_sweeps : int
+    """
+    a, t, pair, ends, signs = dual.a, dual.t, dual.pair, dual.pair_ends, dual.pair_signs
+    n_sweeps, previous, largest = np.int64(0), np.inf, np.inf
+    while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.7 * previous):
+        previous, largest = largest, 0.0
+        for e in range(t.shape[0]):
+            score = pair[e]
+            i, j = ends[e, 0], ends[e, 1]
+            first, second = signs[e, 0], signs[e, 1]
+            # Scores of the literals, 1 - a where negated.
+            p, q = 0.5 * (1.0 - first) + first * a[i], 0.5 * (1.0 - second) + second * a[j]
+            change = (q - p if score > 0.0 else p + q - 1.0) * 0.5
+            change = min(max(t[e] + change, 0.0), abs(score)) - t[e]
+            t[e] += change
+            a[i] += first * (change if score > 0.0 else -change)
+            a[j] -= second * change
+            largest = max(largest, abs(change))
+        n_sweeps += 1
+    return n_sweeps
 
 
 @kernel
