@@ -1,0 +1,235 @@
+"""A tree latent in a network that counts arguments: valency tagging on ListOps
+(Niculae and Martins 2020, section 5.1).
+
+    python benchmarks/listops.py --data ../shared/data
+
+A BiLSTM over the tokens scores arcs; their posteriors under a structure weight one step of a graph convolution whose
+input is the same vector for each token, so that the tree is all that passes; a linear layer then says how many
+arguments each operator has. Nothing but these numbers is learned from. Trained on expressions that are drawn, tested
+on the file of the data set. Prints a table: accuracy and F1 (the mean over the numbers of arguments) of operators, and
+how many heads of the latent trees are those of the brackets, which no loss asks for.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from sklearn.metrics import f1_score
+from torch import nn
+
+from sklearn_sparsemap.datasets import load_listops, make_listops
+from sklearn_sparsemap.factors import Budget, FactorGraph, StructureFactor
+from sklearn_sparsemap.structures import DependencyTree
+from sklearn_sparsemap.torch import LPSparseMAP, SparseMAP
+
+ROOT = Path(__file__).resolve().parents[1]
+VOCABULARY = ("", "[MIN", "[MAX", "[MED", "[SM", "]", *"0123456789")
+# Accuracy and F1.
+PAPER = {"left-to-right": (28.07, 17.43), "tree": (68.74, 69.12), "tree + budget": (82.75, 82.95)}
+
+
+class Sentences:
+    """Expressions as padded tensors, batch by batch."""
+
+    def __init__(self, X, heads, valencies):
+        number = {token: i for i, token in enumerate(VOCABULARY)}
+        self.tokens = [torch.tensor([number[token] for token in tokens]) for tokens in X]
+        self.heads = [torch.from_numpy(own) for own in heads]
+        self.valencies = [torch.from_numpy(own) for own in valencies]
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def batch(self, places):
+        """Return tokens, lengths, heads, and numbers of arguments (0 where there is no operator)."""
+        lengths = torch.tensor([len(self.tokens[i]) for i in places])
+        tokens, heads, valencies = (
+            nn.utils.rnn.pad_sequence([rows[i] for i in places], batch_first=True)
+            for rows in (self.tokens, self.heads, self.valencies)
+        )
+        return tokens, lengths, heads, valencies
+
+
+def as_arcs(heads, lengths):
+    """Return the arcs of trees given by heads: (batch, words + 1, words)."""
+    n = heads.shape[1]
+    inside = torch.arange(n) < lengths[:, None]
+    return (nn.functional.one_hot(heads, n + 1) * inside[:, :, None]).transpose(1, 2).float()
+
+
+class Tagger(nn.Module):
+    """Tokens to arcs to numbers of arguments."""
+
+    def __init__(self, layer, embedding, hidden):
+        super().__init__()
+        self.layer = layer
+        if isinstance(layer, nn.Module):
+            self.embed = nn.Embedding(len(VOCABULARY), embedding, padding_idx=0)
+            self.read = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
+            self.root = nn.Parameter(0.1 * torch.randn(1, 1, hidden))
+            self.as_head, self.as_modifier = nn.Linear(2 * hidden, hidden), nn.Linear(2 * hidden, hidden)
+        self.word = nn.Parameter(torch.randn(hidden))
+        self.own, self.from_head, self.from_modifiers = (nn.Linear(hidden, hidden) for _ in range(3))
+        self.tag = nn.Linear(hidden, 4)
+
+    def arcs(self, tokens, lengths, heads):
+        """Return the arcs by which messages pass: (batch, words + 1, words)."""
+        if self.layer == "gold":
+            return as_arcs(heads, lengths)
+        if self.layer == "left-to-right":
+            return as_arcs(torch.arange(tokens.shape[1]).expand_as(tokens), lengths)
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed(tokens), lengths, True, enforce_sorted=False)
+        states = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)[0]
+        heads = torch.cat([self.root.expand(len(tokens), 1, -1), self.as_head(states)], 1)
+        scores = heads @ self.as_modifier(states).transpose(1, 2)
+        return self.layer(scores, lengths=lengths)
+
+    def forward(self, tokens, lengths, heads):
+        """Return the scores of 2 to 5 arguments for each token, and the arcs."""
+        arcs = self.arcs(tokens, lengths, heads)
+        between = arcs[:, 1:]
+        # The same vector at each token: what comes from the head is that vector where there is one, and what comes from
+        # the modifiers is as many times that vector as there are.
+        n_heads, n_modifiers = between.sum(1)[..., None], between.sum(2)[..., None]
+        mixed = self.own(self.word) + n_heads * self.from_head(self.word) + n_modifiers * self.from_modifiers(self.word)
+        return self.tag(torch.relu(mixed)), arcs
+
+
+def make_layer(name, budget, n_jobs):
+    """Return the layer of a structure, or the name of fixed arcs."""
+    if name == "tree":
+        return SparseMAP(DependencyTree(), n_jobs=n_jobs)
+    if name != "tree + budget":
+        return name
+
+    def tree_with_budgets(shape):
+        graph = FactorGraph()
+        arcs = graph.variables(shape)
+        n_words = shape[1]
+        # The root is no operator, and a budget of all words is none.
+        budgets = [Budget(row, budget) for row in arcs[1:]] if budget < n_words else []
+        graph.add(StructureFactor(DependencyTree(), arcs), *budgets)
+        return graph
+
+    return LPSparseMAP(tree_with_budgets, n_jobs=n_jobs)
+
+
+def train_epoch(model, optimizer, sentences, batch_size, rng):
+    """Pass once over the sentences; return the mean loss."""
+    model.train()
+    total = 0.0
+    order = rng.permutation(len(sentences))
+    for start in range(0, len(order), batch_size):
+        tokens, lengths, heads, valencies = sentences.batch(order[start : start + batch_size])
+        logits, _ = model(tokens, lengths, heads)
+        is_operator = valencies > 0
+        loss = nn.functional.cross_entropy(logits[is_operator], valencies[is_operator] - 2)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        total += float(loss.detach()) * min(batch_size, len(order) - start)
+    return total / len(order)
+
+
+@torch.no_grad()
+def evaluate(model, sentences, batch_size=64):
+    """Return accuracy and F1 of operators, the share of heads that are right, and that of arcs that are not zero."""
+    model.eval()
+    gold, found, right, n_arcs = [], [], [], []
+    # Sentences of alike lengths together waste no time on padding.
+    order = np.argsort([len(tokens) for tokens in sentences.tokens], kind="stable")
+    for start in range(0, len(order), batch_size):
+        tokens, lengths, heads, valencies = sentences.batch(order[start : start + batch_size])
+        logits, arcs = model(tokens, lengths, heads)
+        is_operator = valencies > 0
+        gold.append(valencies[is_operator])
+        found.append(logits[is_operator].argmax(1) + 2)
+        inside = torch.arange(tokens.shape[1]) < lengths[:, None]
+        right.append((arcs.argmax(1) == heads)[inside])
+        n_arcs.append(torch.count_nonzero(arcs, 1)[inside])
+    gold, found, right, n_arcs = (torch.cat(parts).numpy() for parts in (gold, found, right, n_arcs))
+    f1 = f1_score(gold, found, average="macro")
+    return 100 * np.array([np.mean(gold == found), f1, right.mean()]), n_arcs.mean()
+
+
+def run(name, parts, args, seed):
+    """Train and test one model; return its figures."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    model = Tagger(make_layer(name, args.budget, args.jobs), args.embedding, args.hidden)
+    optimizer = torch.optim.Adam(model.parameters(), args.rate)
+    best, seconds = None, []
+    for epoch in range(args.epochs):
+        started = perf_counter()
+        loss = train_epoch(model, optimizer, parts["train"], args.batch, rng)
+        seconds.append(perf_counter() - started)
+        (accuracy, _, heads), _ = evaluate(model, parts["dev"])
+        print(f"{name}, seed {seed}, epoch {epoch + 1}: loss {loss:.3f}, dev accuracy {accuracy:.2f}, "
+              f"heads {heads:.2f}, {seconds[-1]:.1f} s", flush=True)  # fmt: skip
+        if best is None or accuracy > best[0]:
+            state = {key: value.clone() for key, value in model.state_dict().items()}
+            best = accuracy, epoch + 1, state
+    model.load_state_dict(best[2])
+    started = perf_counter()
+    figures, n_arcs = evaluate(model, parts["test"])
+    print(f"{name}, seed {seed}: test {figures.round(2)}, {n_arcs:.2f} heads a token, epoch {best[1]}, "
+          f"{perf_counter() - started:.1f} s", flush=True)  # fmt: skip
+    return *figures, n_arcs, np.median(seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [*PAPER, "gold"]
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with listops/")
+    parser.add_argument("--models", nargs="+", default=names, choices=names)
+    parser.add_argument("--sentences", type=int, default=20_000, help="for training")
+    parser.add_argument("--max-length", type=int, default=40, help="most tokens of a sentence for training")
+    parser.add_argument("--test-length", type=int, default=50, help="most tokens of a sentence for the test")
+    parser.add_argument("--test-sentences", type=int, default=None, help="test on so many, drawn from the file")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--budget", type=int, default=6, help="five arguments and the closing bracket")
+    parser.add_argument("--embedding", type=int, default=32)
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=3e-3, help="of Adam")
+    parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
+    args = parser.parse_args()
+    path = args.data / "listops" / "test_d20s.tsv.gz"
+    if not path.exists():
+        sys.exit(f"no {path}; name the folder that has listops/ with --data")
+    torch.set_num_threads(1)
+    loaded = zip(*load_listops(path))
+    test = [sample for sample in loaded if 4 <= len(sample[0]) <= args.test_length]
+    if args.test_sentences is not None:
+        kept = np.random.default_rng(0).permutation(len(test))[: args.test_sentences]
+        test = [test[i] for i in sorted(kept)]
+    known = {tuple(tokens) for tokens, _, _ in test}
+    rows = {name: [] for name in args.models}
+    for seed in args.seeds:
+        drawn = zip(*make_listops(int(1.1 * args.sentences), max_length=args.max_length, random_state=seed))
+        new = [sample for sample in drawn if tuple(sample[0]) not in known]
+        cut = int(len(new) / 1.1)
+        cuts = {"train": new[:cut], "dev": new[cut:], "test": test}
+        parts = {part: Sentences(*zip(*samples)) for part, samples in cuts.items()}
+        print(f"seed {seed}: " + ", ".join(f"{part} {len(own)}" for part, own in parts.items()), flush=True)
+        for name in args.models:
+            rows[name].append(run(name, parts, args, seed))
+    print("\n| arcs | accuracy | F1 | the paper's accuracy and F1 | right heads | nonzero heads a token | an epoch |")
+    print("|---|---|---|---|---|---|---|")
+    for name, figures in rows.items():
+        seconds = np.median(np.array(figures)[:, 4])
+        accuracy, f1, heads, n_arcs, _ = (
+            f"{values.mean():.2f}" + (f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else "")
+            for values in np.array(figures).T
+        )
+        paper = "{:.2f} / {:.2f}".format(*PAPER[name]) if name in PAPER else "-"
+        print(f"| {name} | {accuracy} | {f1} | {paper} | {heads} | {n_arcs} | {seconds:.1f} s |")
+
+
+if __name__ == "__main__":
+    main()

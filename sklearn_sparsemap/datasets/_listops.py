@@ -1,0 +1,213 @@
+"""ListOps: nested operations on digits, whose trees and valencies are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._validation import check_positive, quoted
+from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+_OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
+_END = "]"
+_MAX_DEPTH = 20
+_MAX_ARGUMENTS = 5
+_SHORTEST = 4
+# Draws in a row that bring nothing new, after which there is taken to be nothing more.
+_PATIENCE = 20_000
+
+
+def make_listops(
+    n_samples: int = 100, *, min_length: int = _SHORTEST, max_length: int = 40, random_state: Any = None
+) -> tuple[list[list[str]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Draw ListOps expressions: nested operations on digits, such as ``[MAX 2 9 [MIN 4 7 ] ]`` [1]_.
+
+    Where an argument stands, an operator is drawn with probability 1/4, else a digit; an operator has 2 to 5
+    arguments. How many it has, its valency, can be told from the tree alone: what the experiments on latent trees in
+    [2]_ are made of.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of expressions, which are all different.
+    min_length : int, default=4
+        Fewest tokens of an expression, at least 4; the closing brackets count, too.
+    max_length : int, default=40
+        Most tokens.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    X : list of lists of str
+        The tokens of each expression.
+    heads : list of int64 arrays of shape (n_tokens,)
+        The number of the operator in whose brackets each token stands, counted from 1, as in `load_conllu`; 0 for the
+        outermost operator. An operator stands in the brackets of the one before it; a closing bracket in its own.
+    valencies : list of int64 arrays of shape (n_tokens,)
+        The number of arguments of each operator; 0 for digits and closing brackets.
+
+    Raises
+    ------
+    ValueError
+        If there are not so many different expressions of these lengths.
+
+    References
+    ----------
+    .. [1] Nangia, N. and Bowman, S. R. (2018). ListOps: a diagnostic dataset for latent tree learning. NAACL Student
+       Research Workshop.
+    .. [2] Niculae, V. and Martins, A. F. T. (2020). LP-SparseMAP: differentiable relaxed optimization for sparse
+       structured prediction. ICML, section 5.1.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.datasets import make_listops
+    >>> X, heads, valencies = make_listops(2, max_length=10, random_state=4)
+    >>> print(*X[1])
+    [SM 9 [MED 0 4 ] ]
+    >>> heads[1]
+    array([0, 1, 1, 3, 3, 3, 1])
+    >>> valencies[1]
+    array([2, 0, 2, 0, 0, 0, 0])
+    """
+    check_positive("n_samples", n_samples, integer=True)
+    check_positive("max_length", max_length, integer=True)
+    check_positive("min_length", min_length, integer=True)
+    if not _SHORTEST <= min_length <= max_length:
+        raise ValueError(
+            f"min_length={min_length} and max_length={max_length}: the shortest expression has {_SHORTEST} tokens, and "
+            "max_length must not be below min_length"
+        )
+    rng = check_random_state(random_state)
+    # Keys of a dict keep their order.
+    found = {}
+    n_vain = 0
+    while len(found) < n_samples:
+        tokens = _draw(rng, max_length)
+        n_before = len(found)
+        if tokens is not None and len(tokens) >= min_length:
+            found[tuple(tokens)] = None
+        n_vain = 0 if len(found) > n_before else n_vain + 1
+        if n_vain == _PATIENCE:
+            raise ValueError(
+                f"no more than {len(found)} different expressions of {min_length} to {max_length} tokens were found; "
+                "raise max_length, or lower n_samples"
+            )
+    X = [list(tokens) for tokens in found]
+    return X, *_trees(X)
+
+
+def load_listops(
+    path: str | PathLike[str], *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
+) -> tuple[list[list[str]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """Load a file of the ListOps data set: on each line a value, a tab, and an expression.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or compressed by gzip. The round brackets of its binary trees are skipped, as is the value.
+    encoding : str, default="utf-8"
+        The encoding of the text.
+    max_bytes : int, default=2**32
+        Longest text to read, after decompression.
+
+    Returns
+    -------
+    X : list of lists of str
+        The tokens of each expression.
+    heads : list of int64 arrays of shape (n_tokens,)
+        As from `make_listops`.
+    valencies : list of int64 arrays of shape (n_tokens,)
+        As from `make_listops`.
+
+    Raises
+    ------
+    ValueError
+        If a line is no value and expression (the message says which), or the file holds none.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_sparsemap.datasets import load_listops
+    >>> path = Path(tempfile.mkdtemp(), "test.tsv")
+    >>> _ = path.write_text("2\\t( ( ( [MIN 2 ) 7 ) ] )\\n")
+    >>> load_listops(path)
+    ([['[MIN', '2', '7', ']']], [array([0, 1, 1, 1])], [array([2, 0, 0, 0])])
+    """
+    X = []
+    for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
+        if not line.strip():
+            continue
+        value, tab, expression = line.partition("\t")
+        tokens = [token for token in expression.split() if token not in "()"]
+        if not tab or not value.strip().isdigit() or not _is_expression(tokens):
+            raise ValueError(f"{path}, line {number}: {quoted(line)} is no value, tab and expression of ListOps")
+        X.append(tokens)
+    if not X:
+        raise ValueError(f"{path} holds no expression; is it the right file?")
+    return X, *_trees(X)
+
+
+def _draw(rng, max_length):
+    """Draw an expression that begins with an operator, or None if it gets longer than `max_length`."""
+    tokens = []
+    # How many arguments are still to be drawn in each open bracket.
+    missing = []
+    while missing or not tokens:
+        if missing and missing[-1] == 0:
+            missing.pop()
+            tokens.append(_END)
+            continue
+        if missing:
+            missing[-1] -= 1
+        if not tokens or (len(missing) < _MAX_DEPTH and rng.random_sample() < 0.25):
+            tokens.append(_OPERATORS[int(len(_OPERATORS) * rng.random_sample())])
+            missing.append(2 + int((_MAX_ARGUMENTS - 1) * rng.random_sample()))
+        else:
+            tokens.append(str(int(10 * rng.random_sample())))
+        # All that is open takes its arguments and a bracket.
+        if len(tokens) + sum(missing) + len(missing) > max_length:
+            return None
+    return tokens
+
+
+def _is_expression(tokens):
+    """Tell whether the tokens are one digit, or one operation whose brackets fit, of digits and operations."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        if i > 0 and depth <= 0:
+            return False
+        if token in _OPERATORS:
+            depth += 1
+        elif token == _END:
+            depth -= 1
+        elif len(token) != 1 or not token.isdecimal():
+            return False
+    return bool(tokens) and depth == 0
+
+
+def _trees(X):
+    """Return the heads and the valencies of all expressions."""
+    heads, valencies = [], []
+    for tokens in X:
+        own = np.zeros(len(tokens), dtype=np.int64)
+        open_brackets = [0]
+        for i, token in enumerate(tokens):
+            own[i] = open_brackets[-1]
+            if token in _OPERATORS:
+                open_brackets.append(i + 1)
+            elif token == _END:
+                open_brackets.pop()
+        is_argument = [token != _END for token in tokens]
+        heads.append(own)
+        valencies.append(np.bincount(own[is_argument], minlength=len(tokens) + 1)[1:])
+    return heads, valencies
