@@ -18,6 +18,7 @@ import logging
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
+from time import perf_counter
 
 import numpy as np
 from numba import njit, types
@@ -213,6 +214,19 @@ class _Patience:
             timer.cancel()
 
 
+class _Compiling:
+    """How many seconds this process has spent on compiling or loading, and since when it does so now."""
+
+    spent, since = 0.0, None
+
+
+def working_time():
+    """Return the time of a clock in seconds that stands still while kernels are compiled or loaded."""
+    now = perf_counter()
+    since = _Compiling.since
+    return now - _Compiling.spent - (0.0 if since is None else now - since)
+
+
 class Entry:
     """A compiled function that Python calls: one signature, compiled or loaded at the first call."""
 
@@ -231,8 +245,13 @@ class Entry:
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:
-                    with _Patience.of_user():
-                        self._dispatcher = _compile(self._signature, self.__wrapped__, **self._options)
+                    _Compiling.since = perf_counter()
+                    try:
+                        with _Patience.of_user():
+                            self._dispatcher = _compile(self._signature, self.__wrapped__, **self._options)
+                    finally:
+                        _Compiling.spent += perf_counter() - _Compiling.since
+                        _Compiling.since = None
         return self._dispatcher
 
     @property

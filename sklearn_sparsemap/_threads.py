@@ -9,10 +9,11 @@ from concurrent import futures
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import pairwise
-from time import perf_counter
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
+
+from ._jit import working_time
 
 # More ranges than threads, so that a thread that met easy problems takes another range.
 _RANGES_PER_THREAD = 8
@@ -231,21 +232,27 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
 
 @contextmanager
 def ends_at(deadline, limit):
-    """Within this context, set what bounds the work of calls to zero at a time of `perf_counter`; None is never."""
+    """Within this context, set what bounds the work of calls to zero at a `working_time`; None is never."""
     if deadline is None:
         yield
         return
-    left = deadline - perf_counter()
-    timer = threading.Timer(max(left, 0.0), limit.fill, [0])
-    timer.daemon = True
-    if left > 0.0:
-        timer.start()
+    ended = threading.Event()
+
+    def look():
+        # While something is compiled, the time that is left stays the same.
+        while (left := deadline - working_time()) > 0.0:
+            if ended.wait(left):
+                return
+        limit.fill(0)
+
+    if deadline > working_time():
+        threading.Thread(target=look, daemon=True).start()
     else:
         limit.fill(0)
     try:
         yield
     finally:
-        timer.cancel()
+        ended.set()
 
 
 def _over_cuts(function, cuts, n_threads):

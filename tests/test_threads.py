@@ -3,8 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
+
+from sklearn_sparsemap import _jit
+from sklearn_sparsemap._threads import ends_at
 
 LONG = """
 import _thread, os, signal, socket, threading, time
@@ -138,3 +143,18 @@ print(interrupted(long))
 """
     out, error = run(LONG + code)
     assert out == ["0", "True", "interrupted"], error
+
+
+def test_time_limits_stand_still_while_kernels_are_compiled(monkeypatch):
+    def slowly(*args, **kwargs):
+        time.sleep(0.5)
+        return "compiled"
+
+    monkeypatch.setattr(_jit, "_compile", slowly)
+    limit, began = np.array([7]), _jit.working_time()
+    with ends_at(began + 0.2, limit):
+        assert _jit.Entry(slowly, None).dispatcher == "compiled"
+        assert limit[0] == 7 and _jit.working_time() - began < 0.2
+        time.sleep(0.5)
+        assert limit[0] == 0
+    _jit._entries.pop()

@@ -144,6 +144,13 @@ class GraphOperator(Operator):
             raise ValueError("scores has no samples; there must be at least one")
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths, n_samples))
         scores, groups = scores.reshape(n_samples, -1), []
+        _check_inside(scores, kinds, [self._kind(padded, shape).columns for shape in shapes], "scores")
+        columns = [self._kind(padded, shape).extra_columns for shape in shapes]
+        if len(additional) == 1:
+            # What any sample takes of it.
+            _check_inside(additional, [0], [np.concatenate(columns)], "additional")
+        else:
+            _check_inside(additional, kinds, columns, "additional")
         for k, shape in enumerate(shapes):
             rows, kind = np.flatnonzero(kinds == k), self._kind(padded, shape)
             everything = len(shapes) == 1 and len(kind.columns) == scores.shape[1]
@@ -158,12 +165,7 @@ class GraphOperator(Operator):
         return groups
 
     def solve(self, scores, additional, lengths):
-        sizes = np.full(len(scores), scores[0].size if len(scores) else 0)
-        # What stands in the padding is looked at, too: a NaN there is as wrong.
-        check_values(scores.ravel(), sizes, "scores")
-        check_values(additional.ravel(), np.full(len(additional), self.n_additional), "additional")
-        groups = self.lay_out(scores, additional, lengths)
-        return SolvedGraphs(self, groups, scores.shape)
+        return SolvedGraphs(self, self.lay_out(scores, additional, lengths), scores.shape)
 
     def over_groups(self, function, groups):
         """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them."""
@@ -172,6 +174,14 @@ class GraphOperator(Operator):
             return [function(group, self.n_jobs) for group in groups]
         with ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(partial(function, n_jobs=1), groups))
+
+
+def _check_inside(values, kinds, columns, what):
+    """Raise ValueError for NaN or +inf outside of the padding; sample i has the columns of kind ``kinds[i]``."""
+    inside = np.zeros((len(columns), values.shape[1]), bool)
+    for row, own in zip(inside, columns):
+        row[own] = True
+    check_values(np.where(inside[kinds], values, 0.0).ravel(), np.full(len(values), values.shape[1]), what)
 
 
 def _of_pairs(layout):

@@ -1,12 +1,12 @@
 """The best assignment of a graph of logic and pairs: a mixed-integer programme, within a time limit."""
 
 import warnings
-from time import perf_counter
 
 import numpy as np
 from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._jit import working_time
 from ...graphs._arrays import FORBIDDEN
 
 # What an assignment may violate a row by; its entries are whole numbers.
@@ -27,7 +27,7 @@ def assign_exactly(problem, start, known, deadline=None):
     known : bool array of shape (n_variables,)
         Which variables are not searched.
     deadline : float or None
-        Time of `perf_counter` at which the search ends.
+        The `working_time` at which the search ends.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def assign_exactly(problem, start, known, deadline=None):
             options={"mip_rel_gap": 0.0} | ({} if limit is None else {"time_limit": limit}),
         )
 
-    left = None if deadline is None else deadline - perf_counter()
+    left = None if deadline is None else deadline - working_time()
     # Status 1 is the limit.
     status, found, least = 1, [], None
     if left is None or left > _LEAST_TIME:

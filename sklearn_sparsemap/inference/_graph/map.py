@@ -1,11 +1,11 @@
 """MAP inference in factor graphs: the linear relaxation, and an exact search where that is fractional."""
 
 from functools import partial
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
+from ..._jit import working_time
 from ..._validation import check_positive
 from ...solvers._graph.batch import GAP, OBJECTIVE, RESIDUAL, STATUS
 from ...solvers._graph.rows import INFEASIBLE
@@ -120,7 +120,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
     while len(left):
         current = {i: trials[i].pop(0) for i in left.tolist() if i in trials}
         own = with_trials(problems, left, current)
-        names, began = [numbers[i] for i in left], perf_counter()
+        names, began = [numbers[i] for i in left], working_time()
         end = None if time_limit is None else began + _RELAXATION * time_limit
         check = partial(check_feasible, layout, many=many, numbers=names)
         u, joint, values, gaps = relax(own, tol, n_jobs, check, deadline=end)
@@ -134,7 +134,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         for k in np.flatnonzero(~integral):
             one, end = own.take([k]), None
             if time_limit is not None:
-                began = began if len(left) == 1 else perf_counter()
+                began = began if len(left) == 1 else working_time()
                 end = began + time_limit
                 if not np.isfinite(gaps[k]) and len(left) > 1:
                     # There was no time for this one, or for those before it.
@@ -190,7 +190,7 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
     keep : {"all", "marginals"}, default="all"
         See `solve_graph`; ``"marginals"`` leaves out `joint`.
     deadline : float or None, default=None
-        Time of `perf_counter` at which the method ends.
+        The `working_time` at which the method ends.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
 
 
 def _branch(problem, u, joint, bound, tol, deadline):
-    """Branch and bound, depth first, for at most _MOST_NODES relaxations, until a time of `perf_counter` or None.
+    """Branch and bound, depth first, for at most _MOST_NODES relaxations, until a `working_time` or None.
 
     Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
     Without any assignment found the value is -inf, and the structure may violate factors; the bound is -inf, too, if
@@ -250,7 +250,7 @@ def _branch(problem, u, joint, bound, tol, deadline):
     nodes = [(bound, np.zeros(len(u)), u)]
     n_nodes, unsolved, end = 0, -np.inf, np.inf if deadline is None else deadline
     # With no assignment yet the search goes on: without one there is nothing to return.
-    while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or perf_counter() < end):
+    while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or working_time() < end):
         bound, fixed, u = nodes.pop()
         if bound <= best_value + tol * size:
             continue

@@ -174,7 +174,7 @@ def solve_graph(
     keep : {"all", "marginals"}, default="all"
         What the solutions hold; for marginals alone the graph must have nothing but pairs.
     deadline : float or None, default=None
-        Time of `perf_counter` at which solvers end.
+        The `working_time` at which solvers end.
 
     Returns
     -------
