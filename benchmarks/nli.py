@@ -1,0 +1,193 @@
+"""Structured attention in a network that reads two sentences (Niculae et al. 2018, section 5.2; Niculae and Martins
+2020, section 5.2), on SICK.
+
+    python benchmarks/nli.py --data ../shared/data
+
+Decomposable attention: each word is compared with what it is aligned to in the other sentence, and the sums decide
+between entailment, neutral and contradiction. The alignment is two softmaxes; or one joint alignment for both
+directions, rescaled to sum to 1: "matching" by SparseMAP, "LP-matching" with a choice for each word of the shorter
+sentence and at most one for the others, "LP-sequence" with a chain over the shorter sentence beside, and a learned
+score for steps to the same or a neighbouring word. Embeddings are learned. Prints accuracy, the share of pairs of
+words that are aligned at all, and the time of an epoch.
+"""
+
+import argparse
+import csv
+import gzip
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import nn
+
+from sklearn_sparsemap.factors import AtMostOne, FactorGraph, StructureFactor, Xor
+from sklearn_sparsemap.structures import LinearChain, Matching
+from sklearn_sparsemap.torch import lp_sparsemap, sparsemap
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = {"train": "SICK_train", "dev": "SICK_trial", "test": "SICK_test_annotated"}
+LABELS = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
+ATTENTIONS = ("softmax", "matching", "LP-matching", "LP-sequence")
+
+
+def read_pairs(path):
+    """Return pairs of sentences, as lists of words, and the number of their label."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [
+            (row["sentence_A"].lower().split(), row["sentence_B"].lower().split(),
+             LABELS.index(row["entailment_judgment"].strip()))
+            for row in rows
+        ]  # fmt: skip
+
+
+def lp_matching(shape):
+    graph = FactorGraph()
+    pairs = graph.variables(shape)
+    graph.add(*[Xor(row) for row in pairs], *[AtMostOne(column) for column in pairs.T])
+    return graph
+
+
+def lp_sequence(shape):
+    graph = FactorGraph()
+    pairs = graph.variables(shape)
+    graph.add(StructureFactor(LinearChain(), pairs, name="chain"), *[AtMostOne(column) for column in pairs.T])
+    return graph
+
+
+class Network(nn.Module):
+    """Decomposable attention."""
+
+    def __init__(self, attention, n_words, size, dropout, n_jobs):
+        super().__init__()
+        self.attention, self.n_jobs = attention, n_jobs
+        self.embed = nn.Embedding(n_words, size, padding_idx=0)
+        self.attend = nn.Sequential(nn.Dropout(dropout), nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
+        self.compare = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * size, size), nn.ReLU())
+        self.decide = nn.Sequential(nn.Dropout(dropout), nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 3))
+        self.near = nn.Parameter(torch.zeros(()))
+
+    def align(self, scores, lengths):
+        """Return the weights of pairs for the words of the first sentence, and for those of the second."""
+        inside = [torch.arange(scores.shape[1 + k]) < lengths[:, k, None] for k in (0, 1)]
+        if self.attention == "softmax":
+            lowest = torch.finfo(scores.dtype).min
+            rows, columns = inside[0][:, :, None], inside[1][:, None, :]
+            return scores.masked_fill(~columns, lowest).softmax(2), scores.masked_fill(~rows, lowest).softmax(1)
+        if self.attention == "matching":
+            joint = sparsemap(Matching(), scores, lengths, n_jobs=self.n_jobs)
+        else:
+            joint = self.by_graph(scores, lengths)
+        return tuple(joint / joint.sum(k, keepdim=True).clamp(min=1e-6) for k in (2, 1))
+
+    def by_graph(self, scores, lengths):
+        """Return the joint alignment of a graph whose rows are the words of the shorter sentence."""
+        n = max(scores.shape[1:])
+        square = nn.functional.pad(scores, (0, n - scores.shape[2], 0, n - scores.shape[1]))
+        turned = (lengths[:, 0] > lengths[:, 1])[:, None, None]
+        square = torch.where(turned, square.transpose(1, 2), square)
+        graph, additional = lp_matching, None
+        if self.attention == "LP-sequence":
+            steps = torch.arange(n)
+            graph = lp_sequence
+            additional = {"chain": {"transitions": self.near * ((steps[:, None] - steps).abs() <= 1)}}
+        joint = lp_sparsemap(graph, square, additional, lengths.sort(dim=1).values, n_jobs=self.n_jobs)
+        joint = torch.where(turned, joint.transpose(1, 2), joint)
+        return joint[:, : scores.shape[1], : scores.shape[2]]
+
+    def forward(self, first, second, lengths):
+        """Return the scores of the labels, and the share of pairs of words that are aligned at all."""
+        a, b = self.embed(first), self.embed(second)
+        scores = self.attend(a) @ self.attend(b).transpose(1, 2) / a.shape[2] ** 0.5
+        rows, columns = self.align(scores, lengths)
+        sides = []
+        for k, (own, other) in enumerate(((a, rows @ b), (b, columns.transpose(1, 2) @ a))):
+            compared = self.compare(torch.cat([own, other, own * other, (own - other).abs()], 2))
+            inside = torch.arange(own.shape[1]) < lengths[:, k, None]
+            sides.append((compared * inside[..., None]).sum(1))
+        real = (first > 0)[:, :, None] & (second > 0)[:, None, :]
+        return self.decide(torch.cat(sides, 1)), ((rows > 0) & real).sum() / real.sum()
+
+
+def as_batch(pairs, numbers):
+    """Return padded words of both sentences, lengths, and labels."""
+    sides = [[torch.tensor([numbers.get(word, 1) for word in pair[k]]) for pair in pairs] for k in (0, 1)]
+    lengths = torch.tensor([[len(pair[0]), len(pair[1])] for pair in pairs])
+    padded = (nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides)
+    return *padded, lengths, torch.tensor([pair[2] for pair in pairs])
+
+
+@torch.no_grad()
+def evaluate(model, pairs, numbers):
+    """Return the accuracy in percent, and the share of aligned pairs of words in percent."""
+    model.eval()
+    right, shares = [], []
+    for start in range(0, len(pairs), 64):
+        *batch, labels = as_batch(pairs[start : start + 64], numbers)
+        scores, share = model(*batch)
+        right.append(scores.argmax(1) == labels)
+        shares.append(float(share))
+    return 100 * float(torch.cat(right).double().mean()), 100 * np.mean(shares)
+
+
+def run(attention, parts, numbers, args, seed):
+    """Train one network; return accuracy, share of aligned pairs, and seconds of an epoch."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    model = Network(attention, len(numbers) + 2, args.size, args.dropout, args.jobs)
+    optimizer = torch.optim.Adam(model.parameters(), args.rate)
+    best, seconds = (-1.0,), []
+    for epoch in range(args.epochs):
+        model.train()
+        started = perf_counter()
+        for places in np.array_split(rng.permutation(len(parts["train"])), len(parts["train"]) // args.batch):
+            *batch, labels = as_batch([parts["train"][i] for i in places], numbers)
+            loss = nn.functional.cross_entropy(model(*batch)[0], labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        seconds.append(perf_counter() - started)
+        dev = evaluate(model, parts["dev"], numbers)[0]
+        if dev > best[0]:
+            best = dev, epoch + 1, {key: value.clone() for key, value in model.state_dict().items()}
+    model.load_state_dict(best[2])
+    accuracy, share = evaluate(model, parts["test"], numbers)
+    print(f"{attention}, seed {seed}: dev {best[0]:.2f}, epoch {best[1]}, test {accuracy:.2f}, aligned {share:.1f} %, "
+          f"{np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
+    return accuracy, share, np.median(seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with sick/")
+    parser.add_argument("--attentions", nargs="+", default=ATTENTIONS, choices=ATTENTIONS)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--dropout", type=float, default=0.2)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rate", type=float, default=2e-3, help="of Adam")
+    parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
+    args = parser.parse_args()
+    folder = args.data / "sick"
+    if not folder.exists():
+        sys.exit(f"no {folder}; name the folder that has sick/ with --data")
+    torch.set_num_threads(1)
+    parts = {part: read_pairs(folder / f"{name}.txt.gz") for part, name in FILES.items()}
+    words = sorted({word for a, b, _ in parts["train"] for word in a + b})
+    # 0 is padding, 1 a word that was not seen in training.
+    numbers = {word: i + 2 for i, word in enumerate(words)}
+    lines = []
+    for attention in args.attentions:
+        figures = np.array([run(attention, parts, numbers, args, seed) for seed in args.seeds])
+        accuracy, share, _ = figures.mean(0)
+        spread = f" ± {figures[:, 0].std(ddof=1):.2f}" if len(figures) > 1 else ""
+        lines.append(f"| {attention} | {accuracy:.2f}{spread} | {share:.1f} % | {np.median(figures[:, 2]):.1f} s |")
+    print("\n| attention | accuracy | aligned pairs of words | an epoch |\n|---|---|---|---|")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
