@@ -1,0 +1,160 @@
+"""Dependency parsing with a BiLSTM: six losses on the same network (Niculae et al. 2018, section 5.1, table 1).
+
+    python benchmarks/neural_parsing.py --data ../shared/data
+
+Words and tags are embedded, read by a BiLSTM, and mapped to heads and modifiers, whose products score arcs;
+`FenchelYoungLoss` over non-projective trees with one root trains it. All losses begin from the same weights and see the
+same batches. Prints UAS on the development and the test part, of the epoch that is best on the former.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import nn
+
+from sklearn_sparsemap import map_inference
+from sklearn_sparsemap.datasets import load_conllu
+from sklearn_sparsemap.losses import LOSSES
+from sklearn_sparsemap.metrics import unlabeled_attachment_score
+from sklearn_sparsemap.structures import DependencyTree
+from sklearn_sparsemap.torch import FenchelYoungLoss
+
+ROOT = Path(__file__).resolve().parents[1]
+TREEBANKS = {"English": "en_ewt-r2.0", "Chinese": "zh_gsd-r1.4", "Turkish": "tr_imst-r2.0"}
+TREE = DependencyTree(single_root=True)
+
+
+class Parser(nn.Module):
+    """Words and tags to scores of arcs."""
+
+    def __init__(self, n_words, n_tags, embedding, hidden, dropout):
+        super().__init__()
+        self.word, self.tag = nn.Embedding(n_words, embedding), nn.Embedding(n_tags, embedding // 2)
+        self.drop = nn.Dropout(dropout)
+        self.read = nn.LSTM(embedding + embedding // 2, hidden, batch_first=True, bidirectional=True)
+        self.root = nn.Parameter(0.1 * torch.randn(1, 1, 2 * hidden))
+        self.as_head, self.as_modifier = (nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU()) for _ in range(2))
+        self.product, self.bias = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
+
+    def forward(self, words, tags, lengths):
+        """Return scores of shape (batch, words + 1, words)."""
+        embedded = self.drop(torch.cat([self.word(words), self.tag(tags)], 2))
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        states = self.drop(nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], batch_first=True)[0])
+        heads = self.as_head(torch.cat([self.root.expand(len(words), 1, -1), states], 1))
+        products = self.product(heads) @ self.as_modifier(states).transpose(1, 2)
+        return products / heads.shape[2] ** 0.5 + self.bias(heads)
+
+
+class Corpus:
+    """One part of a treebank, as numbers."""
+
+    def __init__(self, path, most, longest, vocabularies=None):
+        sentences, heads = load_conllu(path, fields=("word", "pos"))
+        kept = [i for i, sentence in enumerate(sentences) if len(sentence) <= longest][:most]
+        sentences, self.heads = [sentences[i] for i in kept], [heads[i] for i in kept]
+        fields = [[[token[field].lower() for token in s] for s in sentences] for field in ("word", "pos")]
+        if vocabularies is None:
+            counts = [Counter(value for row in field for value in row) for field in fields]
+            # 0 is what is not known, or was there once.
+            vocabularies = [
+                {value: i for i, value in enumerate(sorted(v for v in c if c[v] > 1), 1)} for c in counts
+            ]
+        self.vocabularies = vocabularies
+        self.words, self.tags = (
+            [torch.tensor([known.get(value, 0) for value in row]) for row in field]
+            for known, field in zip(vocabularies, fields)
+        )
+
+    def __len__(self):
+        return len(self.heads)
+
+    def batch(self, places):
+        """Return words, tags and lengths, padded, and the heads."""
+        padded = (
+            nn.utils.rnn.pad_sequence([rows[i] for i in places], batch_first=True) for rows in (self.words, self.tags)
+        )
+        return *padded, torch.tensor([len(self.words[i]) for i in places]), [self.heads[i] for i in places]
+
+
+@torch.no_grad()
+def evaluate(model, corpus):
+    """Return UAS in percent."""
+    model.eval()
+    found = []
+    for places in np.array_split(np.arange(len(corpus)), max(1, len(corpus) // 32)):
+        words, tags, lengths, _ = corpus.batch(places)
+        tables = model(words, tags, lengths).double().numpy()
+        found += [r.structure for r in map_inference(TREE, [t[: n + 1, :n] for t, n in zip(tables, lengths.tolist())])]
+    return 100 * unlabeled_attachment_score(corpus.heads, found)
+
+
+def run(loss_name, parts, args, seed):
+    """Train with one loss; return UAS on both parts, and the seconds of an epoch."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    train = parts["train"]
+    n_words, n_tags = (len(known) + 1 for known in train.vocabularies)
+    model = Parser(n_words, n_tags, args.embedding, args.hidden, args.dropout)
+    loss_of = FenchelYoungLoss(TREE, loss_name, n_jobs=args.jobs)
+    optimizer = torch.optim.Adam(model.parameters(), args.rate)
+    best, seconds = (-1.0,), []
+    for epoch in range(args.epochs):
+        model.train()
+        started = perf_counter()
+        for places in np.array_split(rng.permutation(len(train)), max(1, len(train) // args.batch)):
+            words, tags, lengths, heads = train.batch(places)
+            loss = loss_of(model(words, tags, lengths), heads, lengths)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimizer.step()
+        seconds.append(perf_counter() - started)
+        dev = evaluate(model, parts["dev"])
+        if dev > best[0]:
+            best = dev, evaluate(model, parts["test"]), epoch + 1
+    print(f"{loss_name}, seed {seed}: dev {best[0]:.2f}, test {best[1]:.2f}, epoch {best[2]}, "
+          f"{np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
+    return best[0], best[1], np.median(seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with ud/")
+    parser.add_argument("--treebanks", nargs="+", default=["English"], choices=TREEBANKS)
+    parser.add_argument("--losses", nargs="+", default=list(LOSSES), choices=list(LOSSES))
+    parser.add_argument("--most", type=int, default=None, help="use so many sentences of each part only")
+    parser.add_argument("--longest", type=int, default=1000, help="and only those of so many words")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--embedding", type=int, default=100)
+    parser.add_argument("--hidden", type=int, default=125)
+    parser.add_argument("--dropout", type=float, default=0.3)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=2e-3, help="of Adam")
+    parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in args.treebanks:
+        folder = args.data / "ud" / TREEBANKS[name]
+        if not folder.exists():
+            sys.exit(f"no {folder}; name the folder that has ud/ with --data")
+        parts = {"train": Corpus(folder / "train.conllu.gz", args.most, args.longest)}
+        for part in ("dev", "test"):
+            known = parts["train"].vocabularies
+            parts[part] = Corpus(folder / f"{part}.conllu.gz", args.most, args.longest, known)
+        print(f"{name}: " + ", ".join(f"{part} {len(own)}" for part, own in parts.items()), flush=True)
+        rows = {loss: [run(loss, parts, args, seed) for seed in args.seeds] for loss in args.losses}
+        print("\n| loss | UAS dev | UAS test | an epoch |\n|---|---|---|---|")
+        for loss, figures in rows.items():
+            dev, test, seconds = np.mean(figures, axis=0)
+            print(f"| {loss} | {dev:.2f} | {test:.2f} | {seconds:.1f} s |")
+
+
+if __name__ == "__main__":
+    main()
