@@ -443,9 +443,11 @@ scores = np.random.default_rng(0).normal(size=(101, 100))
 graph = FactorGraph()
 arcs = graph.variables(scores.shape)
 graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 3) for row in arcs])
-def solve(scale=0.003, **parameters):
+def solve(scale=0.3, **parameters):
     return lp_sparsemap(graph, scale * scores, **parameters)
-small, parameters = {"scale": 10.0, "max_iter": 2}, {"tol": 1e-15, "max_iter": 10**9}
+# A solver that is not done before the interrupt.
+small = {"scale": 10.0, "max_iter": 2, "solver": "admm"}
+parameters = {"solver": "admm", "tol": 1e-15, "max_iter": 10**9}
 """,
 }
 

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -376,10 +378,10 @@ def test_zero_scores_have_a_derivative():
         assert torch.allclose(again, gradients[0], atol=1e-9)
 
 
-def _batches(dataset, **options):
-    loader = torch.utils.data.DataLoader(dataset, batch_size=None, **options)
-    return [batch.clone() for batch in loader]
-
+WORKERS = """
+import torch
+from sklearn_sparsemap.structures import Matching
+from sklearn_sparsemap.torch import sparsemap
 
 class Aligned(torch.utils.data.Dataset):
     def __len__(self):
@@ -389,12 +391,20 @@ class Aligned(torch.utils.data.Dataset):
         scores = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(i), dtype=torch.double)
         return sparsemap(Matching(), scores, n_jobs=2)
 
+def batches(**options):
+    return [batch.clone() for batch in torch.utils.data.DataLoader(Aligned(), batch_size=None, **options)]
+
+# Forked after this process has solved something, with threads.
+expected = batches()
+found = batches(num_workers=2, multiprocessing_context="fork")
+print(len(found), all(torch.equal(a, b) for a, b in zip(found, expected, strict=True)))
+"""
+
 
 def test_workers_of_a_data_loader_solve_too():
-    # Forked after this process has solved something, with threads.
-    expected = _batches(Aligned())
-    found = _batches(Aligned(), num_workers=2, multiprocessing_context="fork")
-    assert len(found) == 4 and all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    # In a process of its own: where JAX has threads, too, none should be forked.
+    out = subprocess.run([sys.executable, "-c", WORKERS], capture_output=True, text=True, timeout=300)
+    assert out.stdout.split() == ["4", "True"], out.stderr
 
 
 def test_results_do_not_depend_on_threads():

@@ -257,7 +257,7 @@ class SparseMAPBatch(_OfStructures):
         flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
         return self._gradients(*self._weight_products(flat, slots, additional, n_structures, selected, counts))
 
-    def weight_products(self, flat):
+    def weight_products(self, flat: Any) -> Any:
         """The same for flat arrays: `flat` has an entry for each selected structure, one sample after the other."""
         slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
         selected, counts = _most_probable_first(weights, n_structures)
@@ -298,7 +298,7 @@ class SparseMAPBatch(_OfStructures):
         weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
         return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
 
-    def products(self, unary, extra, *, ties_by_facets=False, complete=True):
+    def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
         """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
 
         Over scores and additional scores together the Jacobian is symmetric: this is `vjp` and `jvp` at once.
