@@ -66,6 +66,29 @@ def join_additional(arrays, own, scores):
     return joined.expand(n_samples, -1)
 
 
+def as_tensors(values, given, form, lengths, temperature):
+    """Return the tensors that `_ops.solve` takes, divided by the temperature.
+
+    Parameters
+    ----------
+    values : Tensor
+        Scores, with an axis of samples.
+    given : dict of Tensor
+        Additional scores, by the names that `form` has for them.
+    form : Form
+    lengths, temperature
+        As the user gave them.
+
+    Returns
+    -------
+    scores, additional, lengths : Tensor
+    """
+    joined = join_additional([given[name] for name, _ in form.extra], form.own, values)
+    if temperature != 1.0:
+        values, joined = values / temperature, joined / temperature
+    return values, joined, as_lengths(lengths, form.n_samples, form.batched)
+
+
 def split_joined(flat, shapes, batched):
     """Cut what is joined along the last axis into tensors of the given shapes."""
     if not shapes:

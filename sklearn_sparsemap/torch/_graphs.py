@@ -8,7 +8,7 @@ import torch
 
 from .._layers.forms import Form, check_options, flatten_additional, form_of_graph, label_of, nest_additional
 from .._layers.graphs import graph_operator
-from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
+from ._forms import as_additional, as_scores, as_tensors, result_dtype, split_joined
 from ._functions import solve
 
 if TYPE_CHECKING:
@@ -144,7 +144,4 @@ def prepare_graph(graph, scores, additional, lengths, temperature):
         values = torch.cat(flat, 1)
     elif not form.batched:
         values = values.unsqueeze(0)
-    joined = join_additional([given[key] for key, _ in form.extra], form.own, values)
-    if temperature != 1.0:
-        values, joined = values / temperature, joined / temperature
-    return result_dtype(first), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form
+    return result_dtype(first), as_tensors(values, given, form, lengths, temperature), form

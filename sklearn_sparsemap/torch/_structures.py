@@ -10,7 +10,7 @@ from torch import Tensor
 from .._layers.forms import check_options, form_of_structure
 from .._layers.structures import structure_operator
 from .._validation import check_choice
-from ._forms import as_additional, as_lengths, as_scores, join_additional, result_dtype, split_joined
+from ._forms import as_additional, as_scores, as_tensors, result_dtype, split_joined
 from ._functions import solve
 from ._native import is_native, native_operator
 from ._weights import structures_and_weights
@@ -173,7 +173,4 @@ def prepare(structure, scores, lengths, temperature, additional):
     shapes = tuple((name, tuple(array.shape)) for name, array in given.items())
     form = form_of_structure(structure, tuple(values.shape), shapes)
     values = values if form.batched else values.unsqueeze(0)
-    joined = join_additional([given[name] for name, _ in form.extra], form.own, values)
-    if temperature != 1.0:
-        values, joined = values / temperature, joined / temperature
-    return result_dtype(scores), (values, joined, as_lengths(lengths, form.n_samples, form.batched)), form
+    return result_dtype(scores), as_tensors(values, given, form, lengths, temperature), form

@@ -6,19 +6,14 @@ from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._threads import cut_evenly, over_ranges
+from ..solvers._polytope.cholesky import add_scaled, dot
 from ._data import ROWS, make_rows
-from ._quasi_newton.pieces import PIECE, Pieces, dot
+from ._quasi_newton.pieces import PIECE, Pieces
 
 # Rows are cut into at most this many ranges.
 _N_RANGES = 64
 # Multiplications of a call on a single thread; products of fewer are not worth threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
-
-
-@kernel(fast_sums=True)
-def _add(total, value, source):
-    for j in range(total.shape[0]):
-        total[j] += value * source[j]
 
 
 @kernel(fast_sums=True)
@@ -79,7 +74,7 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
             _add_two(own, one, coef[a : a + width], other, coef[b : b + width])
         if (last - first) % 2:
             a = rows.indices[last - 1] * width
-            _add(own, 1.0 if ones else rows.data[last - 1], coef[a : a + width])
+            add_scaled(own, 1.0 if ones else rows.data[last - 1], coef[a : a + width])
 
 
 @entry(types.void(ROWS, INTS, INTS, types.int64, FLOATS, types.int64, FLOATS_OUT))
@@ -102,7 +97,7 @@ def transposed_product(rows, begins, ends, column, residuals, width, out):
         else:
             for k in range(first, last):
                 a = (rows.indices[k] - column) * width
-                _add(out[a : a + width], 1.0 if ones else rows.data[k], own)
+                add_scaled(out[a : a + width], 1.0 if ones else rows.data[k], own)
 
 
 @entry(types.void(types.float64, types.float64, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))

@@ -5,6 +5,7 @@ from numba import types
 
 from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
 from ..._threads import over_ranges
+from ...solvers._polytope.cholesky import dot
 
 # Numbers of a vector that are one piece. Some pieces of other vectors fit into the processor's cache beside it.
 PIECE = 2048
@@ -12,15 +13,6 @@ PIECE = 2048
 _MANY = 32
 # Numbers of a call on a single thread.
 _COST_PER_CALL = 2**20
-
-
-@kernel(fast_sums=True)
-def dot(one, other):
-    """Return the product of two vectors."""
-    total = 0.0
-    for i in range(one.shape[0]):
-        total += one[i] * other[i]
-    return total
 
 
 @entry(types.void(FLOATS, FLOATS, types.float64, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
