@@ -14,7 +14,9 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 # What has no kernels, and is used by none.
-_WITHOUT_KERNELS = {"_layers", "jax", "torch"}
+_WITHOUT_KERNELS = {
+    *("_layers", "datasets", "estimators", "factors", "inference", "jax", "metrics", "plotting", "torch"),
+}
 
 
 @lru_cache(maxsize=1)
