@@ -207,9 +207,10 @@ print(statistics["loaded"] > 20, statistics["compiled"])
 
 def test_a_second_process_compiles_nothing():
     at_import, loaded, compiled = run_python(USE_EVERYTHING)
-    if compiled != "0":
-        # The first one, with an empty cache.
-        at_import, loaded, compiled = run_python(USE_EVERYTHING)
+    for _ in range(2):
+        if compiled != "0":
+            # The first one, with an empty cache. Other tests that run beside it may replace what it wrote to an index.
+            at_import, loaded, compiled = run_python(USE_EVERYTHING)
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
 
