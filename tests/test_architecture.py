@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
     *("_jit", "_jit_cache", "_jit_link", "_partition_files", "_ragged", "_select", "_template_grammar", "_threads"),
-    *("_validation", "_version"),
+    *("_unwrap", "_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
@@ -42,7 +42,12 @@ MAY_IMPORT = {
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_validation", "penalties", "inference", "factors", "solvers"},
+    "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors", "solvers"},
+    # Trains estimators on many machines, by what they have in common with users' own.
+    "distributed": {"_ragged", "_validation", "estimators", "structures"},
+    # Around estimators: they know of these what any user knows.
+    "pipeline": set(),
+    "inspection": {"_unwrap", "_validation", "inference"},
     # It checks what the others stand on, and looks behind the public functions for that.
     "testing": FOUNDATION | {"structures", "solvers", "inference"},
 }
@@ -149,7 +154,7 @@ def test_kernels_use_nothing_of_what_the_cache_does_not_look_at():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 target = (*inside[: len(inside) - node.level], *(node.module or "").split("."))
-                if target[1] in _WITHOUT_KERNELS:
+                if {"/".join(target[1:k]) for k in range(2, len(target) + 1)} & _WITHOUT_KERNELS:
                     module = import_module(".".join(target))
                     for alias in node.names:
                         n_names += 1
@@ -205,9 +210,10 @@ print(statistics["loaded"] > 20, statistics["compiled"])
 
 def test_a_second_process_compiles_nothing():
     at_import, loaded, compiled = run_python(USE_EVERYTHING)
-    if compiled != "0":
-        # The first one, with an empty cache.
-        at_import, loaded, compiled = run_python(USE_EVERYTHING)
+    for _ in range(2):
+        if compiled != "0":
+            # The first one, with an empty cache. Other tests that run beside it may replace what it wrote to an index.
+            at_import, loaded, compiled = run_python(USE_EVERYTHING)
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
 
