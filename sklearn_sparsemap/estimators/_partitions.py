@@ -237,13 +237,18 @@ class PartitionsMixin:
 
     def _mean_score(self, held, model):
         """Return the mean score of a model on the samples of some partitions."""
+        total, n_samples = self._sum_of_scores(held.parts(), model)
+        return total / n_samples
+
+    def _sum_of_scores(self, parts, model):
+        """Return the sum of a model's scores on parts, each times its number of samples, and that number."""
         shadow, total, n_samples = copy(self), 0.0, 0
         shadow._model, shadow._optimizer = model, None
-        for X, y in held.parts():
+        for X, y in parts:
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n
             del X, y
-        return total / n_samples
+        return total, n_samples
 
     def _validation_score(self, X, y):
         return self.score(X, y)

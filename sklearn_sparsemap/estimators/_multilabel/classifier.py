@@ -428,6 +428,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._model = self._configure(self._optimizer, n_samples).model()
         return self._optimizer
 
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples."""
+        self._configure(optimizer, n_samples)
+
     def _begin_pass(self):
         self.n_violations_ = 0
 

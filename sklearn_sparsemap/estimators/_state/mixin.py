@@ -86,3 +86,8 @@ class TrainingStateMixin:
 
     def _took_state(self):
         """Bring up to date what else depends on the optimiser."""
+
+    def _take_rounds(self, optimizers, losses, scores):
+        """Become what rounds of parameter mixing have learned, in one phase or two, as `fit` leaves it."""
+        self._model, self._optimizer = optimizers[-1].model(), None
+        self.loss_curve_, self.validation_scores_, self.n_iter_ = losses, scores, max(1, len(losses))

@@ -359,6 +359,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
         return new_optimizer(self, task, self._check_finite(self._model))
 
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples."""
+        adjust_optimizer(self, task, optimizer)
+
     def _online_course(self):
         """Return the name of the online solver, and how many epochs it runs at most."""
         solver = "mira" if self.solver == "mira" else "adagrad"

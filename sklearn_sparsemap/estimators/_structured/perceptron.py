@@ -39,6 +39,8 @@ _MIRA = "mira"
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 # About what training needs for each column, and for each group: the arrays of the store, and those of the groups.
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
+# More samples than there will ever be.
+_NO_PERIOD = 2**62
 # Columns are counted by 32-bit integers.
 _MOST_COLUMNS = 2**31 - 1
 
@@ -319,7 +321,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _learn_anew(self, first, task, X, rng, monitor):
         """Learn the weights of the features that an optimiser has left without a penalty."""
         optimizer = self._debiasing_optimizer(first, len(X))
-        task, X = self._debiasing_data(optimizer, task, X)
+        task, X = self._debiasing_data(optimizer.columns, task, X)
         visit = visits(self, optimizer, task, X, rng, remember=False)
         self._run_epochs(optimizer, visit, task.loss, len(X), self.debias_max_iter, monitor)
         return optimizer
@@ -346,9 +348,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         )  # fmt: skip
         return optimizer
 
-    def _debiasing_data(self, optimizer, task, X):
-        """Return samples as that optimiser sees them."""
-        features = X.values[:, optimizer.columns]
+    def _debiasing_data(self, columns, task, X):
+        """Return samples with these features alone, and their task under the loss of that phase."""
+        features = X.values[:, columns]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)
         loss = "hinge" if self.debias == _MIRA else self.debias
@@ -379,7 +381,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             last = self._debiasing_optimizer(first, n_samples)
 
             def debiasing_data(task, X):
-                return self._debiasing_data(last, task, X)
+                return self._debiasing_data(last.columns, task, X)
 
             loss = "hinge" if self.debias == _MIRA else self.debias
             visit = partial(source.visit, self, last, rng, debiasing_data)
@@ -541,6 +543,39 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     def _took_state(self):
         self._final = None
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples, in which all steps are of one size."""
+        selects = optimizer.columns is None
+        is_frozen = selects and self.freeze_after is not None and number >= self.freeze_after
+        optimizer.configure(
+            eta0=self.eta0 / np.sqrt(number + 1.0), period=_NO_PERIOD, C=_finite(self.C),
+            shrink_every=self.shrink_every, budget=self.budget if selects else None,
+            alpha=self.alpha if selects else 0.0, frozen=float(optimizer.sigma[0]) if is_frozen else None,
+            fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+
+    def _end_round(self, n_samples, number, n_shards, last=False):
+        """Shrink the mixture of what some shards have learned in a round, so that it keeps to the budget."""
+        optimizer = self._optimizer
+        self._configure_round(optimizer, None, n_samples, 0 if last else number)
+        if self.budget is None and not self.alpha:
+            return
+        # The samples since the last shrinkage of each, of which there is at least one for a budget to hold.
+        optimizer.counters[SINCE] = max(optimizer.counters[SINCE] // n_shards, self.budget is not None)
+        optimizer.shrink()
+
+    def _take_rounds(self, optimizers, losses, scores):
+        first, last = optimizers[0], optimizers[-1]
+        loss = self._loss
+        if last is not first:
+            loss = "hinge" if self.debias == _MIRA else self.debias
+        self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), None, None
+        self._final = final_state(first, last, loss)
+        self._losses = Course(mean_of)
+        for entry in losses:
+            self._losses.note(entry)
+        self.validation_scores_, self.n_iter_ = scores, max(1, len(losses))
 
     def _new_begin(self):
         """Return an optimiser that starts from the present model."""
