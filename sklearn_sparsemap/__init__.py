@@ -44,6 +44,7 @@ _SUBMODULES = {
     "losses",
     "metrics",
     "penalties",
+    "pipeline",
     "plotting",
     "solvers",
     "structures",

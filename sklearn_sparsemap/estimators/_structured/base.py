@@ -32,6 +32,7 @@ from ...training._online.scores import sparse_scores
 from ...training._structure_task import StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
+from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
 
@@ -330,6 +331,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
             X = RaggedArray(values, np.arange(values.shape[0] + 1))
         else:
+            check_names_of_features(self, X, reset=False)
             X = check_samples(X, self.n_features_in_, _n_axes(structure))
         check_magnitude(X)
         return X
@@ -363,6 +365,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 )
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
+            check_names_of_features(self, X, reset=reset)
             X = check_samples(X, None if reset else self.n_features_in_, _n_axes(structure))
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
