@@ -48,7 +48,11 @@ def methods_of(fullname):
 _S = PACKAGE + "."
 # Sets of objects each of which names the others on its page: so links go both ways.
 RELATED = [
-    ["sparsemap", "map_inference", "marginal_inference", "lp_sparsemap"],
+    ["sparsemap", "map_inference", "marginal_inference", "lp_sparsemap", "n_best"],
+    ["inspection.feature_table", "inspection.transition_table", "inspection.explain", "inspection.Explanation"],
+    ["inspection.feature_table", "plotting.FeatureTableDisplay"],
+    ["inspection.transition_table", "plotting.TransitionsDisplay", "plotting.LabelConfusionDisplay"],
+    ["inspection.explain", "plotting.ExplanationDisplay"],
     ["sparsemap", "solvers.SparseMAPResult", "solvers.SparseMAPBatch"],
     ["map_inference", "solvers.MAPResult", "solvers.MAPBatch"],
     ["marginal_inference", "solvers.MarginalResult", "solvers.MarginalBatch"],

@@ -13,8 +13,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
-    *("_jit", "_jit_cache", "_jit_link", "_ragged", "_select", "_template_grammar", "_threads", "_validation"),
-    "_version",
+    *("_jit", "_jit_cache", "_jit_link", "_ragged", "_select", "_template_grammar", "_threads", "_unwrap"),
+    *("_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
@@ -41,10 +41,10 @@ MAY_IMPORT = {
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_validation", "penalties", "inference", "factors", "solvers"},
+    "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors", "solvers"},
     # Around estimators: they know of these what any user knows.
     "pipeline": set(),
-    "inspection": {"_ragged", "_validation", "structures", "inference"},
+    "inspection": {"_unwrap", "_validation", "inference"},
     # It checks what the others stand on, and looks behind the public functions for that.
     "testing": FOUNDATION | {"structures", "solvers", "inference"},
 }

@@ -35,6 +35,7 @@ from .._fitting import warn_of_convergence
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
+from .questions import QuestionsMixin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -74,7 +75,7 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
+class LinearStructuredClassifier(QuestionsMixin, ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
@@ -114,7 +115,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task = self._task(X)
         return task.in_shapes(self._tilted(task, scores, "map"))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
 
         Where structures differ in their number of parts, it is the best one under the objective of the loss: the
@@ -123,6 +124,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            What is known of each sample, to be completed: labels with None where they are open; likewise heads of words
+            or columns of rows. None for a sample of which nothing is known.
 
         Returns
         -------
@@ -130,13 +134,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
-        codes = self._predict_codes(self._task(X), X, self._current)
+        codes = self._predict_codes(self._task(X), X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
         return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
 
-    def predict_marginals(self, X: Any) -> NDArray[Any]:
+    def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the probability of each label, or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
@@ -146,6 +150,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -154,12 +160,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         _, X = self._check_predict(X)
         task = self._task(X)
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        marginals, gaps, objectives = task.marginals(*self._scores(task, X, self._current, argmax), self.n_jobs)
+        marginals, gaps, objectives = task.marginals(
+            *self._scores(task, X, self._current, argmax, known), self.n_jobs
+        )
         if gaps is not None:
             _check_converged(gaps, objectives)
         return marginals
 
-    def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
+    def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
 
         That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
@@ -167,6 +175,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -180,7 +190,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 "distribution; use predict_marginals"
             )
         task = self._task(X)
-        scores, additional = self._scores(task, X, self._current, "sparsemap")
+        scores, additional = self._scores(task, X, self._current, "sparsemap", known)
         additional = split_scores(additional, task.additional_shapes)
         results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
@@ -405,9 +415,12 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
         return weights
 
-    def _check_predict(self, X):
+    def _check_predict_ready(self):
         check_is_fitted(self)
         check_parameters(self, ["n_jobs"])
+
+    def _check_predict(self, X):
+        self._check_predict_ready()
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
@@ -437,13 +450,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task = self._lay_out(structure, X, 1 if classes is None else len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
 
-    def _predict_codes(self, task, X, model):
+    def _predict_codes(self, task, X, model, known=None):
         """Return the prediction as `codes`."""
         if task.is_flat:
-            return task.predict(self._linear_scores(X, model), model.additional, self.n_jobs)
-        return task.predict(*self._scores(task, X, model, "map"), self.n_jobs)
+            scores = self._restricted(X, self._linear_scores(X, model), known)
+            return task.predict(scores, model.additional, self.n_jobs)
+        return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
-    def _scores(self, task, X, model, argmax):
+    def _scores(self, task, X, model, argmax, known=None):
         """Return the scores of all rows, see `_tilted`, and the additional scores; over the temperature, but for MAP.
 
         The model may have been edited, so that they are checked.
@@ -455,7 +469,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
-        return self._tilted(task, scores, argmax), additional
+        return self._restricted(X, self._tilted(task, scores, argmax), known), additional
 
     def _tilted(self, task, scores, argmax):
         """Return scores to which is added what makes inference of any kind decide as the loss of the model does.
