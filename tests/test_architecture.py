@@ -44,7 +44,7 @@ MAY_IMPORT = {
     # What it draws is handed to it; to trace solvers it calls them as a user does.
     "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors", "solvers"},
     # Trains estimators on many machines, by what they have in common with users' own.
-    "distributed": {"_ragged", "_validation", "estimators", "structures"},
+    "distributed": {"_ragged", "_threads", "_validation", "estimators", "structures"},
     # Around estimators: they know of these what any user knows.
     "pipeline": set(),
     "inspection": {"_unwrap", "_validation", "inference"},

@@ -10,8 +10,8 @@ from concurrent import futures
 from .._threads import count_threads
 
 _NO_DASK = (
-    "client={!r} needs dask.distributed, which is not installed: pip install \"sklearn-sparsemap[dask]\"; without a client "
-    "the shards are learned on threads"
+    'client={!r} needs dask.distributed, which is not installed: pip install "sklearn-sparsemap[dask]"; without a '
+    "client shards are learned on threads"
 )
 
 
