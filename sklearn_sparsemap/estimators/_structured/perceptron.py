@@ -24,6 +24,7 @@ from ...training._online.groups import GroupOptimizer
 from .._fitting import Monitor, keep_if, learn_batch, leaves_whole, relative, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, resolve_structure
+from .selection import SelectionMixin, goes_by_size, warn_of_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
 _MOST_COLUMNS = 2**31 - 1
 
 
-class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
@@ -62,6 +63,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
         a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
         as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
+        Columns are places, or the names of features (`feature_names_in_`); see also
+        `sklearn_sparsemap.penalties.groups_from`.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
@@ -117,6 +120,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     selected_groups_ : int ndarray
         Numbers of the groups that survived the last shrinkage. Where none has taken place yet, in a stream or after
         Ctrl-C, a warning says so; they are then all groups that have weights.
+    selected_group_names_ : list
+        Their names; of templates those of the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase.
     sigma_ : float
@@ -134,6 +139,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     n_iter_ : int
         Epochs of the first phase (`partial_fit`: mini-batches).
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where `X` has names: a DataFrame, or a list of them.
 
     Notes
     -----
@@ -287,6 +294,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self._configure(optimizer, len(X), None)
         if selects:
             self._select(optimizer)
+            warn_of_sizes(self, monitor.first_norms, optimizer.alive_groups())
         if debiases and not monitor.stopped:
             optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
         monitor.is_complete = True
@@ -312,7 +320,15 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         for number in range(n_epochs):
             if self.shuffle:
                 rng.shuffle(order)
-            total = epoch(order)
+            n_before = 0
+            if number == 0 and optimizer is monitor.first and goes_by_size(self):
+                # How strong groups are before any of them was shrunk.
+                n_before = min(self.shrink_every - 1, len(order))
+            total = epoch(order[:n_before]) if n_before else 0.0
+            if n_before:
+                monitor.first_norms = optimizer.group_norms()
+            if n_before < len(order):
+                total += epoch(order[n_before:])
             if number + 1 == self.freeze_after and optimizer is monitor.first:
                 self._configure(optimizer, len(order), float(optimizer.sigma[0]))
             if monitor.iteration(total / task.weights.sum()):
@@ -465,6 +481,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _make_groups(self, X):
         n_features = X.values.shape[1]
         _check_memory(n_features, self.groups is None)
+        self._template_names = X.group_names
         feature_groups = X.groups
         if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
             raise ValueError(
@@ -473,7 +490,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             )
         if not isinstance(self.groups, str | GroupOrder):
             feature_groups = None
-        groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
+        names = getattr(self, "feature_names_in_", None)
+        groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
         self._check_budget(groups)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):
@@ -604,6 +622,7 @@ class PairMonitor(Monitor):
         super().__init__(estimator, None, None, progress, watch_loss=False)
         self.first, self.optimizer, self.loss = first, first, None
         self.stopped = self.is_complete = False
+        self.first_norms = None
         self.course = Course(mean_of)
 
     def follow(self, optimizer, loss):
