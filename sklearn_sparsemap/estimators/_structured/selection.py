@@ -56,10 +56,26 @@ class SelectionMixin:
         return np.flatnonzero(mask) if indices else mask
 
 
-def goes_by_size(estimator):
-    """Tell whether a budget weighs groups by their sizes."""
+def norms_before_shrinking(estimator, groups, group_weights, task, X):
+    """Return the norms of groups before any of them is shrunk, where a budget weighs them by their sizes; else None.
+
+    Parameters
+    ----------
+    estimator : GroupLassoPerceptron
+    groups : Groups
+    group_weights : array of shape (n_groups,)
+    task : StructureTask
+    X : RaggedArray
+    """
     weights = estimator.group_weights
-    return isinstance(weights, str) and weights != "uniform" and estimator.budget is not None
+    if not isinstance(weights, str) or weights == "uniform" or estimator.budget is None:
+        return None
+    optimizer = estimator._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
+    estimator._configure(optimizer, len(X), None)
+    order = np.random.RandomState(0).permutation(len(X))[: estimator.shrink_every - 1]
+    if len(order):
+        task.epochs(optimizer, X, remember=False)(order)
+    return optimizer.group_norms()
 
 
 def warn_of_sizes(estimator, norms, alive):
