@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
-MODULES = ["", "datasets", "estimators", "factors", "features", "inspection", "losses", "metrics", "penalties"]
-MODULES += ["pipeline", "plotting", "solvers", "structures", "testing"]
+MODULES = ["", "datasets", "distributed", "estimators", "factors", "features", "inspection", "losses", "metrics"]
+MODULES += ["penalties", "pipeline", "plotting", "solvers", "structures", "testing"]
 # What is described in words, or has its page under another name.
 ELSEWHERE = re.compile(r"__version__|LOSSES|DERIVED_FIELDS|.*_scorer")
 
