@@ -35,7 +35,7 @@ class _Programme:
         b = np.array([bound for _, bound in rows], dtype=np.float64)
         solver = clarabel.DefaultSolver(sparse.diags(quadratic, format="csc"), linear, A, b, cones, settings)
         solution = solver.solve()
-        return np.array(solution.x) if "Solved" in str(solution.status) else None
+        return np.array(solution.x) if solution.status == clarabel.SolverStatus.Solved else None
 
 
 def project(structure, scores, transitions=None, start=None, end=None):
