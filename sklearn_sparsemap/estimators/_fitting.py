@@ -44,9 +44,12 @@ class Monitor:
     progress : Progress or None
     watch_loss : bool
         Whether to stop when the loss no longer improves (if there is no `validate`).
+    tol : float, default=None
+        By how much; None is the estimator's `tol`.
     """
 
-    def __init__(self, estimator, model, validate, progress, watch_loss):
+    def __init__(self, estimator, model, validate, progress, watch_loss, tol=None):
+        self._tol = tol
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
         self.losses, self.scores = [], []
         # Returns the present model; the optimisers replace it.
@@ -106,19 +109,19 @@ class Monitor:
         if self.progress is not None:
             stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
         if self.validate is not None or self.watch_loss:
-            improved = value > self._best + self.estimator.tol
+            improved = value > self._best + (self.estimator.tol if self._tol is None else self._tol)
             self._without_improvement = 0 if improved else self._without_improvement + 1
             self._best = max(self._best, value)
             stop = stop or self._without_improvement >= self.estimator.n_iter_no_change
         return stop
 
 
-def start_fit(estimator, data, model, validate, max_iter, watch_loss=True):
+def start_fit(estimator, data, model, validate, max_iter, watch_loss=True, tol=None):
     """Return the monitor of a fit, on data as the user gave them, that keeps what is learned until it is interrupted.
 
     The other parameters are those of `Monitor` and `Progress`.
     """
-    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss)
+    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss, tol)
     keep_if(estimator, lambda: monitor.begun() and not monitor.diverged, monitor.take)
     return monitor
 
