@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Duality gap of the inference in online training, by which losses are inexact: a matter of the gradients' noise.
 _ONLINE_TOL = 1e-8
 _WARM_UP_EPOCHS = 3
+# By how much an epoch must improve, where the estimator's `tol` is None.
+_TOL = 1e-3
 # How the names of the attributes begin in which scikit-learn holds the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
@@ -44,12 +46,9 @@ class Monitor:
     progress : Progress or None
     watch_loss : bool
         Whether to stop when the loss no longer improves (if there is no `validate`).
-    tol : float, default=None
-        By how much; None is the estimator's `tol`.
     """
 
-    def __init__(self, estimator, model, validate, progress, watch_loss, tol=None):
-        self._tol = tol
+    def __init__(self, estimator, model, validate, progress, watch_loss):
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
         self.losses, self.scores = [], []
         # Returns the present model; the optimisers replace it.
@@ -109,19 +108,19 @@ class Monitor:
         if self.progress is not None:
             stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
         if self.validate is not None or self.watch_loss:
-            improved = value > self._best + (self.estimator.tol if self._tol is None else self._tol)
+            improved = value > self._best + (_TOL if self.estimator.tol is None else self.estimator.tol)
             self._without_improvement = 0 if improved else self._without_improvement + 1
             self._best = max(self._best, value)
             stop = stop or self._without_improvement >= self.estimator.n_iter_no_change
         return stop
 
 
-def start_fit(estimator, data, model, validate, max_iter, watch_loss=True, tol=None):
+def start_fit(estimator, data, model, validate, max_iter, watch_loss=True):
     """Return the monitor of a fit, on data as the user gave them, that keeps what is learned until it is interrupted.
 
     The other parameters are those of `Monitor` and `Progress`.
     """
-    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss, tol)
+    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss)
     keep_if(estimator, lambda: monitor.begun() and not monitor.diverged, monitor.take)
     return monitor
 
@@ -184,13 +183,27 @@ def fit_online(estimator, task, X, model, max_iter, monitor):
 
 def run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng):
     """Visit all samples again and again; returns as `fit_lbfgs` does."""
-    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
-    epoch, order, total_weight = task.epochs(optimizer, X), np.arange(len(X)), task.weights.sum()
-    message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
-    for _ in range(max_iter):
+    return follow_epochs(optimizer, name, visits(estimator, optimizer, task, X, rng), max_iter, monitor)
+
+
+def visits(estimator, optimizer, task, X, rng, remember=True):
+    """Return a function that visits all samples once, and returns their mean loss."""
+    epoch, order, total_weight = task.epochs(optimizer, X, remember), np.arange(len(X)), task.weights.sum()
+
+    def visit():
         if estimator.shuffle:
             rng.shuffle(order)
-        if monitor.iteration(epoch(order) / total_weight + optimizer.penalty()):
+        return epoch(order) / total_weight
+
+    return visit
+
+
+def follow_epochs(optimizer, name, visit, max_iter, monitor):
+    """Visit all samples again and again by a function that returns their mean loss; returns as `fit_lbfgs` does."""
+    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
+    message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
+    for _ in range(max_iter):
+        if monitor.iteration(visit() + optimizer.penalty()):
             message = ""
             break
     return message, optimizer.unconverged

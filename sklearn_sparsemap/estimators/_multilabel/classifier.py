@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
 
 _SOLVERS = ("auto", "lbfgs", "adam")
-# Most iterations of L-BFGS or epochs of Adam, and when they end.
-_MOST_ITER, _TOL = {"lbfgs": 1000, "adam": 200}, {"lbfgs": 1e-5, "adam": 1e-3}
+# Most iterations of L-BFGS or epochs of Adam, and at which gradient L-BFGS ends.
+_MOST_ITER, _LBFGS_TOL = {"lbfgs": 1000, "adam": 200}, 1e-5
 _BATCH_SIZE = 64
 # Of Adam, where alpha="auto".
 _ADAM_ALPHA = 1e-4
@@ -348,7 +348,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """Minimise over all samples; a threshold is tuned by cross-validation."""
         kept = np.flatnonzero(weights)
         X, gold, weights = (X, gold, weights) if len(kept) == len(X) else (X[kept], gold[kept], weights[kept])
-        X, max_iter, tol = X.values, self._most_iter("lbfgs"), self._tolerance("lbfgs")
+        X, max_iter, tol = X.values, self._most_iter("lbfgs"), _LBFGS_TOL if self.tol is None else self.tol
         task = self._task(gold=dense(gold), weights=weights)
         self._model, self._optimizer, self._running = self._initial(X, [], None), None, None
         self._watch_sets(gold, weights)
@@ -402,7 +402,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
         validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
-        monitor = start_fit(self, data, model, validate, max_iter, tol=self._tolerance("adam"))
+        monitor = start_fit(self, data, model, validate, max_iter)
         optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
         ended = run_epochs(self, optimizer, "Adam", task, X, max_iter, monitor, rng)
         monitor.take()
@@ -441,6 +441,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
         """
+        task, X = self._take_in(X, y, classes, sample_weight)
+        if task is None:
+            return self
+        self._model = self._configure(self._optimizer, len(X), stream=True).model()
+        self._tune_along(task, X)
+        n_inexact = self._optimizer.unconverged
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X))
+        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        return self
+
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+
+        The task is None where no sample has a weight.
+        """
         hidden = self._check_params()
         first = not hasattr(self, "_graph")
         X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
@@ -467,24 +482,66 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._loss = self.loss
         self.n_violations_ += n_violations
         if not weights.any():
-            return self
+            return None, X
         if self._optimizer is None:
             self._optimizer = MinibatchOptimizer(
                 self._model, Adam(self._model.arrays), check_random_state(self.random_state)
             )
-        self._model = self._configure(self._optimizer, len(X), stream=True).model()
+        return self._task(gold=gold, weights=weights), X
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the present model."""
+        model = self._model.copy()
+        return MinibatchOptimizer(model, Adam(model.arrays), check_random_state(self.random_state))
+
+    def _took_state(self):
+        self._model = self._optimizer.model()
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None for an indicator matrix, which has a column for each."""
+        return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
+
+    def _ready(self, n_samples):
+        self._model = self._configure(self._optimizer, n_samples).model()
+        return self._optimizer
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples."""
+        self._configure(optimizer, n_samples)
+
+    def _begin_pass(self):
+        self.n_violations_ = 0
+
+    def _online_course(self):
+        return "Adam", self._most_iter("adam")
+
+    def _validation_score(self, X, y):
+        task, X = self._held_out(X, y)
+        return self._validate(self._model, X.values, task)
+
+    def _held_out(self, X, y):
+        X, gold, _, _ = self._check_data(X, y, reset=False)
+        return self._task(gold=gold, weights=np.ones(len(X))), X
+
+    def _end_partitions(self, held):
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        if self._tunes_threshold(self._single):
+            task, X = self._held_out(*held.read_first())
+            tuning = self._new_tuning()
+            self._tune(tuning, self._model, X.values, task, self._sets)
+            self.threshold_, self._draws = tuning.best()
+
+    def _tune_along(self, task, X):
+        """Tune the threshold on samples of a stream before they are learned from."""
         if self.threshold != "auto":
             self.threshold_ = float(self.threshold)
-        elif self._tunes_threshold(single):
+        elif self._tunes_threshold(self._single):
             if self._running is None:
                 self._running = RunningThreshold()
-            for rows in blocks(len(X), len(classes)):
-                self._running.update(self._marginals(self._model, X.values[rows]), dense(gold[rows]), weights[rows])
+            for rows in blocks(len(X), task.n_outputs):
+                marginals = self._marginals(self._model, X.values[rows])
+                self._running.update(marginals, dense(task.gold[rows]), task.weights[rows])
             self.threshold_ = self._running.threshold
-        inexact = self._optimizer.unconverged
-        self.loss_curve_.append(learn_batch(self, self._optimizer, self._task(gold=gold, weights=weights), X))
-        warn_of_inference(self._optimizer.unconverged - inexact)
-        return self
 
     def _configure(self, optimizer, n_samples, stream=False):
         """Let an optimiser take over the parameters, which may have changed since it was made; return it."""
@@ -536,9 +593,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     def _most_iter(self, solver):
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
-
-    def _tolerance(self, solver):
-        return _TOL[solver] if self.tol is None else self.tol
 
     def _make_graph(self, classes, single, gold, weights):
         constraints = read_constraints(self.constraints, classes)

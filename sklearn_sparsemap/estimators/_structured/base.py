@@ -32,8 +32,12 @@ from ...training._online.scores import sparse_scores
 from ...training._structure_task import StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
+from .._partitions import PartitionsMixin, flat_labels
+from .._state.mixin import TrainingStateMixin
+from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
+from .questions import QuestionsMixin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -73,7 +77,7 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
+class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
@@ -113,7 +117,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task = self._task(X)
         return task.in_shapes(self._tilted(task, scores, "map"))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
 
         Where structures differ in their number of parts, it is the best one under the objective of the loss: the
@@ -122,6 +126,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            What is known of each sample, to be completed: labels with None where they are open; likewise heads of words
+            or columns of rows. None for a sample of which nothing is known.
 
         Returns
         -------
@@ -129,13 +136,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
-        codes = self._predict_codes(self._task(X), X, self._current)
+        codes = self._predict_codes(self._task(X), X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
         return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
 
-    def predict_marginals(self, X: Any) -> NDArray[Any]:
+    def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the probability of each label, or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
@@ -145,6 +152,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -153,12 +162,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         _, X = self._check_predict(X)
         task = self._task(X)
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        marginals, gaps, objectives = task.marginals(*self._scores(task, X, self._current, argmax), self.n_jobs)
+        marginals, gaps, objectives = task.marginals(
+            *self._scores(task, X, self._current, argmax, known), self.n_jobs
+        )
         if gaps is not None:
             _check_converged(gaps, objectives)
         return marginals
 
-    def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
+    def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
 
         That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
@@ -166,6 +177,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -179,7 +192,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 "distribution; use predict_marginals"
             )
         task = self._task(X)
-        scores, additional = self._scores(task, X, self._current, "sparsemap")
+        scores, additional = self._scores(task, X, self._current, "sparsemap", known)
         additional = split_scores(additional, task.additional_shapes)
         results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
@@ -330,6 +343,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
             X = RaggedArray(values, np.arange(values.shape[0] + 1))
         else:
+            check_names_of_features(self, X, reset=False)
             X = check_samples(X, self.n_features_in_, _n_axes(structure))
         check_magnitude(X)
         return X
@@ -363,6 +377,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 )
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
+            check_names_of_features(self, X, reset=reset)
             X = check_samples(X, None if reset else self.n_features_in_, _n_axes(structure))
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
@@ -402,9 +417,12 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
         return weights
 
-    def _check_predict(self, X):
+    def _check_predict_ready(self):
         check_is_fitted(self)
         check_parameters(self, ["n_jobs"])
+
+    def _check_predict(self, X):
+        self._check_predict_ready()
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
@@ -434,13 +452,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task = self._lay_out(structure, X, 1 if classes is None else len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
 
-    def _predict_codes(self, task, X, model):
+    def _predict_codes(self, task, X, model, known=None):
         """Return the prediction as `codes`."""
         if task.is_flat:
-            return task.predict(self._linear_scores(X, model), model.additional, self.n_jobs)
-        return task.predict(*self._scores(task, X, model, "map"), self.n_jobs)
+            scores = self._restricted(X, self._linear_scores(X, model), known)
+            return task.predict(scores, model.additional, self.n_jobs)
+        return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
-    def _scores(self, task, X, model, argmax):
+    def _scores(self, task, X, model, argmax, known=None):
         """Return the scores of all rows, see `_tilted`, and the additional scores; over the temperature, but for MAP.
 
         The model may have been edited, so that they are checked.
@@ -452,7 +471,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
-        return self._tilted(task, scores, argmax), additional
+        return self._restricted(X, self._tilted(task, scores, argmax), known), additional
 
     def _tilted(self, task, scores, argmax):
         """Return scores to which is added what makes inference of any kind decide as the loss of the model does.
@@ -508,6 +527,10 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None where structures are not made of labels."""
+        return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
 
     def _check_same_structure(self, structure):
         if structure != self._structure:
