@@ -24,6 +24,8 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
+    "myst_parser",
 ]
 exclude_patterns = ["_build", "_templates", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
 templates_path = ["_templates"]
@@ -85,3 +87,14 @@ sphinx_gallery_conf = {
     "min_reported_time": 1000,
     "write_computation_times": False,
 }
+
+# Benchmarks and changes are Markdown; no page is.
+source_suffix = {".rst": "restructuredtext"}
+myst_heading_anchors = 3
+# Blocks of the tutorials that draw; their code is on the page.
+plot_include_source = True
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 110)]
+plot_rcparams = {"figure.facecolor": "white", "savefig.bbox": "tight"}
+plot_apply_rcparams = True
