@@ -13,8 +13,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
-    *("_jit", "_jit_cache", "_jit_link", "_ragged", "_select", "_template_grammar", "_threads", "_unwrap"),
-    *("_validation", "_version"),
+    *("_jit", "_jit_cache", "_jit_link", "_partition_files", "_ragged", "_select", "_template_grammar", "_threads"),
+    *("_unwrap", "_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
@@ -36,12 +36,15 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES},
+    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
+    "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
     "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors", "solvers"},
+    # Trains estimators on many machines, by what they have in common with users' own.
+    "distributed": {"_ragged", "_threads", "_validation", "estimators", "structures"},
     # Around estimators: they know of these what any user knows.
     "pipeline": set(),
     "inspection": {"_unwrap", "_validation", "inference"},

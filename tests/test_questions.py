@@ -10,7 +10,7 @@ from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier, marginal_inference, n_best
-from sklearn_sparsemap.inference._problems import as_samples
+from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.inference._sampling import draw_structures
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
 
@@ -80,7 +80,7 @@ def test_samples_come_from_the_gibbs_distribution(name):
         instance = RANDOM[name](np.random.default_rng(seed), forbid=True)
         structures, _, theta = instance.enumerate()
         p = np.exp(theta - logsumexp(theta))
-        problem, _, _ = as_samples(instance.structure, instance.scores, instance.additional)
+        problem, _, _ = lay_out(instance.structure, instance.scores, instance.additional)
         counts = dict.fromkeys([tuple(np.ravel(s).tolist()) for s in structures], 0)
         for drawn in draw_structures(instance.structure, problem[0], draws, rng):
             counts[tuple(np.ravel(drawn).tolist())] += 1

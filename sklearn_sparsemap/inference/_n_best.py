@@ -15,7 +15,7 @@ from ..solvers._polytope.batch import Problems
 from ..structures import LinearChain
 from ._batch import check_feasible, map_where_feasible
 from ._places import bonus_for, places_of, require
-from ._problems import as_samples
+from ._problems import lay_out
 
 if TYPE_CHECKING:
     from ..structures import Structure
@@ -71,7 +71,7 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     check_n_jobs(n_jobs)
     if isinstance(structure, FactorGraph):
         raise ValueError("n_best is for structures; for factor graphs there is map_inference, which finds the best one")
-    samples, many, _ = as_samples(structure, scores, additional)
+    samples, many, _ = lay_out(structure, scores, additional)
     found = []
     for i, sample in enumerate(samples):
         is_chain = isinstance(structure, LinearChain)

@@ -32,6 +32,8 @@ from ...training._online.scores import sparse_scores
 from ...training._structure_task import StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
+from .._partitions import PartitionsMixin, flat_labels
+from .._state.mixin import TrainingStateMixin
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
@@ -75,7 +77,7 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredClassifier(QuestionsMixin, ClassifierMixin, BaseEstimator):
+class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
@@ -525,6 +527,10 @@ class LinearStructuredClassifier(QuestionsMixin, ClassifierMixin, BaseEstimator)
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None where structures are not made of labels."""
+        return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
 
     def _check_same_structure(self, structure):
         if structure != self._structure:

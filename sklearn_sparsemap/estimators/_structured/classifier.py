@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils._param_validation import StrOptions
 from ..._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
+from ...structures import Structure
 from ...training._data import LinearModel
 from .._fitting import (
     adjust_optimizer,
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...factors import FactorGraph
-    from ...structures import Structure
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
+_NAMES = {"adagrad": "AdaGrad", "mira": "MIRA"}
 # Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
 _MOST_BATCH_WEIGHTS = 50_000
 # Beyond this many weights (512 MiB an array), only those exist that are updated, if they are few. Dense ones are a
@@ -183,6 +185,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     >>> model.predict([np.array([[0.0], [1.0]])])[0].tolist()
     ['a', 'b']
     """
+
+    _state_kinds = ("online", "mira", "minibatch")
 
     # Those that are "no_validation" are checked where they are read, and messages there say more.
     _parameter_constraints = {
@@ -330,20 +334,39 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
+        goes_on = getattr(self, "_optimizer", None) is not None
+        task, X = self._take_in(X, y, classes, sample_weight)
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
+        return self
+
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
         if first:
             self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
-        goes_on = self._optimizer is not None
-        if goes_on:
-            adjust_optimizer(self, task, self._optimizer)
-        else:
+        if self._optimizer is None:
             self._optimizer = new_optimizer(self, task, self._check_finite(self._model))
+        else:
+            adjust_optimizer(self, task, self._optimizer)
         # The optimiser has the weights now, also when it is interrupted.
         self._model = None
-        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
-        return self
+        return task, X
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the present model."""
+        task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
+        return new_optimizer(self, task, self._check_finite(self._model))
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples."""
+        adjust_optimizer(self, task, optimizer)
+
+    def _online_course(self):
+        """Return the name of the online solver, and how many epochs it runs at most."""
+        solver = "mira" if self.solver == "mira" else "adagrad"
+        return _NAMES[solver], _MAX_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _begin(self, structure, classes):
         """Note what the model is of."""

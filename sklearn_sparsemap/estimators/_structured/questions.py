@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from ..._validation import check_positive, check_same_length
 from ...inference import marginal_inference, n_best
-from ...inference._problems import as_samples
+from ...inference._problems import lay_out
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
@@ -108,7 +108,7 @@ class QuestionsMixin:
         check_positive("n_samples", n_samples, integer=True)
         structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
         rng = check_random_state(random_state)
-        problems, _, _ = as_samples(structure, scores, additional)
+        problems, _, _ = lay_out(structure, scores, additional)
         drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
         return [[self._as_labels(s) for s in own] for own in drawn]
 
