@@ -59,8 +59,8 @@ if os.environ.get("SPHINX_INTERSPHINX"):
     }
 
 autosummary_generate = True
-# Of the functions of `_site`, which the cache does not hold.
-suppress_warnings = ["config.cache"]
+# The cache does not hold functions of `_site`; included Markdown begins at its second level.
+suppress_warnings = ["config.cache", "myst.header"]
 autosummary_context = {"methods_of": _site.methods_of, "related_to": _site.related_to}
 # The pages name layers, whose libraries are large.
 autodoc_mock_imports = [name for name in ("torch", "jax") if find_spec(name) is None]

@@ -22,8 +22,7 @@ def bars(ax, names, values, colors, title, low, form):
 
 chunking = tables.read("Chunking", "model")
 names = [row["model"].replace("averaged perceptron", "av. perceptron").split(", its default")[0] for row in chunking]
-names = [name.replace("CRFsuite av. perceptron", "CRFsuite av. perceptron, 100") if name.endswith("perceptron") else name
-         for name in names]  # fmt: skip
+names = [name + ", 100 epochs" if name.endswith("perceptron") else name for name in names]
 names = [name.replace("`", "") for name in names]
 colors = [OURS if "SparseMAP" in name else THEIRS for name in names]
 values = [tables.number(row["span F1"]) for row in chunking]

@@ -106,7 +106,8 @@ for place, (loss, color, style) in enumerate(
         ms=4,
         label=loss,
     )
-ax.axvline(budgets[enough], color="#8c8c8c", lw=1, linestyle=(0, (4, 3)))
+rule = {"color": "#8c8c8c", "lw": 1, "linestyle": (0, (4, 3))}
+ax.axvline(budgets[enough], **rule, label="smallest within one standard error")
 ax.set(xlabel="budget: number of blocks", ylabel="accuracy, 5 folds", xticks=budgets)
 ax.set_title("Five folds of the training data", fontsize=11)
 ax.grid(color="#dddddd", lw=0.8)
@@ -114,7 +115,7 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower right")
 
 mean_image = X_train.mean(axis=0).reshape(8, 8)
-right.suptitle("Selected blocks, by budget", fontsize=11)
+right.suptitle("Selected blocks (green frames), by budget", fontsize=11)
 for ax, budget in zip(right.subplots(2, 3).flat, budgets):
     model = pipeline.set_params(grouplassoperceptron__budget=budget).fit(
         X_train, y_train
@@ -129,8 +130,9 @@ for ax, budget in zip(right.subplots(2, 3).flat, budgets):
         ax.add_patch(
             Rectangle((2 * column - 0.44, 2 * row - 0.44), 1.88, 1.88, **style)
         )
-    ax.set_title(budget, fontsize=10)
-    ax.axis("off")
+    ax.set_title(f"budget {budget}", fontsize=10)
+    ax.set(xticks=[], yticks=[], xlim=(-0.7, 7.7), ylim=(7.7, -0.7))
+    ax.spines[:].set_color("#bbbbbb")
 
 beside = Path(sys.argv[0]).with_name("budget_search.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside
