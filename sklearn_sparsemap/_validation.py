@@ -211,7 +211,7 @@ def check_samples(X, n_features=None, n_axes=1):
         raise ValueError(
             f"X[{sample}] contains NaN or infinity, at row {int(row - X.indptr[sample])}; impute or drop such values"
         )
-    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes)
+    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes, X.group_names)
 
 
 def _as_sequence(X, n_axes):

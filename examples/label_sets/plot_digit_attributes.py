@@ -101,10 +101,11 @@ MODELS = {
 }
 COMMON = {
     "label_names": names,
-    "threshold": 0.5,
+    "decision": "threshold",
     "temperature": 0.5,
     "alpha": 1e-3,
     "random_state": 0,
+    "solver": "adam",
 }
 
 X, digits = load_digits(return_X_y=True)

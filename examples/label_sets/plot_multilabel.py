@@ -95,8 +95,9 @@ assert not breaks_rules(Y).any()
 ALPHA = 0.003
 common = {
     "label_names": names,
-    "threshold": 0.5,
+    "decision": "threshold",
     "alpha": ALPHA,
+    "solver": "adam",
     "edge_learning_rate_init": 0.01,
     "random_state": 0,
 }

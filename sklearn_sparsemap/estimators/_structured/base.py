@@ -29,14 +29,16 @@ from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ...training._data import make_rows
 from ...training._online.scores import sparse_scores
-from ...training._structure_task import StructureTask, is_flat, object_array
+from ...training._partial_task import PartialTask
+from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.mixin import TrainingStateMixin
+from .completions import codes_where_known
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
-from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
+from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
 from .questions import QuestionsMixin
 
 if TYPE_CHECKING:
@@ -241,7 +243,10 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
             # Labels that are not among the classes are never predicted.
-            y = codes_of(y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths), self.classes_)
+            if is_flat(structure):
+                y = codes_of(y.tolist(), self.classes_)
+            else:
+                y = codes_where_known(flatten_labels(y, X.lengths), self.classes_)
         else:
             y = object_array(list(y))
         return self._accuracy(self._task(X), X, y, self._current, weights)
@@ -348,8 +353,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         check_magnitude(X)
         return X
 
-    def _check_data(self, structure, X, y, reset, classes=None):
-        """Check training data.
+    def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
+        """Check training data; with `unknown`, labels of steps may be None.
 
         Returns
         -------
@@ -381,14 +386,19 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
             X = check_samples(X, None if reset else self.n_features_in_, _n_axes(structure))
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
+            if labels is not None and not unknown and any(label is None for label in labels):
+                raise ValueError(
+                    "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
+                    "such"
+                )
         check_magnitude(X)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
             if classes is None:
                 # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
-                classes = np.unique(y) if is_flat(structure) else sorted_labels(labels)
-            codes = encode_labels(labels, classes, X.indptr)
+                classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
+            codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
             codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
         self.n_features_in_ = X.values.shape[1]
         return X, codes, classes
@@ -401,8 +411,9 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         if classes is None:
             raise ValueError("class_weight is for structures made of labels; leave it at None")
         flat = codes.values if isinstance(codes, RaggedArray) else codes
+        known = flat != UNKNOWN
         if isinstance(self.class_weight, str):
-            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat)
+            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat[known])
         else:
             labels = set(classes.tolist())
             unknown = [label for label in self.class_weight if label not in labels]
@@ -412,7 +423,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
             of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
             if not ((of_class >= 0) & (of_class < np.inf)).all():
                 raise ValueError("class_weight must be finite and not negative")
-        weights = weights * np.add.reduceat(of_class[flat], X.indptr[:-1]) / X.lengths
+        # A label that is unknown counts as one of weight 1.
+        weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
         if not weights.any():
             raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
         return weights
@@ -450,6 +462,8 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
         """Lay out samples to learn from."""
         task = self._lay_out(structure, X, 1 if classes is None else len(classes))
+        if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
+            task = PartialTask(structure, X, len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model, known=None):

@@ -16,6 +16,7 @@ from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure
 from ...training._data import LinearModel
+from ...training._partial_task import PartialTask
 from .._fitting import (
     adjust_optimizer,
     fit_lbfgs,
@@ -28,6 +29,7 @@ from .._fitting import (
 )
 from .._progress import CallbackSupportMixin, with_callbacks
 from .base import LinearStructuredClassifier, is_flat, resolve_structure
+from .partial import fit_partial, solver_of_partial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,6 +153,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Structured data are sequences of per-sample arrays: `X` is a list, 1-D object array, Series or `RaggedArray` of 2-D
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
     Labels may be any hashable.
+
+    In `fit` a step's label of None is unknown. The loss is then that of the completions: how far the best structure is
+    ahead of the best one that goes with the known labels, both with the regulariser (for crf, the negative
+    log-probability of all completions together). It need not be convex; unknown labels are learned from with the losses
+    sparsemap, perceptron and crf, by L-BFGS or AdaGrad. Complete what is partly known by ``predict(X, known=...)``.
 
     Structures that are not made of labels have one row of features for each part. For a tree over n words these are
     (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
@@ -287,7 +294,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._training_task(structure, X, codes, classes, weights, self.cost)
         model = self._initial_model(structure, task, X.values, classes)
@@ -301,9 +308,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
+        if isinstance(task, PartialTask):
+            solver = solver_of_partial(self.solver, self.loss)
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
-        ended = (fit_lbfgs if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
+        fit_batch = fit_partial if isinstance(task, PartialTask) else fit_lbfgs
+        ended = (fit_batch if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
         monitor.take()
         monitor.end(*ended)
         return self

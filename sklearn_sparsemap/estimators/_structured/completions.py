@@ -4,10 +4,8 @@ import numpy as np
 
 from ..._validation import check_same_length, quoted
 from ...structures import DependencyTree, Matching
+from ...training._structure_task import UNKNOWN
 from .labels import codes_of, flatten_labels
-
-# The code of a label that is not known; -1 is one that is not among the classes.
-UNKNOWN = -2
 
 
 def codes_where_known(labels, classes):

@@ -25,6 +25,7 @@ from ...training._online.groups import GroupOptimizer
 from .._fitting import Monitor, keep_if, learn_batch, leaves_whole, relative, visits, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, resolve_structure
+from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ _NO_PERIOD = 2**62
 _MOST_COLUMNS = 2**31 - 1
 
 
-class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
@@ -65,6 +66,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
         a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
         as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
+        Columns are places, or the names of features (`feature_names_in_`); see also
+        `sklearn_sparsemap.penalties.groups_from`.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
@@ -120,6 +123,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     selected_groups_ : int ndarray
         Numbers of the groups that survived the last shrinkage. Where none has taken place yet, in a stream or after
         Ctrl-C, a warning says so; they are then all groups that have weights.
+    selected_group_names_ : list
+        Their names; of templates those of the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase.
     sigma_ : float
@@ -137,6 +142,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     n_iter_ : int
         Epochs of the first phase (`partial_fit`: mini-batches).
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where `X` has names: a DataFrame, or a list of them.
 
     Notes
     -----
@@ -283,6 +290,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         rng = check_random_state(self.random_state)
         selects = self.budget is not None or self.alpha > 0.0
         debiases = selects and self.debias is not None
+        norms = norms_before_shrinking(self, groups, group_weights, task, X)
         optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
         self._configure(optimizer, len(X), None)
         self._begin(structure, classes, groups, group_weights, optimizer)
@@ -294,6 +302,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         self._configure(optimizer, len(X), None)
         if selects:
             self._select(optimizer)
+            warn_of_sizes(self, norms, optimizer.alive_groups())
         if debiases and not monitor.stopped:
             optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
         return self._end_fit(monitor)
@@ -515,6 +524,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _make_groups(self, X):
         n_features = X.values.shape[1]
         _check_memory(n_features, self.groups is None)
+        self._template_names = X.group_names
         feature_groups = X.groups
         if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
             raise ValueError(
@@ -523,7 +533,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             )
         if not isinstance(self.groups, str | GroupOrder):
             feature_groups = None
-        groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
+        names = getattr(self, "feature_names_in_", None)
+        groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
         self._check_budget(groups)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):

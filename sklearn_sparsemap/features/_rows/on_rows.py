@@ -203,11 +203,12 @@ class Rows:
     """
 
     def __init__(self, X):
-        self.groups = self.shapes = None
+        self.groups = self.shapes = self.group_names = None
         if isinstance(X, np.ndarray) and X.dtype != object and X.ndim >= 3:
             X = list(X)
         if isinstance(X, RaggedArray):
             self.values, self.indptr, self.groups, self.shapes = X.values, X.indptr, X.groups, X.shapes
+            self.group_names = X.group_names
             return
         if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "columns"):
             raise ValueError(f"X must be a sequence of samples, each with its rows; got {type(X).__name__}")
@@ -249,7 +250,7 @@ class Rows:
             groups = groups[transformer.get_support()]
         elif not isinstance(transformer, OneToOneFeatureMixin):
             groups = None
-        return RaggedArray(values, self.indptr, groups, self.shapes)
+        return RaggedArray(values, self.indptr, groups, self.shapes, None if groups is None else self.group_names)
 
 
 def _is_numbers(row):

@@ -214,7 +214,7 @@ class RowUnion(RaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
             joined = sparse.csr_array(sparse.hstack(values, format="csr"))
         else:
             joined = np.hstack(values)
-        return RaggedArray(joined, first.indptr, self.groups_, first.shapes)
+        return RaggedArray(joined, first.indptr, self.groups_, first.shapes, names)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_fitted") or not self._requires_fit()

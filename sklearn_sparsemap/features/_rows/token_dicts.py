@@ -220,10 +220,10 @@ class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
 
     def _rows(self, pairs):
         """Make the ragged CSR rows."""
-        n_columns, groups = self.n_features_out_, None
+        n_columns, groups, names = self.n_features_out_, None, None
         if self.n_features is None:
             columns = np.fromiter((self._columns.get(name, -1) for name in pairs.names), np.int64, len(pairs.names))
-            groups = self.groups_
+            groups, names = self.groups_, self.template_names_
         else:
             columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int64)
         indices, row_ptr = columns[pairs.codes], pairs.row_ptr
@@ -236,7 +236,7 @@ class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
             indices, row_ptr = indices.astype(np.int32), row_ptr.astype(np.int32)
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
         rows.sum_duplicates()
-        return self._give(RaggedArray(rows, pairs.indptr, groups))
+        return self._give(RaggedArray(rows, pairs.indptr, groups, None, names))
 
     def __sklearn_is_fitted__(self):
         return self.n_features is not None or hasattr(self, "_columns")
