@@ -130,6 +130,11 @@ class AtMost(_Counted):
     labels : list of label names or indices, default=None
         All labels if None.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import AtMost
@@ -149,6 +154,18 @@ class AtLeast(_Counted):
     k : int
     labels : list of label names or indices, default=None
         All labels if None.
+
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.factors import AtLeast
+    >>> MultilabelLPSparseMAP(constraints=[AtLeast(1)]).constraints
+    [AtLeast(1)]
     """
 
     def _bounds(self):
@@ -163,6 +180,18 @@ class Exactly(_Counted):
     k : int
     labels : list of label names or indices, default=None
         All labels if None.
+
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.factors import Exactly
+    >>> MultilabelLPSparseMAP(constraints=[Exactly(1, ['live', 'studio'])]).constraints
+    [Exactly(1, labels=['live', 'studio'])]
     """
 
     def _bounds(self):
@@ -175,6 +204,18 @@ class Exclusive(LabelConstraint):
     Parameters
     ----------
     labels : list of label names or indices
+
+    Raises
+    ------
+    ValueError
+        If the labels are no list, a label is named twice or unknown, which is known at `fit`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.factors import Exclusive
+    >>> MultilabelLPSparseMAP(constraints=[Exclusive(['jazz', 'rock'])]).constraints
+    [Exclusive(['jazz', 'rock'])]
     """
 
     def __init__(self, labels: Iterable[Any]) -> None:
@@ -195,6 +236,18 @@ class Implies(LabelConstraint):
     Parameters
     ----------
     a, b : label names or indices
+
+    Raises
+    ------
+    ValueError
+        At `fit`, if a label is unknown, or both are the same.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
+    >>> from sklearn_sparsemap.factors import Implies
+    >>> MultilabelLPSparseMAP(constraints=[Implies('jazz', 'music')]).constraints
+    [Implies('jazz', 'music')]
     """
 
     def __init__(self, a: Any, b: Any) -> None:
