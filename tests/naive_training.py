@@ -13,3 +13,12 @@ def two_loops(pairs, gradient):
     for (step, change), share in zip(pairs, reversed(shares)):
         q += (share - change @ q / (step @ change)) * step
     return q
+
+
+def merge_columns(X):
+    """Return the groups of columns of a dense array that are the same in all rows, without those of zeros."""
+    groups = {}
+    for j, column in enumerate(X.T):
+        if column.any():
+            groups.setdefault(tuple(column.tolist()), []).append(j)
+    return [tuple(group) for group in groups.values()]

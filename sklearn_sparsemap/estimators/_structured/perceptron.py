@@ -532,7 +532,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
 
     @property
     def n_nonzero_coefs_(self) -> int:
-        return int(self._current.coef.nnz)
+        coef = self._current.coef
+        return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
