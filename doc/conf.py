@@ -1,27 +1,87 @@
-"""Sphinx configuration. Build with ``sphinx-build doc doc/_build``."""
+"""Sphinx configuration. ``python doc/build.py`` builds the site; `_site.py` has what needs more than a setting."""
 
+import os
+import sys
 from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import _site
 
 from sklearn_sparsemap import __version__
 
-project = "sklearn_sparsemap"
+project = "sklearn-sparsemap"
 author = "the sklearn_sparsemap developers"
-release = __version__
+copyright = f"{author}, BSD-3-Clause"
+version = release = __version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "auto_examples/*.ipynb"]
-html_theme = "alabaster"
+exclude_patterns = ["_build", "_templates", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+html_static_path = ["_static", *_site.offline_mathjax()]
+html_css_files = ["site.css"]
+html_title = f"sklearn-sparsemap {release}"
+html_show_sourcelink = False
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {
+    "logo": {"text": "sklearn‑sparsemap"},  # the hyphen does not break
+    "show_version_warning_banner": False,
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher", "version.html", "navbar-icon-links"],
+    "icon_links": [{"name": "GitHub", "url": _site.REPOSITORY, "icon": "fa-brands fa-github"}],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {page: [] for page in ("index", "install", "choose", "papers", "benchmarks", "whats_new", "citing")}
+if _site.offline_mathjax():
+    mathjax_path = "tex-svg.js"
+
+# Links to other projects' pages are asked for, as they need the network: python doc/build.py --intersphinx
+intersphinx_mapping = {}
+if os.environ.get("SPHINX_INTERSPHINX"):
+    intersphinx_mapping = {
+        "numpy": ("https://numpy.org/doc/stable/", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy/", None),
+        "sklearn": ("https://scikit-learn.org/stable/", None),
+    }
+
 autosummary_generate = True
+# Of the functions of `_site`, which the cache does not hold.
+suppress_warnings = ["config.cache"]
+autosummary_context = {"methods_of": _site.methods_of, "related_to": _site.related_to}
 # The pages name layers, whose libraries are large.
 autodoc_mock_imports = [name for name in ("torch", "jax") if find_spec(name) is None]
 # The docstrings say what parameters are.
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-# Examples that need PyTorch are shown without their pictures where it is not installed.
-_run = "/plot_" if find_spec("torch") else "/plot_(?!listops|lstm_tagger|alignment_layer)"
-sphinx_gallery_conf = {"examples_dirs": "../examples", "gallery_dirs": "auto_examples", "filename_pattern": _run}
+numpydoc_attributes_as_param_list = True
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    # Examples that need PyTorch are shown without their pictures where it is not installed.
+    "filename_pattern": r"plot_" if find_spec("torch") else r"/(?!networks)[^/]*/plot_",
+    "subsection_order": _site.SECTIONS,
+    "within_subsection_order": "_site.example_order",
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("sklearn_sparsemap",),
+    "inspect_global_variables": False,
+    "show_memory": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1000,
+    "write_computation_times": False,
+}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         stability_selection,
         template_report,
     )
-    from .inference import lp_sparsemap, map_inference, marginal_inference, sparsemap
+    from .inference import lp_sparsemap, map_inference, marginal_inference, n_best, sparsemap
 
 # Public names are resolved at their first use (PEP 562), so that importing the package imports neither Numba nor
 # any of its modules.
@@ -31,6 +31,7 @@ _PUBLIC = {
     "lp_sparsemap": ".inference",
     "map_inference": ".inference",
     "marginal_inference": ".inference",
+    "n_best": ".inference",
     "sparsemap": ".inference",
     "stability_selection": ".estimators",
     "template_report": ".estimators",
@@ -41,9 +42,11 @@ _SUBMODULES = {
     "factors",
     "features",
     "inference",
+    "inspection",
     "losses",
     "metrics",
     "penalties",
+    "pipeline",
     "plotting",
     "solvers",
     "structures",
@@ -61,6 +64,7 @@ __all__ = [
     "lp_sparsemap",
     "map_inference",
     "marginal_inference",
+    "n_best",
     "sparsemap",
     "stability_selection",
     "template_report",

@@ -15,7 +15,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 _DIGEST_BYTES = hashlib.sha256().digest_size
 # What has no kernels, and is used by none.
 _WITHOUT_KERNELS = {
-    *("_layers", "datasets", "estimators", "factors", "inference", "jax", "metrics", "plotting", "torch"),
+    *("_layers", "datasets", "distributed", "estimators", "factors", "features/_rows", "inference", "inspection"),
+    *("jax", "metrics", "pipeline", "plotting", "torch"),
 }
 
 

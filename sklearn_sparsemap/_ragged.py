@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -29,10 +29,12 @@ class RaggedArray:
         For features: the group (for example the template) of each column.
     shapes : array-like of shape (n_samples, n_axes), default=None
         Where the rows of a sample stand for the cells of a grid, in C order: its shape. (A matching of 2 x 3 has 6.)
+    group_names : sequence of str, default=None
+        Names of the groups, by their numbers.
 
     Attributes
     ----------
-    values, indptr, groups, shapes
+    values, indptr, groups, shapes, group_names
         As above; `indptr` and `shapes` are int64.
 
     Raises
@@ -51,7 +53,12 @@ class RaggedArray:
     """
 
     def __init__(
-        self, values: Any, indptr: ArrayLike, groups: ArrayLike | None = None, shapes: ArrayLike | None = None
+        self,
+        values: Any,
+        indptr: ArrayLike,
+        groups: ArrayLike | None = None,
+        shapes: ArrayLike | None = None,
+        group_names: Sequence[str] | None = None,
     ) -> None:
         if sparse.issparse(values):
             values = values.tocsr()
@@ -90,6 +97,7 @@ class RaggedArray:
         self.indptr = indptr
         self.groups = groups
         self.shapes = shapes
+        self.group_names = group_names
 
     @classmethod
     def from_list(cls, arrays: Iterable[Any], dtype: DTypeLike | None = None) -> RaggedArray:
@@ -192,7 +200,8 @@ class RaggedArray:
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # Row r of the result comes from its sample's first row plus its place within the sample.
         rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return RaggedArray(self.values[rows], indptr, self.groups, None if self.shapes is None else self.shapes[key])
+        shapes = None if self.shapes is None else self.shapes[key]
+        return RaggedArray(self.values[rows], indptr, self.groups, shapes, self.group_names)
 
     def _rows(self, start, stop):
         if not sparse.issparse(self.values):

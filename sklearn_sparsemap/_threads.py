@@ -15,12 +15,17 @@ from joblib import cpu_count, effective_n_jobs
 
 from ._jit import working_time
 
+try:
+    import _signal
+except ImportError:
+    _signal = None
+
 # More ranges than threads, so that a thread that met easy problems takes another range.
 _RANGES_PER_THREAD = 8
 # Even a single thread comes back from the kernels after about so many parts, to notice Ctrl-C.
 _COST_PER_CALL = 50_000
-# Without the enumerations of the module `signal`, which take most of the time.
-_get_handler, _set_handler = (getattr(f, "__wrapped__", f) for f in (signal.getsignal, signal.signal))
+# Without the enumerations of the module `signal`, which take most of the time; not every Python has `_signal`.
+_get_handler, _set_handler = getattr(_signal, "getsignal", signal.getsignal), getattr(_signal, "signal", signal.signal)
 # Seconds between two looks for Ctrl-C.
 _LOOK_EVERY = 0.05
 

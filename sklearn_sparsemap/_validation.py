@@ -131,21 +131,28 @@ def check_scores(scores, ndim, name="scores"):
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes; got shape {array.shape}")
-    # One pass in the usual case: a sum of moderate size has no special entry.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.abs(array).sum()
-    if not total < _LARGEST:
+    if not are_scores(array):
         bad = np.isnan(array) | (array == np.inf)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise ValueError(
                 f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part"
             )
-        if np.abs(array[np.isfinite(array)]).max(initial=0.0) > _LARGEST:
-            raise ValueError(
-                f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale them, or forbid by -inf"
-            )
+        raise ValueError(
+            f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale them, or forbid by -inf"
+        )
     return array
+
+
+def are_scores(array):
+    """Tell whether all entries of a float64 array are -inf, or finite with sums that are finite."""
+    # One pass in the usual case: a sum of moderate size has no special entry.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.abs(array).sum()
+    if total < _LARGEST:
+        return True
+    finite = np.isfinite(array)
+    return bool((array[~finite] == -np.inf).all()) and np.abs(array[finite]).max(initial=0.0) <= _LARGEST
 
 
 def check_samples(X, n_features=None, n_axes=1):
@@ -209,7 +216,7 @@ def check_samples(X, n_features=None, n_axes=1):
         raise ValueError(
             f"X[{sample}] contains NaN or infinity, at row {int(row - X.indptr[sample])}; impute or drop such values"
         )
-    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes)
+    return X if values is X.values else RaggedArray(values, X.indptr, X.groups, X.shapes, X.group_names)
 
 
 def _as_sequence(X, n_axes):

@@ -94,3 +94,34 @@ def naive_information_gain(rows, labels, groups):
                 of_label = sum(label == a for label in labels) / n
                 gains[group] += joint * math.log2(joint / (of_feature * of_label))
     return gains
+
+
+def naive_token_dict(token, separator=":"):
+    """Return the features of a token as CRFsuite reads them: a dict from name to weight."""
+    found = {}
+
+    def add(name, weight):
+        found[name] = found.get(name, 0.0) + weight
+
+    def read(name, value):
+        if isinstance(value, str):
+            add(f"{name}{separator}{value}", 1.0)
+        elif isinstance(value, dict):
+            for below, inner in value.items():
+                read(f"{name}{separator}{below}", inner)
+        elif isinstance(value, list | tuple | set):
+            for i, inner in enumerate(value):
+                if isinstance(inner, int | float):
+                    add(f"{name}{separator}{i}", float(inner))
+                else:
+                    read(name, inner)
+        else:
+            add(name, float(value))
+
+    if isinstance(token, dict):
+        for name, value in token.items():
+            read(name, value)
+    else:
+        for name in [token] if isinstance(token, str) else token:
+            add(name, 1.0)
+    return found

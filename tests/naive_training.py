@@ -22,3 +22,29 @@ def merge_columns(X):
         if column.any():
             groups.setdefault(tuple(column.tolist()), []).append(j)
     return [tuple(group) for group in groups.values()]
+
+
+def averaged(states, shares, start=None):
+    """Average training states by dictionaries: of each slot, a dict of place -> value, with the dense ones by name.
+
+    Also returned: how many steps the sums are of.
+    """
+    total, found = sum(shares), {}
+    places = sorted(set().union(*(state.places.tolist() for state in states)))
+    for slot in states[0].dense:
+        blank, entries = {"squares": 1e-6}.get(slot, 0.0), {}
+        tables = [dict(zip(state.places.tolist(), state.pairs.get(slot, ()))) for state in states]
+        for state, table in zip(states, tables):
+            table.update({("dense", k): value for k, value in enumerate(state.dense[slot])})
+        known = {} if start is None else dict(zip(start.places.tolist(), start.pairs.get(slot, ())))
+        if start is not None:
+            known.update({("dense", k): value for k, value in enumerate(start.dense[slot])})
+        for place in [*(places if tables[0].keys() != {} and states[0].pairs else []), *tables[0]]:
+            values = [table.get(place, blank) for table in tables]
+            if slot == "sums":
+                entries[place] = sum(values) + known.get(place, 0.0)
+            else:
+                entries[place] = sum(share * value for share, value in zip(shares, values)) / total
+        found[slot] = entries
+    n_steps = sum(state.n_steps for state in states) + (0 if start is None else start.n_steps)
+    return found, n_steps

@@ -13,8 +13,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
-    *("_jit", "_jit_cache", "_jit_link", "_jit_team", "_ragged", "_select", "_template_grammar", "_threads"),
-    *("_validation", "_version"),
+    *("_jit", "_jit_cache", "_jit_link", "_jit_team", "_partition_files", "_ragged", "_select", "_template_grammar"),
+    *("_threads", "_unwrap", "_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
@@ -36,12 +36,18 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES},
+    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
+    "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_validation", "penalties", "inference", "factors", "solvers"},
+    "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors", "solvers"},
+    # Trains estimators on many machines, by what they have in common with users' own.
+    "distributed": {"_ragged", "_threads", "_validation", "estimators", "structures"},
+    # Around estimators: they know of these what any user knows.
+    "pipeline": set(),
+    "inspection": {"_unwrap", "_validation", "inference"},
     # It checks what the others stand on, and looks behind the public functions for that.
     "testing": FOUNDATION | {"structures", "solvers", "inference"},
 }
@@ -148,7 +154,7 @@ def test_kernels_use_nothing_of_what_the_cache_does_not_look_at():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 target = (*inside[: len(inside) - node.level], *(node.module or "").split("."))
-                if target[1] in _WITHOUT_KERNELS:
+                if {"/".join(target[1:k]) for k in range(2, len(target) + 1)} & _WITHOUT_KERNELS:
                     module = import_module(".".join(target))
                     for alias in node.names:
                         n_names += 1
@@ -204,9 +210,10 @@ print(statistics["loaded"] > 20, statistics["compiled"])
 
 def test_a_second_process_compiles_nothing():
     at_import, loaded, compiled = run_python(USE_EVERYTHING)
-    if compiled != "0":
-        # The first one, with an empty cache.
-        at_import, loaded, compiled = run_python(USE_EVERYTHING)
+    for _ in range(2):
+        if compiled != "0":
+            # The first one, with an empty cache. Other tests that run beside it may replace what it wrote to an index.
+            at_import, loaded, compiled = run_python(USE_EVERYTHING)
     assert at_import == "0", "importing compiles or loads kernels"
     assert (loaded, compiled) == ("True", "0")
 

@@ -10,7 +10,7 @@ from registry import RANDOM, Instance
 
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._jit import readonly
-from sklearn_sparsemap.inference._problems import as_samples
+from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
 from sklearn_sparsemap.solvers._facets.protocol import FACETS
 from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimum_cuts
@@ -106,7 +106,7 @@ def test_block_factor_equals_a_dense_solve():
 
 def run(solver, instance):
     """Solve with a compiled solver; return what it returns, the marginals, and the problem."""
-    samples, _, _ = as_samples(instance.structure, instance.scores, instance.additional)
+    samples, _, _ = lay_out(instance.structure, instance.scores, instance.additional)
     sample = samples[0]
     problem = (
         readonly(sample.scores), readonly(sample.additional), readonly(sample.dims, np.int64),

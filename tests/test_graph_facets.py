@@ -16,7 +16,7 @@ from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
 from sklearn_sparsemap.graphs._arrays import FORBIDDEN
-from sklearn_sparsemap.inference._problems import as_samples
+from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.solvers._facets.face import FACET_KINDS, project_on_tight_face, tight_face
 from sklearn_sparsemap.solvers._facets.matchings import matching_facets
 from sklearn_sparsemap.solvers._facets.protocol import FACETS
@@ -102,7 +102,7 @@ def test_solvers_by_facets_start_where_they_ended(structure):
             assert_allclose(w, u, atol=1e-12)
             assert warm[6] <= min(cold[6], 1)
             counts["fewer steps"] += warm[6] < cold[6]
-            (sample,), _, _ = as_samples(structure, scores + 1e-3 * rng.normal(size=scores.shape), {})
+            (sample,), _, _ = lay_out(structure, scores + 1e-3 * rng.normal(size=scores.shape), {})
             moved = readonly(sample.scores), *problem[1:]
             found = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, cold[0], NO_ROWS, cold[2], w)
             expected = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, NO_ROWS, NO_ROWS, np.empty(0), u)

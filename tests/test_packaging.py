@@ -20,7 +20,7 @@ PACKAGE = ROOT / "sklearn_sparsemap"
 REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
 # What the repository has beside these folders is found by its name.
 FOLDERS = ("sklearn_sparsemap", "tests", "doc", "examples", "benchmarks", ".ci")
-LEFT_BEHIND = ("__pycache__", "_build", "auto_examples", ".numba_cache")
+LEFT_BEHIND = ("__pycache__", "_build", "auto_examples", "generated", ".numba_cache")
 
 
 def files_of(root, folder):

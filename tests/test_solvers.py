@@ -10,7 +10,7 @@ from registry import RANDOM, Instance
 
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import ORACLE, readonly
-from sklearn_sparsemap.inference._problems import as_samples
+from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.solvers._polytope.active_set import active_set
 from sklearn_sparsemap.solvers._polytope.cholesky import append_column, remove_column, solve_constrained, solve_lower
 from sklearn_sparsemap.solvers._polytope.frank_wolfe import away_step, pairwise
@@ -190,7 +190,7 @@ def test_conditional_gradient_starts_warm():
     rng = np.random.default_rng(11)
     structure, scores, transitions = LinearChain(), rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
     cold = sparsemap(structure, scores, transitions=transitions)
-    sample = as_samples(structure, scores, {"transitions": transitions})[0][0]
+    sample = lay_out(structure, scores, {"transitions": transitions})[0][0]
     marginals = np.empty(32)
     for solver in (away_step, pairwise):
         found = solver(
@@ -331,7 +331,7 @@ def test_affinely_dependent_structures():
         assert result.objective == pytest.approx(np.max(transitions) - 0.5)
     # Started at the wrong pair, the solver has to exchange both structures.
     structure = LinearChain()
-    sample = as_samples(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]})[0][0]
+    sample = lay_out(structure, scores, {"transitions": [[1.0, 0.0], [0.0, 1.0]]})[0][0]
     marginals = np.empty(4)
     _, _, weights, k, objective, gap, _ = active_set(
         structure.oracle,
@@ -359,7 +359,7 @@ def test_warm_start_reaches_the_same_solution():
         scores, transitions = rng.normal(size=(8, 4)), rng.normal(size=(4, 4))
         old = sparsemap(structure, scores + 0.3 * rng.normal(size=(8, 4)), transitions=transitions)
         cold = sparsemap(structure, scores, transitions=transitions)
-        sample = as_samples(structure, scores, {"transitions": transitions})[0][0]
+        sample = lay_out(structure, scores, {"transitions": transitions})[0][0]
         marginals = np.empty(32)
         arguments = structure.oracle, sample.scores, sample.additional, sample.dims, sample.sizes, 1e-12, 1e-12
         slots, additional_slots, _ = old.support

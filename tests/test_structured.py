@@ -144,7 +144,7 @@ def test_multiclass_outputs():
     assert np.array_equal(by_object.coef_, model.coef_)
 
 
-@pytest.mark.parametrize("labels", [[0, 1, 2], [("B", 1), ("I", 1), ("O", 0)], [None, "a", 3.5], [True, False, 2]])
+@pytest.mark.parametrize("labels", [[0, 1, 2], [("B", 1), ("I", 1), ("O", 0)], [(), "a", 3.5], [True, False, 2]])
 def test_labels_of_any_kind(labels):
     X, y = make_chains()
     code = {"x": 0, "y": 1, "z": 2}

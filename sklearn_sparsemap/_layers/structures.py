@@ -1,6 +1,5 @@
 """The operator of a structure."""
 
-from collections.abc import Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import NamedTuple
@@ -9,7 +8,7 @@ import numpy as np
 
 from .._jit import readonly
 from ..inference._batch import sparsemap_problems
-from ..inference._problems import Problem
+from ..inference._problems import Samples
 from ..solvers import SparseMAPBatch
 from ..solvers._lazy import starts
 from ..solvers._polytope.argmax import map_argmax
@@ -141,25 +140,12 @@ class StructureOperator(Operator):
         return SolvedStructures(self, self.lay_out(scores, additional, lengths), scores.shape)
 
 
-class PaddedProblems(Sequence):
-    """A padded batch laid out for the kernels; as a sequence, its samples, each a `Problem` made when asked for."""
+class PaddedProblems(Samples):
+    """A padded batch laid out for the kernels, and where its entries are in the padded arrays."""
 
     def __init__(self, structure, problems, places, extra_places, shapes, kinds, kind):
-        self.structure, self.problems = structure, problems
+        super().__init__(structure, problems, shapes, [k.given for k in kinds], kind)
         self.places, self.extra_places = places, extra_places
-        self.shapes, self.kinds, self.kind = shapes, kinds, kind
-
-    def __len__(self):
-        return len(self.kind)
-
-    def __getitem__(self, i):
-        p, shape, given = self.problems, self.shapes[self.kind[i]], self.kinds[self.kind[i]].given
-        joined, cut, first = p.additional[p.additional_start[i] : p.additional_stop[i]], {}, 0
-        for name, own in given.items():
-            cut[name] = joined[first : first + prod(own)].reshape(own)
-            first += prod(own)
-        scores = p.scores[p.score_ptr[i] : p.score_ptr[i + 1]].reshape(shape)
-        return Problem(self.structure, scores, cut, joined)
 
 
 class SolvedStructures:

@@ -1,8 +1,17 @@
 """Loaders of data sets from files, and data that are drawn."""
 
+from .._partition_files import load_partition, save_partition
 from ._arff import load_multilabel_arff
 from ._conll import load_conll
 from ._conllu import load_conllu
 from ._listops import load_listops, make_listops
 
-__all__ = ["load_conll", "load_conllu", "load_listops", "load_multilabel_arff", "make_listops"]
+__all__ = [
+    "load_conll",
+    "load_conllu",
+    "load_listops",
+    "load_multilabel_arff",
+    "load_partition",
+    "make_listops",
+    "save_partition",
+]

@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from .._validation import quoted
-from ._lines import MAX_BYTES, read_lines
+from ._lines import MAX_BYTES, read_lines, read_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
+
+    Sentences = list[list[dict[str, str]]]
+    Labels = list[list[str]] | None
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
 
 
+@overload
 def load_conll(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    columns: Sequence[str | None] = ...,
+    *,
+    label: str | None = ...,
+    separator: str | None = ...,
+    encoding: str = ...,
+    comment: str | None = ...,
+    max_bytes: int = ...,
+    chunk_size: None = ...,
+) -> tuple[Sentences, Labels]: ...
+
+
+@overload
+def load_conll(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    columns: Sequence[str | None] = ...,
+    *,
+    label: str | None = ...,
+    separator: str | None = ...,
+    encoding: str = ...,
+    comment: str | None = ...,
+    max_bytes: int = ...,
+    chunk_size: int,
+) -> Iterator[tuple[Sentences, Labels]]: ...
+
+
+def load_conll(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
     columns: Sequence[str | None] = ("word", "pos", "label"),
     *,
     label: str | None = "label",
@@ -25,16 +56,17 @@ def load_conll(
     encoding: str = "utf-8",
     comment: str | None = None,
     max_bytes: int = MAX_BYTES,
-) -> tuple[list[list[dict[str, str]]], list[list[str]] | None]:
-    """Load a file in the column format of the CoNLL shared tasks.
+    chunk_size: int | None = None,
+) -> tuple[Sentences, Labels] | Iterator[tuple[Sentences, Labels]]:
+    """Load files in the column format of the CoNLL shared tasks.
 
     One token on each line, its fields in columns, sentences separated by blank lines. Lines that start with
     ``-DOCSTART-`` end a sentence and are skipped.
 
     Parameters
     ----------
-    path : str or path-like
-        The file, plain or compressed by gzip.
+    path : str or path-like, or sequence of these
+        The file, or the files, plain or compressed by gzip.
     columns : sequence of str or None, default=("word", "pos", "label")
         The name of each column, from left to right; a column named None is skipped.
     label : str or None, default="label"
@@ -48,7 +80,9 @@ def load_conll(
     comment : str, default=None
         Lines that start with this are skipped. None: no line is a comment (``#`` may well be a word).
     max_bytes : int, default=2**32
-        Longest text to read, after decompression: a small file can hold a very long one.
+        Longest text to read of a file, after decompression: a small file can hold a very long one.
+    chunk_size : int, default=None
+        Sentences to read at a time, for data larger than memory. None is all.
 
     Returns
     -------
@@ -56,6 +90,8 @@ def load_conll(
         Sentences of tokens; a token maps the name of a column to a str.
     y : list of lists of str, or None
         The labels of each sentence's tokens.
+    chunks : iterator of pairs (X, y)
+        With `chunk_size`. Files are read as it is gone through; the last chunk of a file may be shorter.
 
     Raises
     ------
@@ -78,25 +114,29 @@ def load_conll(
     [{'word': 'Time', 'pos': 'NN'}, {'word': 'flies', 'pos': 'VBZ'}]
     >>> y
     [['B-NP', 'B-VP'], ['B-VP']]
+    >>> [labels for _, labels in load_conll([path, path], chunk_size=1)]
+    [[['B-NP', 'B-VP']], [['B-VP']], [['B-NP', 'B-VP']], [['B-VP']]]
     """
     columns, kept, label_index = _check_columns(columns, label)
     if separator == "" or comment == "":
         raise ValueError("separator and comment must not be empty; leave them at None")
-    n_columns = len(columns)
-    cells, ends = _read_cells(read_lines(path, encoding, max_bytes), n_columns, separator, comment, path)
-    if not cells:
-        raise ValueError(f"{path} holds no token; is it the right file?")
-    # Equal strings become one object: less memory, and faster to compare and hash.
-    share = {}.setdefault
-    cells = list(map(share, cells, cells))
-    names = [columns[i] for i in kept]
-    tokens = [dict(zip(names, token)) for token in zip(*(cells[i::n_columns] for i in kept))]
-    starts = [0, *ends[:-1]]
-    X = [tokens[start:end] for start, end in zip(starts, ends)]
-    if label_index is None:
-        return X, None
-    labels = cells[label_index::n_columns]
-    return X, [labels[start:end] for start, end in zip(starts, ends)]
+    n_columns, names = len(columns), [columns[i] for i in kept]
+
+    def read_file(path, chunk_size):
+        lines = read_lines(path, encoding, max_bytes)
+        for cells, ends in _read_cells(lines, n_columns, separator, comment, path, chunk_size):
+            # Equal strings become one object: less memory, and faster to compare and hash.
+            share = {}.setdefault
+            cells = list(map(share, cells, cells))
+            tokens = [dict(zip(names, token)) for token in zip(*(cells[i::n_columns] for i in kept))]
+            starts = [0, *ends[:-1]]
+            X, y = [tokens[start:end] for start, end in zip(starts, ends)], None
+            if label_index is not None:
+                labels = cells[label_index::n_columns]
+                y = [labels[start:end] for start, end in zip(starts, ends)]
+            yield X, y
+
+    return read_sentences(path, chunk_size, read_file)
 
 
 def _check_columns(columns, label):
@@ -127,11 +167,11 @@ def _check_columns(columns, label):
     return columns, kept, label_index
 
 
-def _read_cells(lines, n_columns, separator, comment, path):
-    """Split lines into the fields of its tokens, one token after the other, and where each sentence ends."""
+def _read_cells(lines, n_columns, separator, comment, path, chunk_size):
+    """Split lines into the fields of tokens, one token after the other, and where each sentence ends, by chunks."""
     cells = []
     ends = []
-    n_tokens = n_ended = 0
+    n_tokens = n_ended = n_chunks = 0
     for number, line in enumerate(lines, 1):
         if comment is not None and line.startswith(comment):
             continue
@@ -148,6 +188,9 @@ def _read_cells(lines, n_columns, separator, comment, path):
             if n_tokens > n_ended:
                 n_ended = n_tokens
                 ends.append(n_tokens)
+                if len(ends) == chunk_size:
+                    yield cells, ends
+                    cells, ends, n_tokens, n_ended, n_chunks = [], [], 0, 0, n_chunks + 1
         else:
             found = f"{len(row)} column{'s' * (len(row) != 1)}"
             raise ValueError(
@@ -156,4 +199,7 @@ def _read_cells(lines, n_columns, separator, comment, path):
             )
     if n_tokens > n_ended:
         ends.append(n_tokens)
-    return cells, ends
+    if ends:
+        yield cells, ends
+    elif not n_chunks:
+        raise ValueError(f"{path} holds no token; is it the right file?")

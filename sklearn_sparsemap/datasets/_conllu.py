@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from .._validation import quoted
-from ._lines import MAX_BYTES, read_lines
+from ._lines import MAX_BYTES, read_lines, read_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
 
     from numpy.typing import NDArray
+
+    Trees = tuple[list[list[dict[str, str]]], list[NDArray[np.int64]]]
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
 _HEAD = 6
 
 
+@overload
 def load_conllu(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    fields: Sequence[str] = ...,
+    *,
+    encoding: str = ...,
+    max_bytes: int = ...,
+    chunk_size: None = ...,
+) -> Trees: ...
+
+
+@overload
+def load_conllu(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
+    fields: Sequence[str] = ...,
+    *,
+    encoding: str = ...,
+    max_bytes: int = ...,
+    chunk_size: int,
+) -> Iterator[Trees]: ...
+
+
+def load_conllu(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
     fields: Sequence[str] = tuple(_COLUMNS),
     *,
     encoding: str = "utf-8",
     max_bytes: int = MAX_BYTES,
-) -> tuple[list[list[dict[str, str]]], list[NDArray[np.int64]]]:
-    """Load the sentences and dependency trees of a file in the format CoNLL-U or CoNLL-X.
+    chunk_size: int | None = None,
+) -> Trees | Iterator[Trees]:
+    """Load the sentences and dependency trees of files in the format CoNLL-U or CoNLL-X.
 
     One word on each line, ten columns separated by tabs, sentences separated by blank lines. Comments,
     multiword tokens (numbered ``1-2``) and empty nodes (``3.1``) are skipped: the trees are over words.
 
     Parameters
     ----------
-    path : str or path-like
-        The file, plain or compressed by gzip.
+    path : str or path-like, or sequence of these
+        The file, or the files, plain or compressed by gzip.
     fields : sequence of str, default=("word", "lemma", "pos", "xpos", "feats", "deprel")
         What a token holds, in this order. ``pos`` is the fourth column (the universal tag; the coarse tag of
         CoNLL-X), ``xpos`` the fifth, ``deprel`` the relation to the head: a parser must not see it.
     encoding : str, default="utf-8"
         The encoding of the text.
     max_bytes : int, default=2**32
-        Longest text to read, after decompression.
+        Longest text to read of a file, after decompression.
+    chunk_size : int, default=None
+        Sentences to read at a time, for data larger than memory. None is all.
 
     Returns
     -------
@@ -50,6 +77,8 @@ def load_conllu(
         Sentences of tokens; a token maps the fields to str, ``"_"`` where the file leaves one open.
     heads : list of int64 arrays of shape (n_words,)
         The number of each word's head, counted from 1; 0 is the root. Several words may hang on the root.
+    chunks : iterator of pairs (X, heads)
+        With `chunk_size`. Files are read as it is gone through; the last chunk of a file may be shorter.
 
     Raises
     ------
@@ -75,21 +104,25 @@ def load_conllu(
     [array([2, 0])]
     """
     fields = _check_fields(fields)
-    rows, ends, lines = _read_words(read_lines(path, encoding, max_bytes), path)
-    if not ends:
-        raise ValueError(f"{path} holds no word; is it the right file?")
-    heads = _check_heads(rows[_HEAD::_N_COLUMNS], ends, lines, path)
-    # Equal strings become one object: less memory, and faster to compare and hash.
-    share = {}.setdefault
-    columns = []
-    for field in fields:
-        column = rows[_COLUMNS[field] :: _N_COLUMNS]
-        columns.append(map(share, column, column))
-    tokens = [dict(zip(fields, token)) for token in zip(*columns)]
-    starts = [0, *ends[:-1]]
-    X = [tokens[start:end] for start, end in zip(starts, ends)]
-    # Copies: one kept sentence must not keep all others alive.
-    return X, [heads[start:end].copy() for start, end in zip(starts, ends)]
+
+    def read_file(path, chunk_size):
+        n_before = 0
+        for rows, ends, lines in _read_words(read_lines(path, encoding, max_bytes), path, chunk_size):
+            heads = _check_heads(rows[_HEAD::_N_COLUMNS], ends, lines, path, n_before)
+            # Equal strings become one object: less memory, and faster to compare and hash.
+            share = {}.setdefault
+            columns = []
+            for field in fields:
+                column = rows[_COLUMNS[field] :: _N_COLUMNS]
+                columns.append(map(share, column, column))
+            tokens = [dict(zip(fields, token)) for token in zip(*columns)]
+            starts = [0, *ends[:-1]]
+            X = [tokens[start:end] for start, end in zip(starts, ends)]
+            # Copies: one kept sentence must not keep all others alive.
+            yield X, [heads[start:end].copy() for start, end in zip(starts, ends)]
+            n_before += len(X)
+
+    return read_sentences(path, chunk_size, read_file)
 
 
 def _check_fields(fields):
@@ -105,17 +138,20 @@ def _check_fields(fields):
     return list(dict.fromkeys(fields))
 
 
-def _read_words(lines_of_file, path):
-    """Return the columns of all words, one word after the other, where sentences end, and each word's line."""
+def _read_words(lines_of_file, path, chunk_size):
+    """Yield the columns of words, one word after the other, where sentences end, and each word's line, by chunks."""
     rows = []
     ends = []
     lines = []
-    n_before = 0
+    n_before = n_chunks = 0
     for number, line in enumerate(lines_of_file, 1):
         if not line or line.isspace():
             if len(lines) > n_before:
                 n_before = len(lines)
                 ends.append(n_before)
+                if len(ends) == chunk_size:
+                    yield rows, ends, lines
+                    rows, ends, lines, n_before, n_chunks = [], [], [], 0, n_chunks + 1
             continue
         if line.startswith("#"):
             continue
@@ -138,7 +174,10 @@ def _read_words(lines_of_file, path):
         lines.append(number)
     if len(lines) > n_before:
         ends.append(len(lines))
-    return rows, ends, lines
+    if ends:
+        yield rows, ends, lines
+    elif not n_chunks:
+        raise ValueError(f"{path} holds no word; is it the right file?")
 
 
 def _is_range_or_empty_node(number):
@@ -149,8 +188,8 @@ def _is_range_or_empty_node(number):
     return False
 
 
-def _check_heads(cells, ends, lines, path):
-    """Return the heads of all words as one array, each sentence's a tree."""
+def _check_heads(cells, ends, lines, path, n_sentences):
+    """Return the heads of all words as one array, each sentence's a tree; so many sentences came before."""
     lengths = np.diff(ends, prepend=0)
     n_words = np.repeat(lengths, lengths)
     is_number = np.fromiter(map(str.isdecimal, cells), dtype=bool, count=len(cells))
@@ -179,7 +218,7 @@ def _check_heads(cells, ends, lines, path):
         while (head := int(heads[starts[i] + circle[-1] - 1])) != circle[0]:
             circle.append(head)
         path_text = " -> ".join(map(str, [*circle, circle[0]]))
-        sentence = int(np.searchsorted(ends, i, side="right"))
+        sentence = n_sentences + int(np.searchsorted(ends, i, side="right"))
         raise ValueError(
             f"{path}, line {lines[i]}: heads[{sentence}] goes in a circle, {path_text}; every word must "
             "reach the root, 0, along its heads"

@@ -5,6 +5,7 @@ import gzip
 import zlib
 from io import IncrementalNewlineDecoder
 from numbers import Integral
+from os import PathLike
 
 # Longer texts are refused unless asked for: compressed, a thousandth of their size is enough to fill the memory.
 MAX_BYTES = 2**32
@@ -80,3 +81,40 @@ def _blocks(path, max_bytes):
                     "max_bytes if that is meant"
                 )
             yield block
+
+
+def read_sentences(path, chunk_size, read_file):
+    """Read the sentences of one file or several, all at once or in chunks.
+
+    Parameters
+    ----------
+    path : path, or sequence of paths
+    chunk_size : int or None
+        Sentences in a chunk; None is all.
+    read_file : callable
+        Yields the sentences of a file in pairs ``(X, y)`` of at most so many of them, and one pair of all if that is
+        None.
+
+    Returns
+    -------
+    X, y : lists
+        Without `chunk_size`; `y` is None where there is none.
+    chunks : iterator of such pairs
+        With it.
+    """
+    paths = [path] if isinstance(path, str | bytes | PathLike) else list(path)
+    if not paths:
+        raise ValueError("path is an empty list; name at least one file")
+    if chunk_size is None:
+        X, y = [], []
+        for own in paths:
+            for sentences, targets in read_file(own, None):
+                X += sentences
+                if targets is None:
+                    y = None
+                else:
+                    y += targets
+        return X, y
+    if not isinstance(chunk_size, Integral) or isinstance(chunk_size, bool) or chunk_size < 1:
+        raise ValueError(f"chunk_size must be a positive integer, or None; got {chunk_size!r}")
+    return (chunk for own in paths for chunk in read_file(own, chunk_size))

@@ -223,13 +223,27 @@ def fit_online(estimator, task, X, model, max_iter, monitor):
 
 def run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng):
     """Visit all samples again and again; returns as `fit_lbfgs` does."""
-    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
-    epoch, order, total_weight = task.epochs(optimizer, X), np.arange(len(X)), task.weights.sum()
-    message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
-    for _ in range(max_iter):
+    return follow_epochs(optimizer, name, visits(estimator, optimizer, task, X, rng), max_iter, monitor)
+
+
+def visits(estimator, optimizer, task, X, rng, remember=True):
+    """Return a function that visits all samples once, and returns their mean loss."""
+    epoch, order, total_weight = task.epochs(optimizer, X, remember), np.arange(len(X)), task.weights.sum()
+
+    def visit():
         if estimator.shuffle:
             rng.shuffle(order)
-        if monitor.iteration(epoch(order) / total_weight + optimizer.penalty()):
+        return epoch(order) / total_weight
+
+    return visit
+
+
+def follow_epochs(optimizer, name, visit, max_iter, monitor):
+    """Visit all samples again and again by a function that returns their mean loss; returns as `fit_lbfgs` does."""
+    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
+    message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
+    for _ in range(max_iter):
+        if monitor.iteration(visit() + optimizer.penalty()):
             message = ""
             break
     return message, optimizer.unconverged

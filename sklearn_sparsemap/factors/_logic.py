@@ -127,7 +127,7 @@ class Or(Factor):
 
 
 class Imply(Or):
-    """All but the last variable together imply the last: ``u_1 and u_2 and ... => u_n``.
+    """All but the last variable together imply the last: ``u_1 and u_2 and … => u_n``.
 
     Parameters
     ----------

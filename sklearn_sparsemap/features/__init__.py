@@ -1,9 +1,13 @@
-"""Features of tokens and of dependencies: templates over the fields of tokens, turned into sparse columns,
-and a filter that selects among them."""
+"""Features of tokens and of dependencies: templates over the fields of tokens, and dicts of features, turned into
+sparse columns; transformers on the rows of samples; and a filter that selects among columns."""
 
 from ._arcs.templates import ArcTemplate, dependency_templates
 from ._arcs.vectorizer import ArcVectorizer
 from ._information_gain import InformationGainSelector
+from ._rows.frames import sentences_from_frame
+from ._rows.on_rows import OnRows
+from ._rows.row_union import RowUnion
+from ._rows.token_dicts import TokenDictVectorizer
 from ._tokens.templates import Template, chunking_templates, ner_templates, ngrams
 from ._tokens.vectorizer import TemplateVectorizer
 from ._words import DERIVED_FIELDS, word_case, word_digits, word_punctuation, word_shape
@@ -13,12 +17,16 @@ __all__ = [
     "ArcTemplate",
     "ArcVectorizer",
     "InformationGainSelector",
+    "OnRows",
+    "RowUnion",
     "Template",
     "TemplateVectorizer",
+    "TokenDictVectorizer",
     "chunking_templates",
     "dependency_templates",
     "ner_templates",
     "ngrams",
+    "sentences_from_frame",
     "word_case",
     "word_digits",
     "word_punctuation",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from .._threads import over_ranges
 from .._validation import N_JOBS, POSITIVE_INT, check_parameters
 from ._hashed import HashedColumns
+from ._rows.output import RaggedTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 
-# What comes out is a RaggedArray, which no data frame can hold: so there is no `set_output`.
-class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
     """A vectorizer with a vocabulary, or with hashed columns if `n_features` is set.
 
     A subclass gives `_make_plan`, and sets `_vocabulary` in `fit`.
@@ -109,7 +108,7 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 
     def _check_parameters(self):
         check_parameters(self)
-        _check_dtype(self.dtype)
+        check_dtype(self.dtype)
         if self.n_features is not None and self.min_count > 1:
             raise ValueError(
                 f"min_count={self.min_count} needs counts, and the hashed mode keeps none; use min_count=1 "
@@ -125,13 +124,12 @@ class BaseVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
         tags.input_tags.dict = True
         tags.requires_fit = self.n_features is None
         return tags
 
 
-def _check_dtype(dtype):
+def check_dtype(dtype):
     try:
         dtype = np.dtype(dtype)
     except TypeError:

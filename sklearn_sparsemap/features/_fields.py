@@ -49,7 +49,7 @@ class Tokens:
     """
 
     def __init__(self, X, derived_fields):
-        sentences = _check_sentences(X)
+        sentences = check_sentences(X)
         self.lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         if not self.lengths.all():
             raise ValueError(f"X[{int(np.argmin(self.lengths))}] has no tokens; remove empty sentences")
@@ -182,7 +182,7 @@ class Tokens:
         return f"X[{sentence}][{int(number - (ends[sentence] - self.lengths[sentence]))}]"
 
 
-def _check_sentences(X):
+def check_sentences(X):
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):

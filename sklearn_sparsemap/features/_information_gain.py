@@ -152,7 +152,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
                 f"X must have rows of {self.n_features_in_} features, as in fit; got {X!r}; use the same vectorizer"
             )
         mask = self._get_support_mask()
-        return RaggedArray(X.values[:, mask], X.indptr, self.groups_[mask], X.shapes)
+        return RaggedArray(X.values[:, mask], X.indptr, self.groups_[mask], X.shapes, X.group_names)
 
     def _get_support_mask(self):
         check_is_fitted(self)

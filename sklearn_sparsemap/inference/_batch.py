@@ -41,6 +41,13 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
     slot_ptr : array of shape (n_problems + 1,)
     values : array of shape (n_problems,)
     """
+    slots, slot_ptr, values = map_where_feasible(structure, problems, n_jobs)
+    check_feasible(values > -np.inf, many)
+    return slots, slot_ptr, values
+
+
+def map_where_feasible(structure, problems, n_jobs=None):
+    """As `map_problems`; a problem in which all structures are forbidden has the value -inf."""
     slot_ptr = readonly(np.concatenate([[0], np.cumsum(problems.sizes[:, 0])]), np.int64)
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
@@ -48,7 +55,6 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
         np.diff(problems.score_ptr),
         n_jobs,
     )
-    check_feasible(values > -np.inf, many)
     return slots, slot_ptr, values
 
 

@@ -1,9 +1,14 @@
 """What a user asks, checked and laid out for the kernels."""
 
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
 import numpy as np
 
 from .._jit import readonly
-from .._validation import check_numbers, check_scores, is_batch
+from .._validation import are_scores, check_numbers, check_scores, is_batch
+from ..solvers._lazy import starts
 from ..solvers._polytope.batch import Problems
 from ..structures import Structure
 
@@ -57,12 +62,7 @@ class Problem:
 
     def split_additional(self, flat):
         """Cut what goes with the joined additional scores into a dict of arrays, each in its own shape."""
-        split, start = {}, 0
-        for name, shape in self.shapes.items():
-            stop = start + int(np.prod(shape))
-            split[name] = flat[start:stop].reshape(shape)
-            start = stop
-        return split
+        return split_flat(flat, self.shapes)
 
     def join_additional(self, given):
         """Join arrays that go with the additional scores; those not given are zero."""
@@ -78,35 +78,60 @@ class Problem:
         return np.concatenate(joined) if joined else np.zeros(0)
 
 
-def join_problems(samples):
-    """Join problems into the arrays that kernels loop over; equal additional scores are stored once."""
-    additional, start, stop = [], [], []
-    seen, n = {}, 0
-    for sample in samples:
-        key = id(sample.additional)
-        if key not in seen:
-            seen[key] = n
-            additional.append(sample.additional)
-            n += len(sample.additional)
-        start.append(seen[key])
-        stop.append(seen[key] + len(sample.additional))
-    return Problems(
-        readonly(np.concatenate([s.scores for s in samples])),
-        readonly(np.concatenate([[0], np.cumsum([s.n_parts for s in samples])]), np.int64),
-        readonly(np.concatenate(additional)),
-        readonly(start, np.int64),
-        readonly(stop, np.int64),
-        readonly([s.dims for s in samples], np.int64),
-        readonly([s.sizes for s in samples], np.int64),
-    )
+def split_flat(flat, shapes):
+    """Cut a flat array into arrays of these shapes, by name."""
+    split, start = {}, 0
+    for name, shape in shapes.items():
+        stop = start + prod(shape)
+        split[name] = flat[start:stop].reshape(shape)
+        start = stop
+    return split
 
 
-def as_samples(structure, scores, additional):
-    """Check what the user gave.
+class Samples(Sequence):
+    """The samples of a batch that is laid out for the kernels, each a `Problem` that is made when it is asked for.
+
+    Parameters
+    ----------
+    structure : Structure
+    problems : Problems
+    shapes : sequence of tuple of int
+        Those that the scores of samples have,
+    given : sequence of dict of str -> tuple of int
+        and with each, the shapes of the additional scores that are given, in the structure's order.
+    kind : int array
+        Which of these each sample has.
+    """
+
+    def __init__(self, structure, problems, shapes, given, kind):
+        self.structure, self.problems, self.kind = structure, problems, kind
+        self._shapes, self._given = shapes, given
+
+    def __len__(self):
+        return len(self.kind)
+
+    def __getitem__(self, i):
+        p, k = self.problems, self.kind[i]
+        joined = p.additional[p.additional_start[i] : p.additional_stop[i]]
+        scores = p.scores[p.score_ptr[i] : p.score_ptr[i + 1]].reshape(self._shapes[k])
+        return Problem(self.structure, scores, split_flat(joined, self._given[k]), joined)
+
+    @property
+    def shapes(self):
+        """The shapes of the scores of all samples."""
+        return [self._shapes[k] for k in self.kind.tolist()]
+
+    def dims(self):
+        """Return what the structure says of the shapes of all samples; see structures/_base.py."""
+        return np.array([self.structure.dims(*pair) for pair in zip(self._shapes, self._given)])[self.kind]
+
+
+def lay_out(structure, scores, additional):
+    """Check what the user gave, and lay it out for the kernels.
 
     Returns
     -------
-    samples : list of Problem
+    samples : Samples
     many : bool
         Whether a list came in.
     own_names : set of str
@@ -120,46 +145,77 @@ def as_samples(structure, scores, additional):
         takes = ", ".join(names) or "none"
         raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
     many = is_batch(scores, ndim)
-    if not many:
-        array = check_scores(scores, ndim)
-        given = {
-            name: check_additional(name, additional[name], structure, array.shape)
-            for name in names
-            if name in additional
-        }
-        return [_problem(structure, array, given, _join(given), "scores")], False, set()
-    if len(scores) == 0:
+    if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
-    arrays = [check_scores(s, ndim, f"scores[{i}]") for i, s in enumerate(scores)]
-    per_sample = {
-        name for name in additional if _is_per_sample(additional[name], structure, arrays, name)
-    }
-    samples, shared = [], {}
-    for i, array in enumerate(arrays):
+    flat, shapes = _check_all(scores, ndim) if many else _check_all([scores], ndim, "scores")
+    own_names = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
+    # Samples of one kind have the same shapes. Without additional scores of their own they also share these.
+    kinds, of_kind, kind, shared = {}, [], np.empty(len(shapes), np.int64), {}
+    pieces, stop = [], np.empty(len(shapes), np.int64)
+    n_joined = 0
+    for i, shape in enumerate(shapes):
+        if not own_names and shape in kinds:
+            kind[i] = kinds[shape]
+            stop[i] = of_kind[kind[i]].stop
+            continue
         given = {}
         for name in names:
-            if name in per_sample:
-                given[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, array.shape, name)
+            if name in own_names:
+                given[name] = check_additional(f"{name}[{i}]", additional[name][i], structure, shape, name)
             elif name in additional:
-                if (name, array.shape) not in shared:
-                    shared[name, array.shape] = check_additional(name, additional[name], structure, array.shape)
-                given[name] = shared[name, array.shape]
-        if per_sample:
-            joined = _join(given)
-        else:
-            key = tuple(id(a) for a in given.values())
-            if key not in shared:
-                shared[key] = _join(given)
-            joined = shared[key]
-        samples.append(_problem(structure, array, given, joined, f"scores[{i}]"))
-    return samples, True, per_sample
+                if (name, shape) not in shared:
+                    shared[name, shape] = check_additional(name, additional[name], structure, shape)
+                given[name] = shared[name, shape]
+        pieces += [array.ravel() for array in given.values()]
+        n_joined += sum(array.size for array in given.values())
+        stop[i] = n_joined
+        given_shapes = {name: array.shape for name, array in given.items()}
+        key = (shape, *given_shapes.items()) if own_names else shape
+        if key not in kinds:
+            kinds[key] = len(of_kind)
+            try:
+                dims = structure.dims(shape, given_shapes)
+            except ValueError as error:
+                raise ValueError(f"scores[{i}]: {error}" if many else f"scores: {error}") from error
+            of_kind.append(_Kind(shape, given_shapes, dims, structure.layout(dims), n_joined))
+        kind[i] = kinds[key]
+    lengths = np.array([prod(k.shape) for k in of_kind])[kind]
+    extra = np.array([sum(map(prod, k.given.values())) for k in of_kind])[kind]
+    problems = Problems(
+        readonly(flat),
+        readonly(starts(lengths), np.int64),
+        readonly(np.concatenate(pieces) if pieces else np.zeros(0)),
+        readonly(stop - extra, np.int64),
+        readonly(stop, np.int64),
+        readonly(np.array([k.dims for k in of_kind])[kind], np.int64),
+        readonly(np.array([k.sizes for k in of_kind])[kind], np.int64),
+    )
+    return Samples(structure, problems, [k.shape for k in of_kind], [k.given for k in of_kind], kind), many, own_names
 
 
-def _problem(structure, scores, given, joined, name):
-    try:
-        return Problem(structure, scores, given, joined)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+class _Kind(NamedTuple):
+    """What samples of the same shapes have in common."""
+
+    shape: tuple
+    given: dict
+    dims: tuple
+    sizes: tuple
+    stop: int  # where shared additional scores end
+
+
+def _check_all(scores, ndim, name=None):
+    """Check the scores of many samples; return a copy of them, flat, one after the other, and their shapes."""
+    if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub" and scores.size:
+        flat, shapes = np.array(scores, np.float64).ravel(), [scores.shape[1:]] * len(scores)
+    elif all(type(s) is np.ndarray and s.dtype == np.float64 and s.ndim == ndim and s.size for s in scores):
+        flat, shapes = np.concatenate(scores, axis=None), [s.shape for s in scores]
+    else:
+        arrays = [check_scores(s, ndim, name or f"scores[{i}]") for i, s in enumerate(scores)]
+        return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
+    if not are_scores(flat):
+        for i, sample in enumerate(scores):
+            check_scores(sample, ndim, name or f"scores[{i}]")
+    return flat, shapes
 
 
 def check_structure(structure):
@@ -185,18 +241,14 @@ def _shape(value):
         return "ragged"
 
 
-def _is_per_sample(value, structure, arrays, name):
+def _is_per_sample(value, structure, shapes, name):
     """Tell whether additional scores are one array for all samples, or a sequence with one for each."""
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.ndim > max(len(s) for s in structure.additional_shapes(arrays[0].shape)[name])
+        return value.ndim > max(len(s) for s in structure.additional_shapes(shapes[0])[name])
     if not hasattr(value, "__len__") or len(value) == 0:
         return False
-    if _shape(value[0]) not in structure.additional_shapes(arrays[0].shape)[name]:
+    if _shape(value[0]) not in structure.additional_shapes(shapes[0])[name]:
         return False
-    if len(value) != len(arrays):
-        raise ValueError(f"{name} is a list of {len(value)} arrays for {len(arrays)} samples; pass one for each sample")
+    if len(value) != len(shapes):
+        raise ValueError(f"{name} is a list of {len(value)} arrays for {len(shapes)} samples; pass one for each sample")
     return True
-
-
-def _join(given):
-    return readonly(np.concatenate([a.ravel() for a in given.values()]) if given else np.zeros(0))

@@ -10,7 +10,7 @@ from ..solvers import MAPBatch, MarginalBatch, SparseMAPBatch
 from ..solvers._polytope.batch import SOLVERS
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
 from ._graph.map import map_graph
-from ._problems import as_samples, check_structure, join_problems
+from ._problems import check_structure, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +70,8 @@ def map_inference(
         if unknown:
             raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)
-    samples, many, _ = as_samples(structure, scores, additional)
-    problems = join_problems(samples)
+    samples, many, _ = lay_out(structure, scores, additional)
+    problems = samples.problems
     batch = MAPBatch(structure, samples, problems, *map_problems(structure, problems, n_jobs=n_jobs, many=many))
     return batch if many else batch[0]
 
@@ -147,8 +147,8 @@ def sparsemap(
     check_positive("tol", tol)
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
-    samples, many, own_names = as_samples(structure, scores, additional)
-    problems = join_problems(samples)
+    samples, many, own_names = lay_out(structure, scores, additional)
+    problems = samples.problems
     solution = sparsemap_problems(
         structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many
     )
@@ -210,8 +210,8 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     check_n_jobs(n_jobs)
     check_structure(structure)
     oracle = marginal_oracle_of(structure, "marginal_inference")
-    samples, many, _ = as_samples(structure, scores, additional)
-    problems = join_problems(samples)
+    samples, many, _ = lay_out(structure, scores, additional)
+    problems = samples.problems
     marginals, log_partition, expected = marginal_problems(oracle, problems, n_jobs=n_jobs, many=many)
     batch = MarginalBatch(structure, samples, problems, marginals, expected, log_partition)
     return batch if many else batch[0]

@@ -20,7 +20,7 @@ from .._threads import over_ranges
 from .._validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..factors import FactorGraph
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
-from ..inference._problems import as_samples, check_structure, join_problems
+from ..inference._problems import check_structure, lay_out
 from ..solvers._polytope.argmax import gibbs_argmax, map_argmax
 from ._graphs import check_graph_loss, graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
@@ -129,10 +129,10 @@ class FenchelYoungLoss:
                 raise TypeError(f"of a graph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
             given = additional.get("additional")
             return graph_loss_gradient(self.structure, self.name, self.temperature, scores, gold, given, n_jobs)
-        samples, many, _ = as_samples(self.structure, scores, additional)
+        laid_out, many, _ = lay_out(self.structure, scores, additional)
+        problems, samples = laid_out.problems, list(laid_out)
         golds = gold if many else [gold]
         check_same_length(samples, golds)
-        problems = join_problems(samples)
         encoded = []
         for i, (sample, structure) in enumerate(zip(samples, golds)):
             try:

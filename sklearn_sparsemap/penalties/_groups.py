@@ -9,6 +9,7 @@ import numpy as np
 from .._validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names
 from ._families import all_nested, color_families, membership
+from ._names import name_columns, resolve_columns
 from ._order import GroupOrder
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ def as_groups(
     n_features: int | None = None,
     *,
     feature_groups: ArrayLike | None = None,
+    feature_names: Sequence[str] | None = None,
     names: Sequence[Any] | None = None,
     allow_overlap: bool = True,
 ) -> Groups:
@@ -185,7 +187,8 @@ def as_groups(
     ----------
     groups : None, array-like, dict, list, str, GroupTree, GroupOrder or Groups
         None is a group for each feature. An int array-like of shape (n_features,) holds the group of each feature,
-        counted from 0. A dict from names to columns, or a list of lists of columns; groups may overlap.
+        counted from 0. A dict from names to columns, or a list of lists of columns; groups may overlap. Columns are
+        places, or with `feature_names` names.
         ``"templates"`` stands for `feature_groups`.
     n_features : int, default=None
         None if it follows from the other parameters.
@@ -193,6 +196,8 @@ def as_groups(
         The base group of each feature, such as the template (``X.groups`` of `TemplateVectorizer`): what
         ``"templates"`` means, and the features of a GroupTree or GroupOrder that has no columns itself.
         May be empty: features can follow, see `Groups.with_features`.
+    feature_names : sequence of str of length n_features, default=None
+        Names by which groups may name their columns, such as ``feature_names_in_`` of an estimator.
     names : sequence, default=None
         Names of the groups, for an array of groups, a list or ``"templates"``. Together with an array or
         ``"templates"`` it also fixes how many groups there are: some may have no features yet.
@@ -231,7 +236,7 @@ def as_groups(
         if n_features is not None and built.n_features != n_features:
             raise ValueError(f"the groups are of {built.n_features} features, but there are {n_features}")
     elif isinstance(groups, GroupOrder):
-        built = _from_order(groups, n_features, feature_groups)
+        built = _from_order(groups.with_feature_names(feature_names), n_features, feature_groups)
     elif isinstance(groups, str):
         if groups != "templates":
             raise ValueError(f"groups={groups!r} has no meaning; the only name is 'templates'")
@@ -239,12 +244,17 @@ def as_groups(
             raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
         built = _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
     elif isinstance(groups, dict):
-        built = _from_columns(list(groups.values()), check_names(groups), n_features)
+        columns = list(groups.values())
+        if name_columns(columns, feature_names is not None):
+            columns = resolve_columns(columns, list(groups), feature_names)
+        built = _from_columns(columns, check_names(groups), n_features)
     elif isinstance(groups, np.ndarray | list | tuple) or hasattr(groups, "__array__"):
         if len(groups) == 0:
             raise ValueError("there are no groups; use groups=None for one for each feature")
         if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
             names = range(len(groups)) if names is None else check_names(names, len(groups))
+            if name_columns(groups, feature_names is not None):
+                groups = resolve_columns(groups, names, feature_names)
             built = _from_columns(groups, names, n_features)
         else:
             built = _from_ids(groups, names, "groups", n_features)

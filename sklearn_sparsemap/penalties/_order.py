@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from .._template_grammar import read_places
 from ._columns import check_columns, check_names
+from ._names import name_columns, resolve_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 
 class GroupOrder:
@@ -81,17 +84,45 @@ class GroupOrder:
         self.n_groups = len(self.names)
         if not self.n_groups:
             raise ValueError("there are no groups; name at least one")
-        self.columns = None
+        self.columns = self.named_columns = None
         if columns is not None:
             if len(columns) != self.n_groups:
                 raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
-            self.columns = check_columns(columns, self.names, allow_empty=True)
+            if name_columns(columns):
+                # Until it is known which features have these names.
+                self.named_columns = list(columns)
+            else:
+                self.columns = check_columns(columns, self.names, allow_empty=True)
         place = {name: i for i, name in enumerate(self.names)}
         for pair in pairs:
             for name in pair:
                 if name not in place:
                     raise ValueError(f"{pair!r} orders {name!r}, which is no group; the groups are {_some(self.names)}")
         self.precedes = close_order([(place[a], place[b]) for a, b in pairs], self.names)
+
+    def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
+        """Return the order with the places of columns that were given by the names of features.
+
+        Parameters
+        ----------
+        feature_names : sequence of str
+
+        Returns
+        -------
+        order : the class
+            This one, if no columns were given by name.
+
+        Raises
+        ------
+        ValueError
+            If the features have no names, or none of a name.
+        """
+        if getattr(self, "named_columns", None) is None:
+            return self
+        found = copy(self)
+        places = resolve_columns(self.named_columns, self.names, feature_names)
+        found.columns, found.named_columns = check_columns(places, self.names, allow_empty=True), None
+        return found
 
     @staticmethod
     def _check_pair(pair):

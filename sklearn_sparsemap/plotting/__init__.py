@@ -6,6 +6,8 @@ They need matplotlib (``[plot]``).
 from ._convergence import ConvergenceDisplay
 from ._graphs.factor_graph import FactorGraphDisplay
 from ._graphs.label_graph import LabelGraphDisplay
+from ._inspection.bars import ExplanationDisplay, FeatureTableDisplay
+from ._inspection.heat_maps import LabelConfusionDisplay, TransitionsDisplay
 from ._selection.group_order import GroupOrderDisplay
 from ._selection.group_path import GroupPathDisplay
 from ._selection.memory_curve import MemoryCurveDisplay
@@ -17,12 +19,16 @@ from ._structures.tree import TreeDisplay
 __all__ = [
     "ChainDisplay",
     "ConvergenceDisplay",
+    "ExplanationDisplay",
     "FactorGraphDisplay",
+    "FeatureTableDisplay",
     "GroupOrderDisplay",
     "GroupPathDisplay",
+    "LabelConfusionDisplay",
     "LabelGraphDisplay",
     "MatchingDisplay",
     "MemoryCurveDisplay",
     "PartsDisplay",
+    "TransitionsDisplay",
     "TreeDisplay",
 ]

@@ -21,6 +21,8 @@ from ._task import Task, accuracy_of, f1_of
 _N_RANGES = 64
 # Parts of a call on a single thread: a call takes some 100 us, and a call under way ends at Ctrl-C.
 _COST_PER_CALL = 2**20
+# The code of a label that nobody knows.
+UNKNOWN = -2
 # Duality gap of the inference: L-BFGS compares losses that differ by little.
 _TOL = 1e-12
 # Memory for the solutions of the samples, from which the next epoch starts.
@@ -186,7 +188,11 @@ class StructureTask(Task):
         structure = self.structure
         if structure.labelled:
             codes = gold.values if isinstance(gold, RaggedArray) else gold
-            return float(np.average(predicted == codes, weights=np.repeat(weights, np.diff(self.row_ptr))))
+            known = codes != UNKNOWN
+            if not known.any():
+                raise ValueError("y has no labels but None; there is nothing to compare with")
+            weights = np.repeat(weights, np.diff(self.row_ptr))[known]
+            return float(np.average(predicted[known] == codes[known], weights=weights))
         compared = []
         for i, (right, found, dims) in enumerate(zip(gold, predicted, self.laid_out[0])):
             try:

@@ -12,6 +12,8 @@ from ..._ragged import RaggedArray
 from ..._validation import check_choice, check_magnitude, check_parameters, check_positive
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
+from .._partitions import PartitionsMixin
+from .._state.mixin import TrainingStateMixin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +25,18 @@ _INEXACT = 1e-6
 _BLOCK = 2**22
 
 
-class LabelSetClassifier(ClassifierMixin, BaseEstimator):
+class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, BaseEstimator):
     """Base of `MultilabelLPSparseMAP`: prediction.
 
     A subclass has the parameters `temperature`, `decision`, `map_time_limit`, `threshold` and `n_jobs`. It sets
     `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `classes_`
     and `threshold_`.
     """
+
+    _fitted_mark = "_graph"
+    _state_kinds = ("adam",)
+    # The learning rate depends on it.
+    _counts_samples = True
 
     # The parameter for the size of steps, and what beside the model a fit sets before it trains.
     _step_size = "learning_rate_init"

@@ -364,6 +364,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ValueError
             As `fit` does; also if the labels differ from those of the first call.
         """
+        task, X = self._take_in(X, y, classes, sample_weight)
+        if task is None:
+            return self
+        self._model = self._configure(self._optimizer, len(X), stream=True).model()
+        self._tune_along(task, X)
+        n_inexact = self._optimizer.unconverged
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X))
+        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        return self
+
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+
+        The task is None where no sample has a weight.
+        """
         hidden = self._check_params()
         first = not hasattr(self, "_graph")
         X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
@@ -390,24 +405,64 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._loss = self.loss
         self.n_violations_ += n_violations
         if not weights.any():
-            return self
+            return None, X
         if self._optimizer is None:
             self._optimizer = MinibatchOptimizer(
                 self._model, Adam(self._model.arrays), check_random_state(self.random_state)
             )
-        self._model = self._configure(self._optimizer, len(X), stream=True).model()
+        return self._task(gold=gold, weights=weights), X
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the present model."""
+        model = self._model.copy()
+        return MinibatchOptimizer(model, Adam(model.arrays), check_random_state(self.random_state))
+
+    def _took_state(self):
+        self._model = self._optimizer.model()
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None for an indicator matrix, which has a column for each."""
+        return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
+
+    def _ready(self, n_samples):
+        self._model = self._configure(self._optimizer, n_samples).model()
+        return self._optimizer
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples."""
+        self._configure(optimizer, n_samples)
+
+    def _begin_pass(self):
+        self.n_violations_ = 0
+
+    def _online_course(self):
+        return "Adam", self.max_iter
+
+    def _validation_score(self, X, y):
+        task, X = self._held_out(X, y)
+        return self._validate(self._model, X.values, task)
+
+    def _held_out(self, X, y):
+        X, gold, _, _ = self._check_data(X, y, reset=False)
+        return self._task(gold=gold, weights=np.ones(len(X))), X
+
+    def _end_partitions(self, held):
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        if self._tunes_threshold(self._single):
+            task, X = self._held_out(*held.read_first())
+            self.threshold_ = best_threshold(self._threshold_scores(self._model, X.values, task))
+
+    def _tune_along(self, task, X):
+        """Tune the threshold on samples of a stream before they are learned from."""
         if self.threshold != "auto":
             self.threshold_ = float(self.threshold)
-        elif self._tunes_threshold(single):
+        elif self._tunes_threshold(self._single):
             if self._running is None:
                 self._running = RunningThreshold()
-            for rows in blocks(len(X), len(classes)):
-                self._running.update(self._marginals(self._model, X.values[rows]), dense(gold[rows]), weights[rows])
+            for rows in blocks(len(X), task.n_outputs):
+                marginals = self._marginals(self._model, X.values[rows])
+                self._running.update(marginals, dense(task.gold[rows]), task.weights[rows])
             self.threshold_ = self._running.threshold
-        inexact = self._optimizer.unconverged
-        self.loss_curve_.append(learn_batch(self, self._optimizer, self._task(gold=gold, weights=weights), X))
-        warn_of_inference(self._optimizer.unconverged - inexact)
-        return self
 
     def _configure(self, optimizer, n_samples, stream=False):
         """Let an optimiser take over the parameters, which may have changed since it was made; return it."""

@@ -27,12 +27,18 @@ from ..._validation import (
 from ...inference import sparsemap
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
+from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
-from ...training._structure_task import StructureTask, is_flat, object_array
+from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
+from .._partitions import PartitionsMixin, flat_labels
+from .._state.mixin import TrainingStateMixin
+from .completions import codes_where_known
+from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
-from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels
+from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
+from .questions import QuestionsMixin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -75,7 +81,7 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
+class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
@@ -115,7 +121,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         task = self._task(X)
         return task.in_shapes(self._tilted(task, scores, "map"))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Predict the labels, or structures, of highest score.
 
         Where structures differ in their number of parts, it is the best one under the objective of the loss: the
@@ -124,6 +130,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            What is known of each sample, to be completed: labels with None where they are open; likewise heads of words
+            or columns of rows. None for a sample of which nothing is known.
 
         Returns
         -------
@@ -131,13 +140,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
-        codes = self._predict_codes(self._task(X), X, self._current)
+        codes = self._predict_codes(self._task(X), X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
         return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
 
-    def predict_marginals(self, X: Any) -> NDArray[Any]:
+    def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
         """Compute the probability of each label, or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
@@ -147,6 +156,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -155,12 +166,14 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         _, X = self._check_predict(X)
         task = self._task(X)
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        marginals, gaps, objectives = task.marginals(*self._scores(task, X, self._current, argmax), self.n_jobs)
+        marginals, gaps, objectives = task.marginals(
+            *self._scores(task, X, self._current, argmax, known), self.n_jobs
+        )
         if gaps is not None:
             _check_converged(gaps, objectives)
         return marginals
 
-    def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
+    def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the few structures that SparseMAP selects for each sample, with their probabilities.
 
         That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
@@ -168,6 +181,8 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
 
         Returns
         -------
@@ -181,7 +196,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 "distribution; use predict_marginals"
             )
         task = self._task(X)
-        scores, additional = self._scores(task, X, self._current, "sparsemap")
+        scores, additional = self._scores(task, X, self._current, "sparsemap", known)
         additional = split_scores(additional, task.additional_shapes)
         results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
@@ -230,7 +245,10 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
             # Labels that are not among the classes are never predicted.
-            y = codes_of(y.tolist() if is_flat(structure) else flatten_labels(y, X.lengths), self.classes_)
+            if is_flat(structure):
+                y = codes_of(y.tolist(), self.classes_)
+            else:
+                y = codes_where_known(flatten_labels(y, X.lengths), self.classes_)
         else:
             y = object_array(list(y))
         return self._accuracy(self._task(X), X, y, self._current, weights)
@@ -363,12 +381,13 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             values = validate_data(self, X, **_CHECKS, reset=False)
             X = _one_row_each(values)
         else:
+            check_names_of_features(self, X, reset=False)
             X = check_samples(X, self.n_features_in_, _n_axes(structure))
         check_magnitude(X)
         return X
 
-    def _check_data(self, structure, X, y, reset, classes=None):
-        """Check training data.
+    def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
+        """Check training data; with `unknown`, labels of steps may be None.
 
         Returns
         -------
@@ -394,17 +413,23 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
                 )
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
+            check_names_of_features(self, X, reset=reset)
             X = check_samples(X, None if reset else self.n_features_in_, _n_axes(structure))
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
+            if labels is not None and not unknown and any(label is None for label in labels):
+                raise ValueError(
+                    "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
+                    "such"
+                )
         check_magnitude(X)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
             if classes is None:
                 # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
-                classes = np.unique(y) if is_flat(structure) else sorted_labels(labels)
-            codes = encode_labels(labels, classes, X.indptr)
+                classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
+            codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
             codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
         self.n_features_in_ = X.values.shape[1]
         return X, codes, classes
@@ -417,8 +442,9 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         if classes is None:
             raise ValueError("class_weight is for structures made of labels; leave it at None")
         flat = codes.values if isinstance(codes, RaggedArray) else codes
+        known = flat != UNKNOWN
         if isinstance(self.class_weight, str):
-            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat)
+            of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=flat[known])
         else:
             labels = set(classes.tolist())
             unknown = [label for label in self.class_weight if label not in labels]
@@ -428,14 +454,18 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
             of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
             if not ((of_class >= 0) & (of_class < np.inf)).all():
                 raise ValueError("class_weight must be finite and not negative")
-        weights = weights * np.add.reduceat(of_class[flat], X.indptr[:-1]) / X.lengths
+        # A label that is unknown counts as one of weight 1.
+        weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
         if not weights.any():
             raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
         return weights
 
-    def _check_predict(self, X):
+    def _check_predict_ready(self):
         check_is_fitted(self)
         check_parameters(self, ["n_jobs"])
+
+    def _check_predict(self, X):
+        self._check_predict_ready()
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
@@ -459,15 +489,18 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
         """Lay out samples to learn from."""
         task = self._lay_out(structure, X, 1 if classes is None else len(classes))
+        if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
+            task = PartialTask(structure, X, len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
 
-    def _predict_codes(self, task, X, model):
+    def _predict_codes(self, task, X, model, known=None):
         """Return the prediction as `codes`."""
         if task.is_flat:
-            return task.predict(self._linear_scores(X, model), model.additional, self.n_jobs)
-        return task.predict(*self._scores(task, X, model, "map"), self.n_jobs)
+            scores = self._restricted(X, self._linear_scores(X, model), known)
+            return task.predict(scores, model.additional, self.n_jobs)
+        return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
-    def _scores(self, task, X, model, argmax):
+    def _scores(self, task, X, model, argmax, known=None):
         """Return the scores of all rows, see `_tilted`, and the additional scores; over the temperature, but for MAP.
 
         The model may have been edited, so that they are checked.
@@ -479,7 +512,7 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         scores = check_scores(scores, 2, "the scores of all rows of X")
         if len(additional):
             check_scores(additional, 1, "the additional scores")
-        return self._tilted(task, scores, argmax), additional
+        return self._restricted(X, self._tilted(task, scores, argmax), known), additional
 
     def _tilted(self, task, scores, argmax):
         """Return scores to which is added what makes inference of any kind decide as the loss of the model does.
@@ -535,6 +568,10 @@ class LinearStructuredClassifier(ClassifierMixin, BaseEstimator):
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None where structures are not made of labels."""
+        return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
 
     def _check_same_structure(self, structure):
         if structure != self._structure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,9 @@ from sklearn.utils._param_validation import StrOptions
 from ..._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
+from ...structures import Structure
 from ...training._data import LinearModel
+from ...training._partial_task import PartialTask
 from .._fitting import (
     Validation,
     adjust_optimizer,
@@ -27,6 +30,7 @@ from .._fitting import (
 )
 from .._progress import CallbackSupportMixin, with_callbacks
 from .base import LinearStructuredClassifier, is_flat, resolve_structure
+from .partial import fit_partial, solver_of_partial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,10 +39,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...factors import FactorGraph
-    from ...structures import Structure
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
+_NAMES = {"adagrad": "AdaGrad", "mira": "MIRA"}
 # Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
 _MOST_BATCH_WEIGHTS = 50_000
 # Beyond this many weights (512 MiB an array), only those exist that are updated, if they are few. Dense ones are a
@@ -156,6 +160,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
     Labels may be any hashable.
 
+    In `fit` a step's label of None is unknown. The loss is then that of the completions: how far the best structure is
+    ahead of the best one that goes with the known labels, both with the regulariser (for crf, the negative
+    log-probability of all completions together). It need not be convex; unknown labels are learned from with the losses
+    sparsemap, perceptron and crf, by L-BFGS or AdaGrad. Complete what is partly known by ``predict(X, known=...)``.
+
     Structures that are not made of labels have one row of features for each part. For a tree over n words these are
     (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
     of shape (n_rows, n_cols, n_features), or its n * n rows if it is square. A `RaggedArray` may carry such `shapes`.
@@ -189,6 +198,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     >>> model.predict([np.array([[0.0], [1.0]])])[0].tolist()
     ['a', 'b']
     """
+
+    _state_kinds = ("online", "mira", "minibatch")
 
     # Those that are "no_validation" are checked where they are read, and messages there say more.
     _parameter_constraints = {
@@ -292,7 +303,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         structure = self._check_params()
         data = X, y
-        X, codes, classes = self._check_data(structure, X, y, reset=True)
+        X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
         task = self._training_task(structure, X, codes, classes, weights, self.cost)
         model = self._initial_model(structure, task, X.values, classes)
@@ -306,9 +317,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
+        if isinstance(task, PartialTask):
+            solver = solver_of_partial(self.solver, self.loss)
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
-        ended = (fit_lbfgs if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
+        fit_batch = fit_partial if isinstance(task, PartialTask) else fit_lbfgs
+        ended = (fit_batch if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
         monitor.take()
         monitor.end(*ended)
         return self
@@ -339,20 +353,39 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
+        goes_on = getattr(self, "_optimizer", None) is not None
+        task, X = self._take_in(X, y, classes, sample_weight)
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
+        return self
+
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X."""
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
         if first:
             self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
-        goes_on = self._optimizer is not None
-        if goes_on:
-            adjust_optimizer(self, task, self._optimizer)
-        else:
+        if self._optimizer is None:
             self._optimizer = new_optimizer(self, task, self._check_finite(self._model))
+        else:
+            adjust_optimizer(self, task, self._optimizer)
         # The optimiser has the weights now, also when it is interrupted.
         self._model = None
-        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
-        return self
+        return task, X
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the present model."""
+        task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
+        return new_optimizer(self, task, self._check_finite(self._model))
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples."""
+        adjust_optimizer(self, task, optimizer)
+
+    def _online_course(self):
+        """Return the name of the online solver, and how many epochs it runs at most."""
+        solver = "mira" if self.solver == "mira" else "adagrad"
+        return _NAMES[solver], _MAX_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _begin(self, structure, classes):
         """Note what the model is of."""

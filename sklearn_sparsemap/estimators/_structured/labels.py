@@ -7,6 +7,7 @@ import numpy as np
 
 from ..._ragged import RaggedArray
 from ..._validation import check_no_missing, quoted
+from ...training._structure_task import UNKNOWN
 
 # They have a length, but are no sequences of labels.
 _NO_SEQUENCES = (str, bytes, dict, set, frozenset)
@@ -157,10 +158,23 @@ def codes_of(labels, classes):
     return np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
 
 
-def encode_labels(labels, classes, indptr):
-    """Return the codes of flat labels; ValueError names the sample of the first label that is not in `classes`."""
+def where_known(labels):
+    """Return the labels without None, which stands for one that is unknown."""
+    known = [label for label in labels if label is not None]
+    if not known:
+        raise ValueError("y has no labels but None; give at least some")
+    return known
+
+
+def encode_labels(labels, classes, indptr, unknown=False):
+    """Return the codes of flat labels; ValueError names the sample of the first label that is not in `classes`.
+
+    None has the code `UNKNOWN` where labels may be `unknown`; else it must be among the classes, too.
+    """
     codes = codes_of(labels, classes)
-    unseen = np.flatnonzero(codes < 0)
+    if unknown:
+        codes[[i for i, label in enumerate(labels) if label is None]] = UNKNOWN
+    unseen = np.flatnonzero(codes == -1)
     if len(unseen):
         i = int(np.searchsorted(indptr, unseen[0], side="right") - 1)
         raise ValueError(

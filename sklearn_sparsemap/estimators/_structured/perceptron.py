@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,9 +22,10 @@ from ...training._curve import Course, mean_of
 from ...training._data import LinearModel
 from ...training._online.dense import SINCE
 from ...training._online.groups import GroupOptimizer
-from .._fitting import Monitor, keep_if, learn_batch, leaves_whole, relative, warn_of_inference, warn_user
+from .._fitting import Monitor, keep_if, learn_batch, leaves_whole, relative, visits, warn_of_inference, warn_user
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, resolve_structure
+from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,11 +40,13 @@ _MIRA = "mira"
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 # About what training needs for each column, and for each group: the arrays of the store, and those of the groups.
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
+# More samples than there will ever be.
+_NO_PERIOD = 2**62
 # Columns are counted by 32-bit integers.
 _MOST_COLUMNS = 2**31 - 1
 
 
-class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
+class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
@@ -62,6 +66,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         Groups of features: None is one for each feature; an int array of shape (n_features,) holds the group of each;
         a dict from names to columns; a list of lists of columns, which may overlap; ``"templates"`` takes ``X.groups``,
         as `TemplateVectorizer` makes them; a `GroupTree` or `GroupOrder` without columns takes them as its base groups.
+        Columns are places, or the names of features (`feature_names_in_`); see also
+        `sklearn_sparsemap.penalties.groups_from`.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
@@ -117,6 +123,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     selected_groups_ : int ndarray
         Numbers of the groups that survived the last shrinkage. Where none has taken place yet, in a stream or after
         Ctrl-C, a warning says so; they are then all groups that have weights.
+    selected_group_names_ : list
+        Their names; of templates those of the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase.
     sigma_ : float
@@ -134,6 +142,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     n_iter_ : int
         Epochs of the first phase (`partial_fit`: mini-batches).
     n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where `X` has names: a DataFrame, or a list of them.
 
     Notes
     -----
@@ -175,6 +185,9 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     """
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
+    _state_kinds = ("groups",)
+    # The step size falls from epoch to epoch.
+    _counts_samples = True
 
     # Those that are "no_validation" are checked where they are read, and messages there say more.
     _parameter_constraints = {
@@ -277,23 +290,22 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         rng = check_random_state(self.random_state)
         selects = self.budget is not None or self.alpha > 0.0
         debiases = selects and self.debias is not None
+        norms = norms_before_shrinking(self, groups, group_weights, task, X)
         optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
         self._configure(optimizer, len(X), None)
         self._begin(structure, classes, groups, group_weights, optimizer)
         monitor = PairMonitor(self, optimizer, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
         keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
-        self._run_epochs(optimizer, task, X, self.max_iter, rng, monitor)
+        visit = visits(self, optimizer, task, X, rng, remember=False)
+        self._run_epochs(optimizer, visit, task.loss, len(X), self.max_iter, monitor)
         # The last shrinkage keeps to the budget.
         self._configure(optimizer, len(X), None)
         if selects:
             self._select(optimizer)
+            warn_of_sizes(self, norms, optimizer.alive_groups())
         if debiases and not monitor.stopped:
             optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
-        monitor.is_complete = True
-        self._take(monitor)
-        warn_of_inference(optimizer.unconverged)
-        monitor.progress.end(lambda: monitor.attributes(self._model))
-        return self
+        return self._end_fit(monitor)
 
     @staticmethod
     def _select(optimizer):
@@ -305,42 +317,85 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
                 "the budget is smaller than what dies together; raise budget or shrink_every, or lower alpha"
             )
 
-    def _run_epochs(self, optimizer, task, X, n_epochs, rng, monitor):
-        """Visit all samples some times."""
-        epoch, order = task.epochs(optimizer, X, remember=False), np.arange(len(X))
-        monitor.follow(optimizer, task.loss)
+    def _run_epochs(self, optimizer, visit, loss, n_samples, n_epochs, monitor):
+        """Visit all samples some times, which minimises this loss."""
+        monitor.follow(optimizer, loss)
         for number in range(n_epochs):
-            if self.shuffle:
-                rng.shuffle(order)
-            total = epoch(order)
+            mean_loss = visit()
             if number + 1 == self.freeze_after and optimizer is monitor.first:
-                self._configure(optimizer, len(order), float(optimizer.sigma[0]))
-            if monitor.iteration(total / task.weights.sum()):
+                self._configure(optimizer, n_samples, float(optimizer.sigma[0]))
+            if monitor.iteration(mean_loss):
                 break
 
     def _learn_anew(self, first, task, X, rng, monitor):
         """Learn the weights of the features that an optimiser has left without a penalty."""
+        optimizer = self._debiasing_optimizer(first, len(X))
+        task, X = self._debiasing_data(optimizer.columns, task, X)
+        visit = visits(self, optimizer, task, X, rng, remember=False)
+        self._run_epochs(optimizer, visit, task.loss, len(X), self.debias_max_iter, monitor)
+        return optimizer
+
+    def _debiasing_optimizer(self, first, n_samples):
+        """Return what learns the weights of the features anew that an optimiser has left."""
         kept = np.flatnonzero(first.alive()[first.source.atom_of])
-        features = X.values[:, kept]
-        if not sparse.issparse(features):
-            features = np.ascontiguousarray(features)
-        mira = self.debias == _MIRA
+        n_outputs = first.n_outputs
+        return self._optimizer_of_columns(kept, n_outputs, first.store.n_dense - n_outputs, n_samples)
+
+    def _optimizer_of_columns(self, columns, n_outputs, n_additional, n_samples):
         optimizer = GroupOptimizer(
-            Groups.partition(np.zeros(len(kept), np.int64), names=["selected"]),
+            Groups.partition(np.zeros(len(columns), np.int64), names=["selected"]),
             np.zeros(1),
-            task.n_outputs,
-            task.n_additional,
+            n_outputs,
+            n_additional,
             average=self.average,
-            mira=mira,
-            columns=kept,
+            mira=self.debias == _MIRA,
+            columns=columns,
         )
         optimizer.configure(
-            eta0=self.eta0, period=len(X), C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
+            eta0=self.eta0, period=n_samples, C=_finite(self.C), shrink_every=self.shrink_every, budget=None, alpha=0.0,
             frozen=None, fit_intercept=self.fit_intercept,
         )  # fmt: skip
-        task = task.under("hinge" if mira else self.debias, self.temperature)
-        self._run_epochs(optimizer, task, RaggedArray(features, X.indptr), self.debias_max_iter, rng, monitor)
         return optimizer
+
+    def _debiasing_data(self, columns, task, X):
+        """Return samples with these features alone, and their task under the loss of that phase."""
+        features = X.values[:, columns]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        loss = "hinge" if self.debias == _MIRA else self.debias
+        return task.under(loss, self.temperature), RaggedArray(features, X.indptr)
+
+    def _end_fit(self, monitor):
+        monitor.is_complete = True
+        self._take(monitor)
+        warn_of_inference(monitor.optimizer.unconverged)
+        monitor.progress.end(lambda: monitor.attributes(self._model))
+        return self
+
+    def _learn_partitions(self, source, classes, n_samples, held, rng):
+        X, y = source.read_first()
+        task, X = self._take_in(X, y, classes)
+        first, selects = self._optimizer, self.budget is not None or self.alpha > 0.0
+        self._configure(first, n_samples, None)
+        debiases, loss = selects and self.debias is not None, task.loss
+        n_epochs = self.max_iter + debiases * self.debias_max_iter
+        monitor = PairMonitor(self, first, Progress(self, source.source, None, n_epochs))
+        keep_if(self, lambda: first.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
+        del X, y, task
+        self._run_epochs(first, lambda: source.visit(self, first, rng), loss, n_samples, self.max_iter, monitor)
+        self._configure(first, n_samples, None)
+        if selects:
+            self._select(first)
+        if debiases and not monitor.stopped:
+            last = self._debiasing_optimizer(first, n_samples)
+
+            def debiasing_data(task, X):
+                return self._debiasing_data(last.columns, task, X)
+
+            loss = "hinge" if self.debias == _MIRA else self.debias
+            visit = partial(source.visit, self, last, rng, debiasing_data)
+            self._run_epochs(last, visit, loss, n_samples, self.debias_max_iter, monitor)
+        return self._end_fit(monitor)
 
     @leaves_whole
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
@@ -367,26 +422,30 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
         ValueError
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
-        first, structure, classes, X, task = self._check_stream(X, y, classes, None)
+        task, X = self._take_in(X, y, classes)
+        self._configure(self._optimizer, self.shrink_every, None)
+        n_inexact = self._optimizer.unconverged
+        self._losses.note(learn_batch(self, self._optimizer, task, X))
+        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        return self
+
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X."""
+        first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if first:
             groups, group_weights = self._make_groups(X)
             optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
             self._begin(structure, classes, groups, group_weights, optimizer)
             self.n_iter_, self._losses = 0, Course(mean_of)
         elif self._optimizer is None:
-            optimizer = self._loaded_optimizer()
-            self._begin(structure, classes, self.groups_, self.group_weights_, optimizer)
-        optimizer = self._optimizer
+            self._begin(structure, classes, self.groups_, self.group_weights_, self._new_begin())
         self._check_budget(self.groups_)
-        if optimizer.average != self.average:
+        if self._optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = self.loss
-        self._configure(optimizer, self.shrink_every, None)
         # The optimiser has the weights, also when it is interrupted.
-        self._model, before = None, optimizer.unconverged
-        self._losses.note(learn_batch(self, optimizer, task, X))
-        warn_of_inference(optimizer.unconverged - before)
-        return self
+        self._model = None
+        return task, X
 
     @leaves_whole
     def finalize(self, X: Any = None, y: Any = None) -> Self:
@@ -437,7 +496,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             task = self._training_task(structure, X, codes, classes, relative(weights))
         first = self._optimizer
         if first is None:
-            first = self._loaded_optimizer()
+            first = self._new_begin()
         # A model that was edited, or is to have fewer groups now, needs a shrinkage without new samples, too.
         exceeds = self.budget is not None and first.alive_groups().sum() > self.budget
         if selects and (self._optimizer is not None or exceeds):
@@ -465,6 +524,7 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _make_groups(self, X):
         n_features = X.values.shape[1]
         _check_memory(n_features, self.groups is None)
+        self._template_names = X.group_names
         feature_groups = X.groups
         if isinstance(self.groups, str) and self.groups == "templates" and feature_groups is None:
             raise ValueError(
@@ -473,7 +533,8 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
             )
         if not isinstance(self.groups, str | GroupOrder):
             feature_groups = None
-        groups = as_groups(self.groups, n_features, feature_groups=feature_groups)
+        names = getattr(self, "feature_names_in_", None)
+        groups = as_groups(self.groups, n_features, feature_groups=feature_groups, feature_names=names)
         self._check_budget(groups)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):
@@ -488,7 +549,46 @@ class GroupLassoPerceptron(CallbackSupportMixin, LinearStructuredClassifier):
     def _new_optimizer(self, groups, group_weights, n_outputs, n_additional):
         return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
 
-    def _loaded_optimizer(self):
+    def _groups_optimizer(self, n_outputs, n_additional):
+        return self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)
+
+    def _took_state(self):
+        self._final = None
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples, in which all steps are of one size."""
+        selects = optimizer.columns is None
+        is_frozen = selects and self.freeze_after is not None and number >= self.freeze_after
+        optimizer.configure(
+            eta0=self.eta0 / np.sqrt(number + 1.0), period=_NO_PERIOD, C=_finite(self.C),
+            shrink_every=self.shrink_every, budget=self.budget if selects else None,
+            alpha=self.alpha if selects else 0.0, frozen=float(optimizer.sigma[0]) if is_frozen else None,
+            fit_intercept=self.fit_intercept,
+        )  # fmt: skip
+
+    def _end_round(self, n_samples, number, n_shards, last=False):
+        """Shrink the mixture of what some shards have learned in a round, so that it keeps to the budget."""
+        optimizer = self._optimizer
+        self._configure_round(optimizer, None, n_samples, 0 if last else number)
+        if self.budget is None and not self.alpha:
+            return
+        # The samples since the last shrinkage of each, of which there is at least one for a budget to hold.
+        optimizer.counters[SINCE] = max(optimizer.counters[SINCE] // n_shards, self.budget is not None)
+        optimizer.shrink()
+
+    def _take_rounds(self, optimizers, losses, scores):
+        first, last = optimizers[0], optimizers[-1]
+        loss = self._loss
+        if last is not first:
+            loss = "hinge" if self.debias == _MIRA else self.debias
+        self._model, self._final, self._optimizer = wide_model(last, self.n_features_in_), None, None
+        self._final = final_state(first, last, loss)
+        self._losses = Course(mean_of)
+        for entry in losses:
+            self._losses.note(entry)
+        self.validation_scores_, self.n_iter_ = scores, max(1, len(losses))
+
+    def _new_begin(self):
         """Return an optimiser that starts from the present model."""
         n_outputs, n_additional = len(self._model.intercept), len(self._model.additional)
         optimizer = self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)

@@ -220,7 +220,7 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         # True by construction: the kernel writes the columns of a row in ascending order, each once.
         rows.has_canonical_format = True
-        return RaggedArray(rows, indptr, model.groups)
+        return self._give(RaggedArray(rows, indptr, model.groups, None, self.template_names_))
 
 
 def _check_heads(y, lengths):

@@ -194,4 +194,4 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         rows = sparse.csr_array((values, columns, row_ptr), shape=(n_tokens, int(model.column_ptr[-1])))
         # True by construction: templates ascend along a row, and each has one column.
         rows.has_canonical_format = True
-        return RaggedArray(rows, encoded.indptr, model.groups)
+        return self._give(RaggedArray(rows, encoded.indptr, model.groups, None, self.template_names_))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..._unwrap import unwrap
 from ..._validation import check_choice, check_positive
 from .._layouts.ring import Ring
 from .._style import (
@@ -107,7 +108,8 @@ class LabelGraphDisplay:
         Parameters
         ----------
         estimator : MultilabelLPSparseMAP
-            Fitted, with a label graph. (Any object with ``classes_``, ``edges_`` and ``edge_scores_``.)
+            Fitted, with a label graph; or a pipeline or a search around it. (Any object with ``classes_``, ``edges_``
+            and ``edge_scores_``.)
         n_edges, sign, ax
             As for `plot`.
 
@@ -122,6 +124,7 @@ class LabelGraphDisplay:
             If the estimator has no such attributes, or learned no edges: with ``loss="logistic"``,
             ``label_graph=None``, or one label a sample.
         """
+        _, estimator = unwrap(estimator)
         for name in ("classes_", "edges_", "edge_scores_"):
             if not hasattr(estimator, name):
                 raise ValueError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._unwrap import unwrap
 from .._layouts.hasse import HasseLayout
 from .._structures.base import check_names
 from .._style import COLORS, INK, MUTED, import_pyplot, legend_below, size_in_points, text_width
@@ -95,7 +96,7 @@ class GroupOrderDisplay:
         Parameters
         ----------
         estimator : object
-            With ``selected_groups_``, such as `GroupLassoPerceptron`.
+            With ``selected_groups_``, such as `GroupLassoPerceptron`; or a pipeline or a search around one.
         order : GroupOrder, default=None
             None takes the parameter `groups` of the estimator.
         names : sequence, default=None
@@ -108,6 +109,7 @@ class GroupOrderDisplay:
         display : GroupOrderDisplay
             With `ax_` and `figure_`.
         """
+        _, estimator = unwrap(estimator)
         if not hasattr(estimator, "selected_groups_"):
             raise ValueError(
                 f"the estimator must be fitted and have selected_groups_; {type(estimator).__name__} has it not"

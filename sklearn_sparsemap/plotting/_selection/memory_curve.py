@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._unwrap import unwrap
 from ..._validation import check_positive
 from .._style import COLORS, DASHES, INK, MUTED, import_pyplot, lay_bare, legend_above
 
@@ -80,7 +81,8 @@ class MemoryCurveDisplay:
         Parameters
         ----------
         estimator : object, or dict of str -> object
-            With ``memory_steps_`` and ``memory_curve_``, such as `GroupLassoPerceptron`.
+            With ``memory_steps_`` and ``memory_curve_``, such as `GroupLassoPerceptron`; or a
+            pipeline or a search around one.
         full : int or object, default=None
             As for the class; or the fitted model that selects nothing.
         ax : matplotlib Axes, default=None
@@ -93,6 +95,7 @@ class MemoryCurveDisplay:
         """
         curves = {}
         for name, each in (estimator if isinstance(estimator, dict) else {"": estimator}).items():
+            each = unwrap(each)[1]
             if not hasattr(each, "memory_curve_"):
                 raise ValueError(
                     f"the estimator must be fitted and have memory_curve_; {type(each).__name__} has it not"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._unwrap import transformed, unwrap
 from ..._validation import check_positive
 from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
 
@@ -93,7 +94,8 @@ class StructuresDisplay:
         Parameters
         ----------
         estimator : object
-            With ``predict_structures`` and ``predict_marginals``, such as `StructuredSparseMAPClassifier`.
+            With ``predict_structures`` and ``predict_marginals``, such as `StructuredSparseMAPClassifier`; or a
+            pipeline or a search around one.
         x : array-like or CSR
             The features of one sample: what a list of samples passed to ``predict`` has as an element.
         y_true, **names
@@ -106,10 +108,12 @@ class StructuresDisplay:
         display : the class
             With `ax_` and `figure_`.
         """
+        steps, estimator = unwrap(estimator)
         for method in ("predict_structures", "predict_marginals"):
             if not hasattr(estimator, method):
                 raise ValueError(f"the estimator must have {method}; {type(estimator).__name__} has not")
-        pairs, marginals = estimator.predict_structures([x])[0], estimator.predict_marginals([x])[0]
+        X = transformed(steps, [x])
+        pairs, marginals = estimator.predict_structures(X)[0], estimator.predict_marginals(X)[0]
         names = {**cls._names_of(estimator), **names}
         return cls.from_predictions(
             pairs, marginals=marginals, y_true=y_true, ax=ax, max_structures=max_structures, **names

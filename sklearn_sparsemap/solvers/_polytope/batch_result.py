@@ -31,7 +31,7 @@ class _OfStructures(LazyResults):
     Parameters
     ----------
     structure : Structure
-    samples : list of Problem
+    samples : sequence of Problem
     problems : Problems
         The same, laid out for the kernels.
     """
@@ -43,18 +43,17 @@ class _OfStructures(LazyResults):
     def __setstate__(self, state):
         self.__dict__.update(state)
         # Pickle forgets what may be written. And a custom structure is known to kernels by another number now.
-        dims = [self._structure.dims(sample.shape, sample.shapes) for sample in self._samples]
         kinds = {"scores": np.float64, "additional": np.float64}
-        self._problems = type(self._problems)(
+        self._problems = self._samples.problems = type(self._problems)(
             **{
                 name: readonly(array, kinds.get(name, np.int64))
-                for name, array in {**self._problems._asdict(), "dims": dims}.items()
+                for name, array in {**self._problems._asdict(), "dims": self._samples.dims()}.items()
             }
         )
 
     def _like_scores(self, values):
         """Return what goes with the flat scores of all samples as one array of samples, each in its shape."""
-        return RaggedArray(values, self._problems.score_ptr, shapes=[sample.shape for sample in self._samples])
+        return RaggedArray(values, self._problems.score_ptr, shapes=self._samples.shapes)
 
 
 class MAPBatch(_OfStructures):
@@ -88,7 +87,7 @@ class MarginalBatch(_OfStructures):
 
     def __init__(self, structure, samples, problems, marginals, expected, log_partition):
         super().__init__(structure, samples, problems)
-        self._expected = np.split(expected, np.cumsum([len(s.additional) for s in samples])[:-1])
+        self._expected = np.split(expected, np.cumsum(problems.additional_stop - problems.additional_start)[:-1])
         self.log_partition = log_partition
         self.marginals = self._like_scores(marginals)
 
@@ -227,11 +226,13 @@ class SparseMAPBatch(_OfStructures):
         for name in names:
             if len(additional[name]) != len(self):
                 raise ValueError(f"{name} holds {len(additional[name])} directions for {len(self)} samples")
-        extra = [
-            sample.join_additional({name: d[i] if name in names else d for name, d in additional.items()})
-            for i, sample in enumerate(self._samples)
-        ]
-        joined = _check_finite(np.concatenate(extra), "additional", np.diff(self._extra_ptr))
+        joined = np.zeros(self._extra_ptr[-1])
+        if additional:
+            extra = [
+                sample.join_additional({name: d[i] if name in names else d for name, d in additional.items()})
+                for i, sample in enumerate(self._samples)
+            ]
+            joined = _check_finite(np.concatenate(extra), "additional", np.diff(self._extra_ptr))
         return self._like_scores(self.products(unary, joined)[0])
 
     def weights_vjp(self, ws: Any) -> dict[str, Any]:
@@ -285,7 +286,7 @@ class SparseMAPBatch(_OfStructures):
         return out, extra
 
     def _join(self, values, name):
-        return _join_flat(values, name, np.diff(self._problems.score_ptr), [s.shape for s in self._samples])
+        return _join_flat(values, name, np.diff(self._problems.score_ptr), self._samples.shapes)
 
     @cached_property
     def additional_flat(self) -> NDArray[np.float64]:
@@ -371,6 +372,10 @@ class SparseMAPBatch(_OfStructures):
     def _gradients(self, out, extra):
         """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
         found = {"scores": self._like_scores(out)}
+        if not self._own_names:
+            # What all samples share has one shape.
+            total = extra.reshape(len(self), -1).sum(axis=0)
+            return {**found, **self._samples[0].split_additional(total)}
         pieces = [
             sample.split_additional(extra[start:stop])
             for sample, start, stop in zip(self._samples, self._extra_ptr[:-1], self._extra_ptr[1:])

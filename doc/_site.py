@@ -1,0 +1,123 @@
+"""What the site needs beyond settings: which methods a page shows, what belongs together, the order of the examples."""
+
+import importlib
+import inspect
+from importlib.metadata import PackageNotFoundError, files
+
+REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
+PACKAGE = "sklearn_sparsemap"
+
+_NOT_CALLED_BY_USERS = {
+    *("layout", "describe", "factor_of", "bounds", "resolve", "extra_repr", "products", "weight_products"),
+    *("marginal_oracle", "check_parts", "oracle"),
+}
+
+
+def offline_mathjax():
+    """Return the file that draws formulas without a network, if the package that ships it is installed."""
+    try:
+        return [str(file.locate()) for file in files("sphinx-mathjax-offline") or () if file.name == "tex-svg.js"]
+    except PackageNotFoundError:
+        return []
+
+
+def _resolve(fullname):
+    module, _, name = fullname.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def methods_of(fullname):
+    """Return the names of the methods that the page of a class shows: own ones, and those of private base classes."""
+    kind = _resolve(fullname)
+    if not inspect.isclass(kind) or not hasattr(kind, "__mro__"):
+        return []
+    found = []
+    for name in dir(kind):
+        owner = next((base for base in kind.__mro__ if name in vars(base)), None)
+        if name.startswith("_") or name in _NOT_CALLED_BY_USERS or not owner.__module__.startswith(PACKAGE):
+            continue
+        # What scikit-learn writes for metadata routing has no words of ours.
+        if name.startswith("set_") and name.endswith("_request"):
+            continue
+        if callable(getattr(kind, name)) and inspect.isroutine(getattr(kind, name)):
+            found.append(name)
+    # The protocol of structures is on the page of `Structure`: nobody calls it.
+    return [] if any(base.__name__ == "Structure" for base in kind.__mro__[1:]) else found
+
+
+_S = PACKAGE + "."
+# Sets of objects each of which names the others on its page: so links go both ways.
+RELATED = [
+    ["sparsemap", "map_inference", "marginal_inference", "lp_sparsemap", "n_best"],
+    ["inspection.feature_table", "inspection.transition_table", "inspection.explain", "inspection.Explanation"],
+    ["inspection.feature_table", "plotting.FeatureTableDisplay"],
+    ["inspection.transition_table", "plotting.TransitionsDisplay", "plotting.LabelConfusionDisplay"],
+    ["inspection.explain", "plotting.ExplanationDisplay"],
+    ["sparsemap", "solvers.SparseMAPResult", "solvers.SparseMAPBatch"],
+    ["map_inference", "solvers.MAPResult", "solvers.MAPBatch"],
+    ["marginal_inference", "solvers.MarginalResult", "solvers.MarginalBatch"],
+    ["lp_sparsemap", "factors.FactorGraph", "solvers.LPSparseMAPResult", "solvers.LPSparseMAPBatch"],
+    [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
+    ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
+    ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
+    [f"factors.{name}" for name in ("Xor", "AtMostOne", "Or", "Budget", "Knapsack")],
+    [f"factors.{name}" for name in ("OrOut", "XorOut", "AndOut", "Imply")],
+    [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies")],
+    ["MultilabelLPSparseMAP", "factors.AtMost", "factors.Implies", "metrics.example_f1_score"],
+    ["MultilabelLPSparseMAP", "plotting.LabelGraphDisplay", "datasets.load_multilabel_arff"],
+    ["StructuredSparseMAPClassifier", "GroupLassoPerceptron", "MultilabelLPSparseMAP"],
+    ["StructuredSparseMAPClassifier", "losses.FenchelYoungLoss", "RaggedArray"],
+    ["StructuredSparseMAPClassifier", "features.TemplateVectorizer", "features.ArcVectorizer"],
+    ["GroupLassoPerceptron", "group_path", "stability_selection", "template_report"],
+    ["group_path", "estimators.GroupPath", "plotting.GroupPathDisplay"],
+    ["stability_selection", "estimators.StabilitySelection"],
+    ["template_report", "estimators.TemplateReport"],
+    ["GroupLassoPerceptron", "plotting.MemoryCurveDisplay", "features.InformationGainSelector"],
+    ["penalties.GroupTree", "penalties.GroupOrder", "penalties.Groups", "plotting.GroupOrderDisplay"],
+    [f"penalties.{name}" for name in ("GroupLasso", "SparseGroupLasso", "L1", "ElasticNet", "Penalty")],
+    [f"penalties.{name}" for name in ("as_groups", "as_group_weights", "budget_strength", "Groups")],
+    [
+        f"features.{name}"
+        for name in ("TemplateVectorizer", "Template", "ngrams", "chunking_templates", "ner_templates")
+    ],
+    [f"features.word_{name}" for name in ("shape", "case", "digits", "punctuation")],
+    [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates")],
+    [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
+    ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
+    ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
+    ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],
+    ["features.ArcVectorizer", "datasets.load_conllu", "metrics.unlabeled_attachment_score"],
+    ["datasets.load_listops", "datasets.make_listops"],
+    ["metrics.span_f1_score", "metrics.span_precision_recall_f1"],
+    ["metrics.flat_accuracy_score", "metrics.sequence_accuracy_score", "metrics.parts_f1_score"],
+    [f"plotting.{name}Display" for name in ("Tree", "Chain", "Matching", "Parts")],
+    ["plotting.ConvergenceDisplay", "solvers.SparseMAPResult"],
+    ["torch.sparsemap", "torch.SparseMAP", "torch.SelectedStructures", "jax.sparsemap"],
+    ["torch.lp_sparsemap", "torch.LPSparseMAP", "jax.lp_sparsemap"],
+    ["torch.FenchelYoungLoss", "losses.FenchelYoungLoss"],
+]
+
+
+def related_to(fullname):
+    """Return the full names of what belongs to an object, each once."""
+    name = fullname.removeprefix(_S)
+    found = {other: None for group in RELATED if name in group for other in group if other != name}
+    return [_S + other for other in found]
+
+
+SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
+            "../examples/groups", "../examples/networks", "*"]  # fmt: skip
+# Within a section, what is easiest first; what is not named comes last.
+EXAMPLES = [
+    *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py"),
+    *("plot_multilabel.py", "plot_digit_attributes.py"),
+    *("plot_alignment.py", "plot_solvers.py"),
+    *("plot_schedule.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),
+    *("plot_sensor_groups.py", "plot_template_selection.py", "plot_coarse_to_fine.py", "plot_budget_search.py"),
+    *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_listops.py"),
+]
+
+
+def example_order(name):
+    """Return the key by which the examples of a section are sorted."""
+    return EXAMPLES.index(name) if name in EXAMPLES else len(EXAMPLES), name

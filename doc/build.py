@@ -1,0 +1,97 @@
+"""Build the documentation: ``python doc/build.py`` makes the site, runs its examples, and checks doctests and links.
+
+``--quick`` executes no example of the gallery, ``--serve`` shows the site at http://localhost:8000 afterwards,
+``--clean`` begins anew, ``--intersphinx`` links to the pages of NumPy, SciPy and scikit-learn (needs the network).
+"""
+
+import argparse
+import functools
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+DOC = Path(__file__).resolve().parent
+SITE = DOC / "_build" / "html"
+MADE = ("_build", "auto_examples", "generated")
+
+
+class Page(HTMLParser):
+    """The links of a page, and what in it can be linked to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.anchors = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("href", "src") and value:
+                self.links.append(value)
+            elif name in ("id", "name") and value:
+                self.anchors.add(value)
+
+
+def dead_links(site):
+    """Return (page, link) for each link within a built site that leads nowhere, and how many links were tried."""
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    dead, tried = [], 0
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            tried += 1
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            found = target.is_file() or (target / "index.html").is_file()
+            anchored = not parts.fragment or target not in pages or unquote(parts.fragment) in pages[target].anchors
+            # Of the empty fragment, the top of the page, and of those that scripts make.
+            if not (found and (anchored or parts.fragment.startswith("pst-"))):
+                dead.append((path.relative_to(site).as_posix(), link))
+    return dead, tried
+
+
+def run(*command):
+    """Run a command of this interpreter from the root of the repository, and stop where it fails."""
+    print("+", " ".join(command), flush=True)
+    done = subprocess.run([sys.executable, "-m", *command], cwd=DOC.parent, env={**os.environ, "PYTHONPATH": "."})
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="execute no example of the gallery")
+    parser.add_argument("--clean", action="store_true", help="remove what an earlier build made")
+    parser.add_argument("--serve", action="store_true", help="show the site at http://localhost:8000 afterwards")
+    parser.add_argument("--no-tests", action="store_true", help="leave out the doctests of the pages")
+    parser.add_argument("--intersphinx", action="store_true", help="link to other projects' pages (needs the network)")
+    options = parser.parse_args()
+    if options.clean:
+        for folder in MADE:
+            shutil.rmtree(DOC / folder, ignore_errors=True)
+    if options.intersphinx:
+        os.environ["SPHINX_INTERSPHINX"] = "1"
+    quick = ["-D", "plot_gallery=0"] if options.quick else []
+    run("sphinx", "-W", "--keep-going", "-q", "-b", "html", *quick, "doc", str(SITE))
+    dead, tried = dead_links(SITE)
+    for page, link in dead:
+        print(f"dead link in {page}: {link}")
+    print(f"{tried} links within the site, {len(dead)} dead")
+    if dead:
+        sys.exit(1)
+    if not options.no_tests:
+        pages = [str(path) for path in sorted(DOC.rglob("*.rst")) if not set(path.parts) & {*MADE, "_templates"}]
+        run("pytest", "-q", "--doctest-glob=*.rst", *pages)
+    print(f"The site: {SITE / 'index.html'}", flush=True)
+    if options.serve:
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=SITE)
+        http.server.ThreadingHTTPServer(("localhost", 8000), handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Files that hold a partition of data: X and y, as arrays that are read back as they were."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from ._ragged import RaggedArray
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+_FORMAT = "sklearn_sparsemap partition 1"
+
+
+def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
+    """Write samples to a file, for `fit_partitions` and `ParameterMixing`.
+
+    The file is one of NumPy's (``.npz``, not compressed), without pickled objects.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; replaced where it exists.
+    X : RaggedArray, list of 2-D arrays or CSR matrices, 2-D array or CSR matrix
+        Features.
+    y : sequence
+        Labels, label sequences, sequences of ints (such as heads of words), or an indicator matrix. Labels are str, or
+        numbers.
+
+    Raises
+    ------
+    ValueError
+        If y holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sklearn_sparsemap.datasets import load_partition, save_partition
+    >>> path = Path(tempfile.mkdtemp(), "0.npz")
+    >>> save_partition(path, [np.eye(2), np.ones((1, 2))], [["a", "b"], ["a"]])
+    >>> X, y = load_partition(path)
+    >>> X
+    RaggedArray(n_samples=2, n_rows=3, n_features=2, dense)
+    >>> y[0]
+    array(['a', 'b'], dtype='<U1')
+    """
+    arrays = {"format": np.array(_FORMAT)}
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject):
+        X = RaggedArray.from_list(X)
+    if isinstance(X, RaggedArray):
+        arrays |= {"X.samples": X.indptr, "X.groups": X.groups, "X.shapes": X.shapes}
+        X = X.values
+    arrays |= _packed("X", X)
+    flat, ends = y, None
+    if isinstance(y, RaggedArray):
+        flat, ends = y.values, y.indptr
+    elif not hasattr(y, "ndim") or y.dtype.hasobject:
+        y = [each.tolist() if hasattr(each, "tolist") else each for each in y]
+        if y and isinstance(y[0], list | tuple):
+            flat, ends = list(chain.from_iterable(y)), np.cumsum([0, *map(len, y)])
+    if not sparse.issparse(flat):
+        kinds = {type(label) for label in flat} if isinstance(flat, list) else set()
+        flat = np.asarray(flat)
+        if flat.dtype.kind not in "biufU" or len(kinds) > 1:
+            raise ValueError("labels in a file must be str or numbers, all of one kind; encode others")
+        if flat.dtype.kind == "U":
+            arrays["y.labels"], flat = np.unique(flat, return_inverse=True)
+            flat = flat.astype(np.int32)
+    arrays |= _packed("y", flat) | {"y.samples": ends}
+    with open(path, "wb") as file:
+        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
+    """Read what `save_partition` has written.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    X : RaggedArray, ndarray or CSR array
+    y : ndarray, CSR array, or list of ndarray
+
+    Raises
+    ------
+    ValueError
+        If the file is no such file, or damaged.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        # NumPy leaves a damaged file open that it has opened.
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            if str(file["format"]) != _FORMAT:
+                raise KeyError("format")
+            arrays = {name: file[name] for name in file.files}
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is no whole file of save_partition ({error})") from error
+    X, y = _unpacked("X", arrays), _unpacked("y", arrays)
+    if "X.samples" in arrays:
+        X = RaggedArray(X, arrays["X.samples"], arrays.get("X.groups"), arrays.get("X.shapes"))
+    if "y.labels" in arrays:
+        y = arrays["y.labels"][y]
+    if "y.samples" in arrays:
+        y = RaggedArray(y, arrays["y.samples"]).tolist()
+    return X, y
+
+
+def _packed(name, values):
+    """Return the arrays of an array or a matrix, by name."""
+    if not sparse.issparse(values):
+        return {name: np.asarray(values)}
+    values = values.tocsr()
+    parts = {"data": values.data, "indices": values.indices, "indptr": values.indptr, "shape": values.shape}
+    return {f"{name}.{part}": np.asarray(array) for part, array in parts.items()}
+
+
+def _unpacked(name, arrays):
+    if name in arrays:
+        return arrays[name]
+    parts = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    return sparse.csr_array(tuple(parts), shape=tuple(arrays[f"{name}.shape"].tolist()))

@@ -1,0 +1,52 @@
+"""What is around a model: pipelines and searches, of this package or of scikit-learn."""
+
+
+def unwrap(model):
+    """Take a fitted model out of what is around it.
+
+    Parameters
+    ----------
+    model : estimator
+        A model, a search such as `GridSearchCV`, or a `Pipeline`; also one within the other.
+
+    Returns
+    -------
+    steps : list of transformers
+        Those before the model.
+    last : estimator
+        The model.
+
+    Raises
+    ------
+    ValueError
+        If a search has no best model yet.
+    """
+    steps = []
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "estimator") and hasattr(model, "refit"):
+            raise ValueError(f"this {type(model).__name__} has no best_estimator_; call fit, with refit=True")
+        elif isinstance(getattr(model, "steps", None), list):
+            steps += [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
+            model = model.steps[-1][1]
+        else:
+            return steps, model
+
+
+def transformed(steps, X):
+    """Return what the steps before a model make of samples."""
+    for step in steps:
+        X = step.transform(X)
+    return X
+
+
+def names_out(steps, last):
+    """Return the names of the features that a model learns from, None where nobody has names for them."""
+    names = getattr(last, "feature_names_in_", None)
+    for i, step in enumerate(steps):
+        try:
+            names = step.get_feature_names_out() if i == 0 else step.get_feature_names_out(names)
+        except (AttributeError, ValueError):
+            names = None
+    return names

@@ -1,0 +1,124 @@
+"""Where the tasks of a training run: on threads of this process, or on the workers of dask.distributed.
+
+Both take tasks whose arguments may be the results of earlier ones, and do the same with them in the same order of
+additions, so that results are the same.
+"""
+
+import sys
+from concurrent import futures
+
+from .._threads import count_threads
+
+_NO_DASK = (
+    'client={!r} needs dask.distributed, which is not installed: pip install "sklearn-sparsemap[dask]"; without a '
+    "client shards are learned on threads"
+)
+
+
+class ThreadEngine:
+    """Runs tasks on threads of this process.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in joblib.
+    """
+
+    client = None
+
+    def __init__(self, n_jobs):
+        self._pool = futures.ThreadPoolExecutor(count_threads(n_jobs), thread_name_prefix="sklearn_sparsemap")
+
+    def submit(self, function, *args):
+        """Return the future of a call. Who waits for an earlier task keeps its thread; earlier ones have begun."""
+        return self._pool.submit(_call, function, args)
+
+    def result(self, future):
+        """Wait for the result of a task."""
+        return future.result()
+
+    def hold(self, parts):
+        """Return parts of data as what `submit` takes; what dask would compute later is computed now."""
+        if not any(map(is_lazy, parts)):
+            return parts
+        import dask
+
+        return list(dask.compute(*parts))
+
+    def close(self):
+        """End: what has not begun is not done any more."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _call(function, args):
+    return function(*(arg.result() if isinstance(arg, futures.Future) else arg for arg in args))
+
+
+class DaskEngine:
+    """Runs tasks on the workers of a client; a task whose worker dies is run again, and what it needs.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client):
+        self.client, self._running = client, []
+
+    def submit(self, function, *args):
+        return self.client.submit(function, *args, pure=False)
+
+    def result(self, future):
+        return future.result()
+
+    def hold(self, parts):
+        """Return parts of data as futures on workers, where they are lazy."""
+        return [
+            self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts
+        ]
+
+    def close(self):
+        """End: futures that nobody holds any more are forgotten by themselves."""
+
+
+def engine_for(client, n_jobs, parts):
+    """Return the engine for a client (or the address of a scheduler, or None) and parts of data."""
+    if isinstance(client, str):
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise ImportError(_NO_DASK.format(client)) from error
+        client = Client(client)
+    if client is None:
+        client = next((part.client for part in parts if is_future(part)), None) or current_client()
+    if client is None:
+        return ThreadEngine(n_jobs)
+    if not hasattr(client, "submit") or getattr(client, "asynchronous", False):
+        raise ValueError(f"client={client!r} must be a distributed.Client that is not asynchronous, or its address")
+    return DaskEngine(client)
+
+
+def current_client():
+    """Return the client that is current, None without one. Within a task there is none: its worker waits for it."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        distributed.get_worker()
+        return None
+    except ValueError:
+        pass
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def is_future(thing):
+    """Tell whether something is a future of dask."""
+    return type(thing).__module__.split(".")[0] == "distributed" and hasattr(thing, "key")
+
+
+def is_lazy(thing):
+    """Tell whether something is a future, or what dask is yet to compute."""
+    return is_future(thing) or hasattr(thing, "__dask_graph__")

@@ -1,0 +1,140 @@
+"""What workers do in a round: learn from a shard, add up what was learned, and end the round.
+
+Where a training has two phases (selecting groups, and learning the weights of those selected anew), each is a series of
+rounds of its own. From task to task go a blank estimator, which knows the classes and the structure but has no weights,
+and training states.
+"""
+
+from collections import namedtuple
+from copy import copy
+
+import numpy as np
+
+from ..estimators._fitting import check_finite_loss
+from ..estimators._partitions import survey
+from ..estimators._state.optimizers import read_optimizer, write_optimizer
+from ..estimators._state.state import TrainingState, add_partial, finish_mixture, partial_mixture
+
+# Part of a round: the seed of the training, the number of the round, and which piece of how many of each shard.
+Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces"])
+# What was learned in it, from one shard or several: a partial mixture, the sums of losses and of weights of samples,
+# how many samples there were, and how many violated constraints.
+Outcome = namedtuple("Outcome", ["partial", "loss", "weight", "n_samples", "n_violations"])
+
+
+class Phase:
+    """A series of rounds with one kind of optimiser.
+
+    Parameters
+    ----------
+    number : int
+    n_samples : int
+        Of all shards together.
+    n_shards : int
+    shuffle : bool
+    columns : int array, default=None
+        The features whose weights are learned anew, after groups were selected; None is all, and groups are selected.
+    """
+
+    def __init__(self, number, n_samples, n_shards, shuffle, columns=None):
+        self.number, self.n_samples, self.n_shards = number, n_samples, n_shards
+        self.shuffle, self.columns = shuffle, columns
+
+    def awaken(self, blank, state, rng=None):
+        """Return an estimator with the optimiser that goes on from a state."""
+        estimator = copy(blank)
+        make_groups = getattr(blank, "_groups_optimizer", None)
+        if self.columns is not None:
+
+            def make_groups(n_outputs, n_additional):
+                return blank._optimizer_of_columns(self.columns, n_outputs, n_additional, self.n_samples)
+
+        estimator._optimizer, estimator._model = write_optimizer(state, make_groups, rng), None
+        estimator._took_state()
+        return estimator
+
+    def lay_out(self, estimator, X, y):
+        """Return the task and X of samples; the task is None where no sample has a weight."""
+        task, X = estimator._take_in(X, y)
+        return (task, X) if self.columns is None else estimator._debiasing_data(self.columns, task, X)
+
+
+def begin(estimator, shard, classes):
+    """Return a blank estimator that has seen the first samples of a shard, and the state from which it learns."""
+    estimator = copy(estimator)
+    for X, y in shard.parts():
+        estimator._take_in(X, y, classes)
+        if estimator._optimizer is not None:
+            break
+    if getattr(estimator, "_optimizer", None) is None:
+        raise ValueError("the first shard has no sample to learn from; mend its labels, or leave it out")
+    state = TrainingState(**read_optimizer(estimator._optimizer))
+    estimator._optimizer = estimator._model = None
+    return estimator, state
+
+
+def survey_shard(estimator, shard):
+    """Return the set of the labels in a shard, None where there are none to know, and its number of samples."""
+    return survey(shard.parts(), estimator)
+
+
+def learn(phase, blank, state, shard, turn):
+    """Learn from a piece of a shard, beginning at the state of all; return the `Outcome`."""
+    # One order for all pieces of a round.
+    rng = np.random.RandomState([turn.seed, turn.round, shard.number])
+    dropout = np.random.RandomState([turn.seed, turn.round, shard.number, turn.piece])
+    estimator = phase.awaken(blank, state.without_history(), dropout)
+    optimizer, n_samples, loss, weight = estimator._optimizer, 0, 0.0, 0.0
+    estimator._begin_pass()
+    for task, X in shard.samples(phase, estimator):
+        if task is None:
+            continue
+        order = rng.permutation(len(X)) if phase.shuffle else np.arange(len(X))
+        first, stop = (len(X) * place // turn.n_pieces for place in (turn.piece, turn.piece + 1))
+        if first < stop:
+            estimator._configure_round(optimizer, task, phase.n_samples, turn.round)
+            loss += task.epochs(optimizer, X, remember=False)(order[first:stop])
+            weight += task.weights[order[first:stop]].sum()
+            n_samples += stop - first
+    check_finite_loss(loss, estimator._step_size)
+    partial = partial_mixture(TrainingState(**read_optimizer(optimizer)), float(n_samples))
+    return Outcome(partial, loss, weight, n_samples, getattr(estimator, "n_violations_", 0))
+
+
+def add_outcomes(first, *others):
+    """Add up outcomes, in this order."""
+    for other in others:
+        first = Outcome(add_partial(first.partial, other.partial), *map(sum, zip(first[1:], other[1:])))
+    return first
+
+
+def end_turn(phase, blank, outcome, start, turn):
+    """Return the state that all shards have come to together."""
+    if outcome.n_samples == 0:
+        return start
+    mixture = finish_mixture(outcome.partial, start)
+    if mixture.groups is None or phase.columns is not None:
+        return mixture
+    estimator = phase.awaken(blank, mixture)
+    estimator._end_round(phase.n_samples, turn.round, phase.n_shards)
+    return TrainingState(**read_optimizer(estimator._optimizer))
+
+
+def sums_of(outcome):
+    """Return the numbers of an outcome: what travels to who waits for them."""
+    return outcome[1:]
+
+
+def score_of(phase, blank, state, shard):
+    """Return the sum of the scores of the parts of a shard, each times its number of samples, and that number."""
+    estimator = phase.awaken(blank, state)
+    estimator._model = estimator._optimizer.model()
+    return estimator._sum_of_scores(shard.parts(), estimator._model)
+
+
+def tune(phase, blank, state, shard):
+    """Return the threshold of label sets, tuned on the first part of a shard."""
+    estimator = phase.awaken(blank, state)
+    estimator._model = estimator._optimizer.model()
+    estimator._end_partitions(shard)
+    return getattr(estimator, "threshold_", None)

@@ -1,0 +1,264 @@
+"""fit_partitions: epochs over data of which one part at a time is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import partial
+from itertools import chain
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
+
+from .._partition_files import load_partition
+from .._ragged import RaggedArray
+from .._validation import quoted
+from ._fitting import follow_epochs, leaves_whole, start_fit
+from ._progress import with_callbacks
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Partitions:
+    """Parts of data, read when they are visited.
+
+    Parameters
+    ----------
+    source : sequence, iterable or callable
+        As `fit_partitions` takes them.
+    shuffle : bool
+    """
+
+    def __init__(self, source, shuffle=True):
+        if isinstance(source, Iterator):
+            raise ValueError(
+                "partitions is an iterator, which can be gone through once only; pass a list, or the function that "
+                "returns the iterator"
+            )
+        if isinstance(source, str | bytes | dict) or not (callable(source) or isinstance(source, Iterable)):
+            raise ValueError(f"partitions must be a list of them, or a function that yields them; got {quoted(source)}")
+        self.source, self.shuffle = source, shuffle
+        self.places = np.arange(len(source)) if isinstance(source, Sequence) else None
+        if self.places is not None and not len(source):
+            raise ValueError("partitions is empty; give at least one")
+
+    def take(self, places):
+        """Return some partitions of a sequence."""
+        found = copy(self)
+        found.places = places
+        return found
+
+    def parts(self, rng=None):
+        """Read the partitions one after the other, in a random order where they have numbers and `rng` is given."""
+        if self.places is None:
+            source = self.source() if callable(self.source) else self.source
+            for number, partition in enumerate(source):
+                yield read_partition(partition, number)
+            return
+        order = self.places if rng is None or not self.shuffle else rng.permutation(self.places)
+        for number in order.tolist():
+            yield read_partition(self.source[number], number)
+
+    def read_first(self):
+        """Read one partition."""
+        for part in self.parts():
+            return part
+        raise ValueError("partitions yields none; give at least one")
+
+    def visit(self, estimator, optimizer, rng, change=None):
+        """Let an optimiser visit all samples once; return their mean loss.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Lays out the samples.
+        optimizer : optimizer
+        rng : RandomState
+        change : callable, default=None
+            Makes of the task and X of a partition those that the optimiser sees.
+        """
+        total = weight = 0.0
+        estimator._begin_pass()
+        for X, y in self.parts(rng):
+            task, X = estimator._take_in(X, y)
+            if task is not None:
+                if change is not None:
+                    task, X = change(task, X)
+                order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
+                total += task.epochs(optimizer, X, remember=False)(order)
+                weight += task.weights.sum()
+            # Before the next one is read.
+            del task, X, y
+        return total / max(weight, np.finfo(float).tiny)
+
+
+def read_partition(partition, number):
+    """Return (X, y) of a partition, which is a pair of them, a function that returns it, or the path of a file."""
+    name = f"partitions[{number}]"
+    if isinstance(partition, str | PathLike):
+        return load_partition(partition)
+    if callable(partition):
+        partition, name = partition(), f"{name}()"
+    if not isinstance(partition, tuple | list) or len(partition) != 2:
+        raise ValueError(f"{name} is {quoted(partition)}; it must be a pair (X, y), or a function or file that has one")
+    return tuple(partition)
+
+
+def survey(parts, estimator):
+    """Return the set of the labels of all parts, None where there are none to know, and the number of samples."""
+    labels, n_samples = set(), 0
+    for X, y in parts:
+        found = estimator._labels_in(y)
+        labels = None if found is None or labels is None else labels.union(found)
+        n_samples += _num_samples(X)
+        del X, y
+    return labels, n_samples
+
+
+def flat_labels(y):
+    """Return labels one by one, of samples or of the steps of samples, as Python objects."""
+    if isinstance(y, RaggedArray):
+        return y.values.tolist()
+    y = y.tolist() if hasattr(y, "tolist") else list(y)
+    if y and isinstance(y[0], list | tuple | np.ndarray):
+        return list(chain.from_iterable(each.tolist() if hasattr(each, "tolist") else each for each in y))
+    return y
+
+
+class PartitionsMixin:
+    """Gives an estimator `fit_partitions`.
+
+    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_online_course`, and the following.
+    """
+
+    # Attributes that say that it was fitted before.
+    _fitted_mark = "_structure"
+    # Whether the number of all samples sets its steps.
+    _counts_samples = False
+
+    @with_callbacks
+    @leaves_whole
+    def fit_partitions(
+        self,
+        partitions: Sequence[Any] | Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        classes: Sequence[Any] | None = None,
+        validation: Any = None,
+    ) -> Self:
+        """Learn from data larger than memory: as `fit` does online, with one partition in memory at a time.
+
+        Parameters
+        ----------
+        partitions : sequence, iterable, or function without arguments
+            A partition is a pair (X, y), a function without arguments that returns one, or the path of a file that
+            `sklearn_sparsemap.datasets.save_partition` has written. Those of a sequence are visited in a new random
+            order in each epoch; any other iterable, or what the function returns, is gone through anew in each epoch,
+            as it comes. Samples are shuffled within a partition.
+        classes : sequence, default=None
+            All labels that occur, where structures are made of labels. None reads all partitions once to see.
+        validation : partition, default=None
+            To stop early by its score, and to return the best model. With the parameter `early_stopping`, None holds
+            out the share `validation_fraction` of the partitions of a sequence.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also if partitions are none, or an iterator, which could be gone through only once.
+
+        Notes
+        -----
+        The solver is that of `partial_fit`, with at most `max_iter` epochs. Weights of samples are absolute, as there.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+        >>> def partition(seed):
+        ...     X = np.random.default_rng(seed).normal(size=(50, 2))
+        ...     return X, np.where(X[:, 0] > 0, "right", "left")
+        >>> model = StructuredSparseMAPClassifier(random_state=0)
+        >>> model.fit_partitions([lambda seed=seed: partition(seed) for seed in range(4)]).predict([[1.0, 0.0]])
+        array(['right'], dtype='<U5')
+        """
+        self._check_params()
+        rng = check_random_state(self.random_state)
+        source = Partitions(partitions, self.shuffle)
+        source, held = self._validation_of(source, validation, rng)
+        if not getattr(self, "warm_start", False):
+            self.__dict__.pop(self._fitted_mark, None)
+        n_samples = None
+        if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
+            labels, n_samples = survey(source.parts(), self)
+            classes = list(labels) if classes is None and labels is not None else classes
+        return self._learn_partitions(source, classes, n_samples, held, rng)
+
+    def _validation_of(self, source, validation, rng):
+        """Return the partitions to learn from, and those held out, or None."""
+        early_stopping = getattr(self, "early_stopping", False)
+        if validation is None and not early_stopping:
+            return source, None
+        if not hasattr(self, "n_iter_no_change"):
+            raise ValueError(f"{type(self).__name__} learns for a fixed number of epochs; leave validation at None")
+        if validation is not None:
+            return source, Partitions([validation])
+        n = 0 if source.places is None else len(source.places)
+        if n < 2:
+            raise ValueError("early_stopping holds out partitions, of a sequence of two or more; pass validation")
+        n_held = min(n - 1, int(np.ceil(self.validation_fraction * n)))
+        places = rng.permutation(n)
+        return source.take(np.sort(places[n_held:])), source.take(np.sort(places[:n_held]))
+
+    def _learn_partitions(self, source, classes, n_samples, held, rng):
+        """Run the epochs; see `fit_partitions`."""
+        for X, y in source.parts():
+            self._take_in(X, y, classes)
+            del X, y
+            if self._optimizer is not None:
+                break
+        optimizer = self._ready(n_samples)
+        validate = None if held is None else partial(self._mean_score, held)
+        name, max_iter = self._online_course()
+        monitor = start_fit(self, (source.source, None), optimizer.model(), validate, max_iter)
+        message, n_inexact = follow_epochs(
+            optimizer, name, lambda: source.visit(self, optimizer, rng), max_iter, monitor
+        )
+        monitor.take()
+        self._end_partitions(source if held is None else held)
+        monitor.end(message, n_inexact)
+        return self
+
+    def _mean_score(self, held, model):
+        """Return the mean score of a model on the samples of some partitions."""
+        total, n_samples = self._sum_of_scores(held.parts(), model)
+        return total / n_samples
+
+    def _sum_of_scores(self, parts, model):
+        """Return the sum of a model's scores on parts, each times its number of samples, and that number."""
+        shadow, total, n_samples = copy(self), 0.0, 0
+        shadow._model, shadow._optimizer = model, None
+        for X, y in parts:
+            n = _num_samples(X)
+            total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n
+            del X, y
+        return total, n_samples
+
+    def _validation_score(self, X, y):
+        return self.score(X, y)
+
+    def _begin_pass(self):
+        """Forget what is counted anew in each epoch."""
+
+    def _ready(self, n_samples):
+        """Return the optimiser, configured for epochs over so many samples."""
+        return self._optimizer
+
+    def _end_partitions(self, held):
+        """Set what depends on the model that was learned, by partitions."""

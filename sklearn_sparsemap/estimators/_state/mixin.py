@@ -1,0 +1,93 @@
+"""What gives an estimator its training state, and takes it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .optimizers import read_optimizer, write_optimizer
+from .state import TrainingState
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# What counts along the training, under the names that the estimators give it.
+_PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
+
+
+class TrainingStateMixin:
+    """Reads and writes the training state of an estimator.
+
+    A subclass has `_optimizer`, which is None where the training has ended, a method `_new_begin` that then returns one
+    that goes on from `_model`, and `_set_by_fit`.
+    """
+
+    # Of which kinds its optimisers are.
+    _state_kinds: tuple[str, ...] = ()
+
+    def get_training_state(self) -> TrainingState:
+        """Return what `partial_fit` would go on from: weights, their sums, what the step rule keeps, counters, curves.
+
+        Returns
+        -------
+        state : TrainingState
+            Of copies. After `fit`, which keeps the model alone, it is the state of a stream that begins with that.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If there is no model yet.
+        """
+        check_is_fitted(self)
+        optimizer = self._optimizer if self._optimizer is not None else self._new_begin()
+        known = vars(self)
+        return TrainingState(
+            **read_optimizer(optimizer),
+            progress={name: deepcopy(known[name]) for name in _PROGRESS if name in known},
+            attributes={name: known[name] for name in self._set_by_fit if name in known},
+        )
+
+    def set_training_state(self, state: TrainingState) -> Self:
+        """Take over what a training has come to, so that `partial_fit` goes on from there.
+
+        Parameters
+        ----------
+        state : TrainingState
+            Of an estimator of this kind. Its arrays are copied. Where it has no `attributes`, this estimator must have
+            seen data before.
+
+        Returns
+        -------
+        self : object
+            With the model of that state: `predict` works, too.
+
+        Raises
+        ------
+        ValueError
+            If the state is of another kind, or does not go with the estimator.
+        """
+        if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
+            raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
+        if not state.attributes and not self.__sklearn_is_fitted__():
+            raise ValueError(
+                "the state has no attributes, such as classes, and this estimator has seen no data yet; take a state "
+                "with attributes, or call partial_fit first"
+            )
+        for name, value in (state.attributes | state.progress).items():
+            setattr(self, name, deepcopy(value) if name in state.progress else value)
+        rng = check_random_state(self.random_state)
+        optimizer = write_optimizer(state, getattr(self, "_groups_optimizer", None), rng)
+        self._optimizer, self._model = optimizer, None
+        self._took_state()
+        return self
+
+    def _took_state(self):
+        """Bring up to date what else depends on the optimiser."""
+
+    def _take_rounds(self, optimizers, losses, scores):
+        """Become what rounds of parameter mixing have learned, in one phase or two, as `fit` leaves it."""
+        self._model, self._optimizer = optimizers[-1].model(), None
+        self.loss_curve_, self.validation_scores_, self.n_iter_ = losses, scores, max(1, len(losses))

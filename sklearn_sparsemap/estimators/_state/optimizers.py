@@ -1,0 +1,191 @@
+"""The arrays of optimisers, whatever holds them: read into the form of a `TrainingState`, and written from it."""
+
+import numpy as np
+
+from ...training._adam import Adam
+from ...training._curve import Course, highest_of
+from ...training._data import LinearModel
+from ...training._minibatch import AdaGrad, LinearMinibatchOptimizer, MinibatchOptimizer
+from ...training._network import Network
+from ...training._online.dense import N_SHRINKAGES, SINCE, STEP, UNCONVERGED, Dense
+from ...training._online.groups import GroupOptimizer
+from ...training._online.optimizer import MiraOptimizer, OnlineOptimizer
+from ...training._online.pairs import ATOM, COUNT, HEAD
+
+# What a slot holds of a weight that was never touched, where that is not zero.
+BLANK = {"squares": OnlineOptimizer._first_state}
+
+
+def read_optimizer(optimizer):
+    """Return the arguments of a `TrainingState`, as copies of what an optimiser holds."""
+    return (_read_network if isinstance(optimizer, MinibatchOptimizer) else _read_store)(optimizer)
+
+
+def write_optimizer(state, make_groups=None, rng=None):
+    """Make an optimiser that goes on from a state.
+
+    Parameters
+    ----------
+    state : TrainingState
+    make_groups : callable, default=None
+        Returns a new `GroupOptimizer`, from its numbers of outputs and of additional scores.
+    rng : RandomState, default=None
+        For dropout.
+    """
+    if state.kind in _NETWORKS:
+        return _write_network(state, rng)
+    n_outputs, counters = state.shape[1], state.counters
+    intercept, additional = np.split(state.dense["weights"], [n_outputs])
+    coef = state.coef()
+    if state.kind == "groups":
+        optimizer = make_groups(n_outputs, len(additional))
+        optimizer.load(LinearModel(coef, intercept, additional), shrunk=False)
+        _write_groups(state, optimizer)
+    else:
+        kind = MiraOptimizer if state.kind == "mira" else OnlineOptimizer
+        coef = coef if state.holds_pairs else coef.toarray()
+        optimizer = kind(LinearModel(coef, intercept, additional), average="sums" in state.dense)
+    for place, name in _COUNTERS.items():
+        optimizer.counters[place] = counters[name]
+    store, n = optimizer.store, optimizer.store.n_dense
+    places, at, _, so_far = _places(store, counters["n_steps"])
+    if not state.holds_pairs:
+        places, at, so_far = (a[state.places] for a in (places, at, so_far))
+    if "sums" in state.dense:
+        store.sums[:n] = counters["n_steps"] * store.values[:n] - state.dense["sums"]
+        store.sums[at] = store.values[at] * so_far - state.pairs["sums"]
+    if "squares" in state.dense:
+        store.state[:n], store.state[at] = state.dense["squares"], state.pairs["squares"]
+    return optimizer
+
+
+# -- Stores of linear models ------------------------------------------------------------------------------------------
+
+_COUNTERS = {STEP: "n_steps", UNCONVERGED: "n_inexact", SINCE: "n_since", N_SHRINKAGES: "n_shrinkages"}
+
+
+def _places(store, n_steps):
+    """Find all weights of pairs that a store holds.
+
+    Returns
+    -------
+    places : int array, ascending
+        ``feature * n_outputs + output`` of each.
+    at : int array
+        Its place in the store.
+    scale, so_far : arrays
+        What its value there is multiplied by, now and summed over all steps.
+    """
+    if isinstance(store, Dense):
+        places = np.arange(len(store.values) - store.n_dense)
+        return places, places + store.n_dense, np.ones(len(places)), np.full(len(places), float(n_steps))
+    features = np.flatnonzero(store.features[:, COUNT])
+    starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))
+    # A negative count is that of a block with a place for each output.
+    widths = np.where(counts < 0, store.n_outputs, counts)
+    ends = np.cumsum(widths)
+    at = np.arange(widths.sum()) + np.repeat(starts - (ends - widths), widths)
+    is_wide, outputs = np.repeat(counts < 0, widths), store.outputs[at].astype(np.int64)
+    exists = ~is_wide | (outputs != 0)
+    outputs = np.where(is_wide, at - np.repeat(starts, widths), outputs)
+    feature = np.repeat(features, widths)[exists]
+    places, at = feature * store.n_outputs + outputs[exists], at[exists]
+    order = np.argsort(places, kind="stable")
+    atoms = store.features[feature[order], ATOM]
+    so_far = store.cumulative + store.scale * (n_steps - store.last_step)
+    return places[order], at[order], store.scale[atoms], so_far[atoms]
+
+
+def _read_store(optimizer):
+    store, n = optimizer.store, optimizer.store.n_dense
+    counters = {name: int(optimizer.counters[place]) for place, name in _COUNTERS.items()}
+    places, at, scale, so_far = _places(store, counters["n_steps"])
+    dense, pairs = {"weights": store.values[:n].copy()}, {"weights": store.values[at] * scale}
+    if optimizer.average:
+        # The store holds each change times the number of steps before it.
+        dense["sums"] = counters["n_steps"] * store.values[:n] - store.sums[:n]
+        pairs["sums"] = store.values[at] * so_far - store.sums[at]
+    kind, is_group = "online", isinstance(optimizer, GroupOptimizer)
+    if is_group:
+        kind = "groups"
+    elif isinstance(optimizer, MiraOptimizer):
+        kind = "mira"
+    else:
+        dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
+    if isinstance(store, Dense):
+        touched = np.zeros(len(places), bool)
+        for name, values in pairs.items():
+            touched |= values != BLANK.get(name, 0.0)
+        places, pairs = places[touched], {name: values[touched] for name, values in pairs.items()}
+    return {
+        "kind": kind,
+        "shape": (optimizer._n_features, store.n_outputs),
+        "holds_pairs": not isinstance(store, Dense),
+        "dense": dense,
+        "places": places,
+        "pairs": pairs,
+        "counters": counters,
+        "groups": _read_groups(optimizer) if is_group else None,
+    }
+
+
+def _read_groups(optimizer):
+    return {
+        "norms": optimizer.group_norms(),
+        "kept": optimizer.store.kept.copy(),
+        "sigma": float(optimizer.sigma[0]),
+        "curve": optimizer.joined_curve(),
+    }
+
+
+def _write_groups(state, optimizer):
+    groups = state.groups
+    optimizer.store.kept[:] = groups["kept"]
+    optimizer.sigma[0] = groups["sigma"]
+    optimizer.curve = Course(highest_of)
+    for step, count in groups["curve"].tolist():
+        optimizer.curve.note((step, (count,)))
+
+
+# -- Networks, and what else is learned in mini-batches ---------------------------------------------------------------
+
+_NETWORKS = ("adam", "minibatch")
+
+
+def _read_network(optimizer):
+    rule, slots = optimizer.rule, {"weights": optimizer.network.arrays}
+    if isinstance(rule, Adam):
+        slots |= {"first": rule.first, "second": rule.second}
+    else:
+        slots |= {"squares": rule.squares} | ({} if rule.sums is None else {"sums": rule.sums})
+    return {
+        "kind": "adam" if isinstance(rule, Adam) else "minibatch",
+        "shape": [array.shape for array in optimizer.network.arrays],
+        "holds_pairs": False,
+        "dense": {name: np.concatenate([a.ravel() for a in arrays]) for name, arrays in slots.items()},
+        "places": np.zeros(0, np.int64),
+        "pairs": {},
+        "counters": {"n_steps": rule.n_steps, "n_inexact": int(optimizer.unconverged)},
+        "groups": None,
+    }
+
+
+def _write_network(state, rng):
+    def arrays(name):
+        ends = np.cumsum([int(np.prod(shape)) for shape in state.shape])
+        return [part.reshape(shape).copy() for part, shape in zip(np.split(state.dense[name], ends), state.shape)]
+
+    *layers, additional = arrays("weights")
+    coefs, intercepts = layers[: len(layers) // 2], layers[len(layers) // 2 :]
+    if state.kind == "adam":
+        network = Network(coefs, intercepts, additional)
+        rule = Adam(network.arrays)
+        rule.first, rule.second = arrays("first"), arrays("second")
+        optimizer = MinibatchOptimizer(network, rule, rng)
+    else:
+        average = "sums" in state.dense
+        optimizer = LinearMinibatchOptimizer(LinearModel(coefs[0], intercepts[0], additional), average=average)
+        optimizer.rule = rule = AdaGrad(optimizer.network.arrays, average)
+        rule.squares, rule.sums = arrays("squares"), arrays("sums") if average else None
+    rule.n_steps, optimizer.unconverged = state.counters["n_steps"], state.counters["n_inexact"]
+    return optimizer

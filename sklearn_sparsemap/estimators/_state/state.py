@@ -1,0 +1,291 @@
+"""TrainingState: all that a training has come to, as arrays that can be stored, sent, and averaged."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._validation import quoted
+from .optimizers import BLANK
+
+if TYPE_CHECKING:
+
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+# What of a state must agree where states are averaged.
+_MUST_AGREE = ("kind", "shape", "holds_pairs")
+
+
+class TrainingState:
+    """What an online training has come to, and what it needs to go on: read by `get_training_state`.
+
+    The weights are in two parts. *Dense* ones are few: intercepts and additional scores, such as transitions; of a
+    network, and of a model over factor graphs, all weights. *Pairs* are the weights of a feature and an output, of
+    which only those are here that were ever touched. For each weight there is a value in each slot:
+
+    - ``"weights"``: the weight itself, after the last step;
+    - ``"sums"``, where weights are averaged: the sum of its values after each of the `n_steps` steps;
+    - ``"squares"`` (AdaGrad): the sum of its squared gradients;
+    - ``"first"`` and ``"second"`` (Adam): its moments.
+
+    Attributes
+    ----------
+    kind : {"online", "mira", "groups", "minibatch", "adam"}
+        What learned: AdaGrad or MIRA sample by sample, `GroupLassoPerceptron`, AdaGrad on factor graphs, Adam.
+    shape : tuple (n_features, n_outputs), or list of tuples
+        That of the pairs; or the shapes of the arrays of which the dense weights are made.
+    dense : dict of str -> ndarray of shape (n_dense,)
+        By slot: the intercepts, then the additional scores. Of networks the weights of all layers, then all intercepts,
+        then the additional scores.
+    places : int64 ndarray of shape (n_pairs,)
+        Ascending: ``feature * n_outputs + output`` of each pair.
+    pairs : dict of str -> ndarray of shape (n_pairs,)
+        By slot.
+    counters : dict of str -> int
+        ``n_steps`` (samples, of networks mini-batches), ``n_inexact`` (of how many samples inference did not converge)
+        and, of linear models, ``n_since`` and ``n_shrinkages``: samples since the last shrinkage, and how many there
+        were.
+    groups : dict or None
+        Of `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, which atoms of groups the last shrinkage
+        ``kept``, and the ``curve`` of samples and numbers of weights.
+    progress : dict
+        ``n_iter_`` and ``loss_curve_`` of the estimator.
+    attributes : dict
+        What else a fitted estimator has, by which a clone becomes one: classes, structure, groups.
+    holds_pairs : bool
+        Whether the estimator has a sparse `coef_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.base import clone
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> X, y = np.eye(3), np.array(["a", "b", "a"])
+    >>> model = StructuredSparseMAPClassifier().partial_fit(X, y, classes=["a", "b"])
+    >>> state = model.get_training_state()
+    >>> state.n_steps, sorted(state.pairs), len(state.places)
+    (3, ['squares', 'sums', 'weights'], 6)
+    >>> other = clone(model).set_training_state(state).partial_fit(X, y)
+    >>> np.allclose(other.coef_, model.partial_fit(X, y).coef_)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        shape: Any,
+        holds_pairs: bool,
+        dense: dict[str, NDArray[np.float64]],
+        places: NDArray[np.int64],
+        pairs: dict[str, NDArray[np.float64]],
+        counters: dict[str, int],
+        groups: dict[str, Any] | None = None,
+        progress: dict[str, Any] | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> None:
+        self.kind, self.shape, self.holds_pairs = kind, shape, holds_pairs
+        self.dense, self.places, self.pairs = dense, places, pairs
+        self.counters, self.groups = counters, groups
+        self.progress, self.attributes = progress or {}, attributes or {}
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps the sums are of."""
+        return self.counters["n_steps"]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        arrays = [self.places, *self.dense.values(), *self.pairs.values()]
+        return sum(array.nbytes for array in arrays)
+
+    def coef(self, slot: str = "weights") -> Any:
+        """Return what a slot holds of the pairs, as a CSR array of shape (n_features, n_outputs).
+
+        Parameters
+        ----------
+        slot : str, default="weights"
+
+        Returns
+        -------
+        values : sparse.csr_array
+            With an entry for each pair, also where it is zero.
+
+        Raises
+        ------
+        ValueError
+            If there is no such slot.
+        """
+        if slot not in self.pairs:
+            raise ValueError(f"there is no slot {slot!r}; this state has {', '.join(map(repr, self.pairs)) or 'none'}")
+        features, outputs = np.divmod(self.places, self.shape[1])
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(features, minlength=self.shape[0]))])
+        return sparse.csr_array((self.pairs[slot].copy(), outputs.astype(np.int32), indptr), shape=self.shape)
+
+    def without_history(self) -> TrainingState:
+        """Return the state with no steps counted yet: what each of several workers should start from.
+
+        What they return then has the sums and counts of their own steps alone; see `average_states`.
+
+        Returns
+        -------
+        state : TrainingState
+            Shares the other arrays.
+        """
+        found = copy(self)
+        found.counters = {name: 0 for name in self.counters}
+        if self.kind == "adam":
+            # Its moments are not right without.
+            found.counters["n_steps"] = self.n_steps
+        for name in ("dense", "pairs"):
+            slots = getattr(self, name)
+            setattr(found, name, slots | {"sums": np.zeros_like(slots["sums"])} if "sums" in slots else slots)
+        if self.groups is not None:
+            found.groups = self.groups | {"curve": np.zeros((0, 2), np.int64)}
+        return found
+
+    def __repr__(self):
+        return f"TrainingState(kind={self.kind!r}, n_steps={self.n_steps}, n_pairs={len(self.places)})"
+
+
+def average_states(
+    states: Sequence[TrainingState], weights: ArrayLike | None = None, start: TrainingState | None = None
+) -> TrainingState:
+    """Average the states that several workers have come to, each with data of its own: parameter mixing.
+
+    Weights, squared gradients and moments are averaged; a pair that one of the states does not have counts with a
+    weight of zero. Sums and counters are added up, so that averaged weights are those over the steps of all workers.
+    (The steps of Adam are those of the worker with the most: it corrects its moments by them.)
+
+    Parameters
+    ----------
+    states : sequence of TrainingState
+    weights : array-like of shape (n_states,), default=None
+        How much each counts, such as its number of samples; None is equally.
+    start : TrainingState, default=None
+        What all of them went on from, if that was ``start.without_history()``: its sums, for pairs that are left, and
+        its counters are added, and its curves and attributes are kept.
+
+    Returns
+    -------
+    state : TrainingState
+
+    Raises
+    ------
+    ValueError
+        If there are no states, they are of different models, or the weights are not as described.
+
+    Examples
+    --------
+    Two workers, each with half of the data:
+
+    >>> import numpy as np
+    >>> from sklearn.base import clone
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.estimators import average_states
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> y = X[:, 0] > 0
+    >>> model = StructuredSparseMAPClassifier().partial_fit(X[:10], y[:10], classes=[False, True])
+    >>> for _ in range(3):
+    ...     start = model.get_training_state()
+    ...     common = start.without_history()
+    ...     halves = [clone(model).set_training_state(common).partial_fit(X[k::2], y[k::2]) for k in range(2)]
+    ...     mixture = average_states([half.get_training_state() for half in halves], start=start)
+    ...     model = model.set_training_state(mixture)
+    >>> mixture.n_steps, bool(model.score(X, y) > 0.95)
+    (310, True)
+    """
+    states = list(states)
+    if not states:
+        raise ValueError("there are no states to average")
+    for number, state in enumerate(states):
+        for name in _MUST_AGREE:
+            if getattr(state, name) != getattr(states[0], name):
+                raise ValueError(
+                    f"states[{number}] has {name} {quoted(getattr(state, name))}, but states[0] has "
+                    f"{quoted(getattr(states[0], name))}; average states of one model"
+                )
+    shares = np.ones(len(states)) if weights is None else np.asarray(weights, np.float64)
+    if shares.shape != (len(states),) or not (shares >= 0).all() or not 0 < shares.sum() < np.inf:
+        raise ValueError(f"weights must be {len(states)} numbers, not negative and not all zero; got {weights!r}")
+    return finish_mixture(reduce(add_partial, map(partial_mixture, states, shares.tolist())), start)
+
+
+def partial_mixture(state, share):
+    """Return a state of which weights are multiplied by a share: what `add_partial` adds up.
+
+    Adding some of them, and then those sums, is how many workers average in a tree. The order decides the rounding.
+    """
+    found = copy(state)
+    found.share, found.blank_share = share, share
+    found.dense = {name: values if name == "sums" else share * values for name, values in state.dense.items()}
+    found.pairs = {name: values if name == "sums" else share * values for name, values in state.pairs.items()}
+    if state.groups is not None:
+        found.groups = state.groups | {"norms": None, "sigma": share * state.groups["sigma"]}
+    return found
+
+
+def add_partial(first, second):
+    """Add up two partial mixtures."""
+    found = copy(first)
+    found.share = first.share + second.share
+    found.dense = {name: values + second.dense[name] for name, values in first.dense.items()}
+    found.places, found.pairs = _union(first, second)
+    found.counters = {name: n + second.counters[name] for name, n in first.counters.items()}
+    if first.kind == "adam":
+        found.counters["n_steps"] = max(first.n_steps, second.n_steps)
+    if first.groups is not None:
+        one, other = first.groups, second.groups
+        found.groups = one | {"kept": one["kept"] | other["kept"], "sigma": one["sigma"] + other["sigma"]}
+    return found
+
+
+def _union(first, second):
+    """Return the places of two partial mixtures together, and the sums of their slots there."""
+    if np.array_equal(first.places, second.places):
+        return first.places, {name: values + second.pairs[name] for name, values in first.pairs.items()}
+    # Both are sorted, which this sort makes use of.
+    places = np.sort(np.concatenate([first.places, second.places]), kind="stable")
+    places = places[np.concatenate([[True], places[1:] != places[:-1]])] if len(places) else places
+    found = {}
+    at = [np.searchsorted(places, state.places) for state in (first, second)]
+    for name in first.pairs:
+        blank = BLANK.get(name, 0.0)
+        total = np.full(len(places), blank * (first.share + second.share))
+        for state, where in zip((first, second), at):
+            total[where] += state.pairs[name] - blank * state.share
+        found[name] = total
+    return places, found
+
+
+def finish_mixture(total, start=None):
+    """Divide a sum of partial mixtures by the sum of their shares; see `average_states`."""
+    found = copy(total)
+    for name in ("dense", "pairs"):
+        slots = getattr(total, name)
+        setattr(found, name, {slot: v if slot == "sums" else v / total.share for slot, v in slots.items()})
+    if total.groups is not None:
+        found.groups = total.groups | {"sigma": total.groups["sigma"] / total.share}
+    if start is None:
+        return found
+    if "sums" in start.dense:
+        found.dense["sums"] = found.dense["sums"] + start.dense["sums"]
+        if start.pairs:
+            at = np.searchsorted(found.places, start.places)
+            here = at < len(found.places)
+            here[here] = found.places[at[here]] == start.places[here]
+            sums = found.pairs["sums"].copy()
+            sums[at[here]] += start.pairs["sums"][here]
+            found.pairs["sums"] = sums
+    found.counters = {name: n + start.counters[name] for name, n in total.counters.items()}
+    if total.kind == "adam":
+        found.counters["n_steps"] = total.n_steps
+    found.progress, found.attributes = start.progress, start.attributes
+    return found

@@ -1,0 +1,37 @@
+"""Names of features, where samples are data frames."""
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names
+
+
+def check_names_of_features(estimator, X, *, reset):
+    """Note the names of the features of structured samples, or check them as scikit-learn does for flat data.
+
+    Samples have names where they are data frames, all with the same columns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has `feature_names_in_` from then on, with `reset`, if the samples have names.
+    X : sequence of samples
+        As the user gave it.
+    reset : bool
+        Whether this is a fit.
+
+    Raises
+    ------
+    ValueError
+        If samples differ in their columns, or these in those of the fit.
+    """
+    first = X[0] if isinstance(X, list | tuple) and len(X) else None
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X):
+        first = X[0]
+    if not hasattr(first, "columns"):
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return
+    names = list(first.columns)
+    for i, sample in enumerate(X):
+        if list(getattr(sample, "columns", ())) != names:
+            raise ValueError(f"X[{i}] has other columns than X[0]; give all samples the same, in the same order")
+    _check_feature_names(estimator, first, reset=reset)

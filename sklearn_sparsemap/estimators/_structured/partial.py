@@ -1,0 +1,39 @@
+"""Training on samples of which some labels are unknown."""
+
+from ...losses import LOSSES
+from .._fitting import fit_lbfgs
+
+# Times that the second term of the loss is made linear.
+_MOST_ROUNDS = 10
+
+
+def solver_of_partial(solver, loss):
+    """Return the solver to use where labels are unknown; raise ValueError where there is none."""
+    if LOSSES[loss].margin:
+        raise ValueError(
+            f"y has labels of None, against which loss={loss!r} knows no cost; use 'sparsemap', 'perceptron' or 'crf'"
+        )
+    if solver != "auto":
+        return solver
+    return "adagrad" if LOSSES[loss].argmax == "map" else "lbfgs"
+
+
+def fit_partial(estimator, task, X, model, max_iter, monitor):
+    """Minimise the objective of a `PartialTask` by L-BFGS; parameters and result as of `fit_lbfgs`.
+
+    Without kinks once; else then a convex problem that is not below it, again and again.
+    """
+    ended = fit_lbfgs(estimator, task, X, model, max_iter, monitor)
+    if LOSSES[estimator.loss].argmax == "gibbs":
+        return ended
+    for _ in range(_MOST_ROUNDS):
+        left = max_iter - len(monitor.losses)
+        model, best = monitor.latest(), monitor.losses[-1]
+        if left < 1:
+            break
+        scores = estimator._linear_scores(X, model)
+        linear = task.made_linear(scores, model.additional, estimator.n_jobs)
+        ended = fit_lbfgs(estimator, linear, X, model, left, monitor)
+        if best - monitor.losses[-1] <= estimator.tol * max(1.0, abs(best)):
+            break
+    return ended

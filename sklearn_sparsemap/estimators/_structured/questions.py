@@ -1,0 +1,144 @@
+"""What else may be asked of a linear structured model: the best structures, likelihoods, and samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..._validation import check_positive, check_same_length
+from ...inference import marginal_inference, n_best
+from ...inference._problems import lay_out
+from ...inference._sampling import draw_structures
+from ...losses import LOSSES, FenchelYoungLoss
+from ...structures import Structure
+from ...training._structure_task import is_flat
+from ...training._task import split_scores
+from .completions import forbid_others
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class QuestionsMixin:
+    """Methods of `LinearStructuredClassifier` that need no more than its scores."""
+
+    def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
+        """Find the `k` structures of highest score for each sample.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        k : int
+        known : sequence, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        best : list of lists of (structure, score)
+            The best first. A structure is as in `predict`; of flat data it is a label. There are fewer than `k` where
+            there are no more.
+
+        Raises
+        ------
+        ValueError
+            For factor graphs, or if the data are not as described.
+        """
+        check_positive("k", k, integer=True)
+        structure, scores, additional = self._problems_of(X, "map", known, "predict_n_best")
+        found = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional)
+        return [[(self._as_labels(s), value) for s, value in best] for best in found]
+
+    def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """Compute the log-probability of structures under the model's Gibbs distribution.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+            For structures made of labels, a label may be None: the log-probability is then that of all completions
+            together.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            The loss crf is the negative of this, times the temperature.
+
+        Raises
+        ------
+        ValueError
+            If the model was not trained with crf or margin_crf, or the data are not as described.
+        """
+        self._check_gibbs("log_likelihood")
+        structure, scores, additional = self._problems_of(X, "gibbs", None, "log_likelihood")
+        check_same_length(scores, y)
+        if not structure.labelled:
+            pairs = FenchelYoungLoss(structure, "crf").loss_gradient(scores, list(y), n_jobs=self.n_jobs, **additional)
+            return -np.array([loss for loss, _ in pairs])
+        _, restricted, _ = self._problems_of(X, "gibbs", y, "log_likelihood")
+        own, total = (
+            marginal_inference(structure, values, n_jobs=self.n_jobs, **additional).log_partition
+            for values in (restricted, scores)
+        )
+        return np.minimum(own - total, 0.0)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, known: Any = None) -> list[list[Any]]:
+        """Draw structures from the model's Gibbs distribution.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        n_samples : int, default=1
+            How many structures to draw for each sample.
+        random_state : int, RandomState or None, default=None
+        known : sequence, default=None
+            As in `predict`; draws are then from the completions.
+
+        Returns
+        -------
+        structures : list of lists of structures
+            As `predict` returns them.
+
+        Raises
+        ------
+        ValueError
+            If the model was not trained with crf or margin_crf, or the data are not as described.
+        """
+        self._check_gibbs("sample")
+        check_positive("n_samples", n_samples, integer=True)
+        structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
+        rng = check_random_state(random_state)
+        problems, _, _ = lay_out(structure, scores, additional)
+        drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
+        return [[self._as_labels(s) for s in own] for own in drawn]
+
+    def _check_gibbs(self, what):
+        self._check_predict_ready()
+        if LOSSES[self._latest_loss].argmax != "gibbs":
+            raise ValueError(
+                f"{what} is for models of a Gibbs distribution; train with loss='crf' (this one has "
+                f"loss={self._latest_loss!r})"
+            )
+
+    def _problems_of(self, X, argmax, known, what):
+        """Return the structure, a list with the scores of each sample, and the additional scores by name."""
+        structure, X = self._check_predict(X)
+        if not isinstance(structure, Structure):
+            raise ValueError(f"{what} is for structures, not for factor graphs")
+        task = self._task(X)
+        scores, additional = self._scores(task, X, self._current, argmax, known)
+        return structure, list(task.in_shapes(scores)), split_scores(additional, task.additional_shapes)
+
+    def _as_labels(self, structure):
+        """Return a structure of codes as `predict` does."""
+        return self.classes_[structure] if self._structure.labelled else structure
+
+    def _restricted(self, X, scores, known):
+        """Return scores in which is forbidden what goes against `known`."""
+        if known is None:
+            return scores
+        if not isinstance(self._structure, Structure):
+            raise ValueError("known is for structures; in factor graphs forbid variables by a factor")
+        if is_flat(self._structure) and hasattr(known, "__len__") and not isinstance(known, str):
+            known = [[label] for label in known]
+        return forbid_others(self._structure, X, getattr(self, "classes_", None), known, scores)

@@ -1,0 +1,119 @@
+"""What a model has selected, by name and as a mask; and a warning where sizes alone decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._fitting import warn_user
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# So many groups a warning names.
+_SHOWN = 3
+
+
+class SelectionMixin:
+    """Attributes of `GroupLassoPerceptron` that follow from its groups."""
+
+    @property
+    def selected_group_names_(self) -> list[Any]:
+        names = _group_names(self)
+        return [names[g] for g in self.selected_groups_]
+
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
+        """Return which features the selected groups leave.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Whether to return places instead of a mask.
+
+        Returns
+        -------
+        support : bool ndarray of shape (n_features,), or int ndarray
+            A feature is left if all groups that hold it are selected.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import GroupLassoPerceptron
+        >>> X = np.random.default_rng(0).normal(size=(90, 4))
+        >>> model = GroupLassoPerceptron(groups={"a": [0, 2], "b": [1, 3]}, budget=1, shrink_every=30)
+        >>> model = model.fit(X, X[:, 1] + X[:, 3] > 0)
+        >>> model.get_support().tolist(), model.selected_group_names_
+        ([False, True, False, True], ['b'])
+        """
+        groups = self.groups_
+        gone = np.ones(groups.n_groups, bool)
+        gone[self.selected_groups_] = False
+        group = np.repeat(np.arange(groups.n_groups), np.diff(groups.group_indptr))
+        dead = np.zeros(groups.n_atoms, bool)
+        dead[groups.group_atoms[gone[group]]] = True
+        mask = ~dead[groups.atom_of]
+        return np.flatnonzero(mask) if indices else mask
+
+
+def norms_before_shrinking(estimator, groups, group_weights, task, X):
+    """Return the norms of groups before any of them is shrunk, where a budget weighs them by their sizes; else None.
+
+    Parameters
+    ----------
+    estimator : GroupLassoPerceptron
+    groups : Groups
+    group_weights : array of shape (n_groups,)
+    task : StructureTask
+    X : RaggedArray
+    """
+    weights = estimator.group_weights
+    if not isinstance(weights, str) or weights == "uniform" or estimator.budget is None:
+        return None
+    optimizer = estimator._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
+    estimator._configure(optimizer, len(X), None)
+    order = np.random.RandomState(0).permutation(len(X))[: estimator.shrink_every - 1]
+    if len(order):
+        task.epochs(optimizer, X, remember=False)(order)
+    return optimizer.group_norms()
+
+
+def warn_of_sizes(estimator, norms, alive):
+    """Warn of groups that the budget discards for their weight, which grows with their size, and not for their norm.
+
+    Parameters
+    ----------
+    estimator : GroupLassoPerceptron
+    norms : array of shape (n_groups,), or None
+        Before the first shrinkage.
+    alive : bool array of shape (n_groups,)
+        After the last one.
+    """
+    groups, weights = estimator.groups_, estimator.group_weights
+    if norms is None or not groups.is_partition or not alive.any():
+        return
+    # Whom equal weights would have kept, and these did not.
+    sizes = estimator.group_weights_
+    ratios = np.divide(norms, sizes, out=np.where(norms > 0.0, np.inf, 0.0), where=sizes > 0.0)
+    by_norm, by_ratio = (np.argsort(-values, kind="stable")[: estimator.budget] for values in (norms, ratios))
+    lost = [g for g in by_norm.tolist() if norms[g] > 0.0 and not alive[g] and g not in by_ratio]
+    if not lost:
+        return
+    names = _group_names(estimator)
+    shown = ", ".join(f"{names[g]!r} ({groups.sizes[g]} features)" for g in lost[:_SHOWN])
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    kept = np.flatnonzero(alive)
+    least = int(kept[norms[kept].argmin()])
+    warn_user(
+        f"group_weights={weights!r} discards {shown}{more} for its size only: by its norm, {norms[lost[0]]:.3g}, it is "
+        f"among the {estimator.budget} strongest groups, and {names[least]!r} ({groups.sizes[least]} features), of "
+        f"norm {norms[least]:.3g}, is kept; use group_weights='uniform' if that is not meant"
+    )
+
+
+def _group_names(estimator):
+    """Return the names of the groups; those of templates come with the features."""
+    names = getattr(estimator, "_template_names", None)
+    if isinstance(estimator.groups, str) and names is not None:
+        return list(names)
+    return list(estimator.groups_.names)

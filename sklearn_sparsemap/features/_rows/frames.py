@@ -1,0 +1,128 @@
+"""Data frames of tokens, cut into sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._validation import is_missing, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def sentences_from_frame(
+    frame: Any,
+    sentence: str | Sequence[str] = "sentence",
+    label: str | None = None,
+    *,
+    fields: Sequence[str] | None = None,
+    frames: bool = False,
+) -> Any:
+    """Cut a data frame with one row a token into sentences, and their labels.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of pandas or polars; the tokens of a sentence stand below each other.
+    sentence : str or list of str, default="sentence"
+        The column, or columns, that tell to which sentence a token belongs. A missing value means that of the row
+        above: some tables name a sentence at its first token only.
+    label : str, default=None
+        The column of the labels. A missing label becomes None, which is unknown in training.
+    fields : list of str, default=None
+        The columns that tokens have; None is all others.
+    frames : bool, default=False
+        Whether `X` holds a data frame for each sentence; else lists of dicts, as `TemplateVectorizer` and
+        `TokenDictVectorizer` take them, without fields that are missing.
+
+    Returns
+    -------
+    X : list of sentences
+    y : list of lists of labels
+        Only if `label` is given.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, or the rows of a sentence are not below each other.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_sparsemap.features import sentences_from_frame
+    >>> frame = pd.DataFrame({"sentence": [1, 1, 2], "word": ["the", "dog", "no"], "tag": ["D", "N", "X"]})
+    >>> X, y = sentences_from_frame(frame, label="tag")
+    >>> X
+    [[{'word': 'the'}, {'word': 'dog'}], [{'word': 'no'}]]
+    >>> y
+    [['D', 'N'], ['X']]
+    """
+    if not hasattr(frame, "columns"):
+        raise ValueError(f"frame must be a DataFrame with one row a token; got {type(frame).__name__}")
+    by = [sentence] if isinstance(sentence, str) or not hasattr(sentence, "__iter__") else list(sentence)
+    known = list(frame.columns)
+    used = [*by, *([] if label is None else [label])]
+    fields = [name for name in known if name not in used] if fields is None else list(fields)
+    for name in [*used, *fields]:
+        if name not in known:
+            raise ValueError(f"the frame has no column {name!r}; it has {', '.join(map(repr, known))}")
+    if not len(frame):
+        raise ValueError("the frame has no rows; give at least one token")
+    starts = _starts([_filled(frame[name].to_list(), name) for name in by])
+    cuts = list(zip(starts, [*starts[1:], len(frame)]))
+    if frames:
+        cut = (lambda i, j: frame[fields].iloc[i:j]) if hasattr(frame, "iloc") else (lambda i, j: frame[fields][i:j])
+        X = [cut(i, j) for i, j in cuts]
+    else:
+        columns = [frame[name].to_list() for name in fields]
+        missing = [_has_missing(column) for column in columns]
+        if any(missing):
+            tokens = [
+                {name: value for name, value in zip(fields, row) if not _is_none(value)} for row in zip(*columns)
+            ]
+        else:
+            tokens = [dict(zip(fields, row)) for row in zip(*columns)]
+        X = [tokens[i:j] for i, j in cuts]
+    if label is None:
+        return X
+    labels = [None if _is_none(value) else value for value in frame[label].to_list()]
+    return X, [labels[i:j] for i, j in cuts]
+
+
+def _starts(columns):
+    """Return where sentences begin, after checking that none comes twice."""
+    keys = list(zip(*columns))
+    starts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1])]
+    seen = set()
+    for i in starts:
+        if keys[i] in seen:
+            name = keys[i][0] if len(keys[i]) == 1 else keys[i]
+            raise ValueError(
+                f"the sentence {quoted(name)} goes on in row {i}, after another one; sort the frame by sentences, or "
+                "name all columns that tell them apart: sentence=['document', 'sentence']"
+            )
+        seen.add(keys[i])
+    return starts
+
+
+def _filled(values, name):
+    """Put what stands above into the place of missing values."""
+    if not _has_missing(values):
+        return values
+    if _is_none(values[0]):
+        raise ValueError(f"the first row has no {name!r}; there is no row above that could tell the sentence")
+    filled = []
+    for value in values:
+        filled.append(filled[-1] if _is_none(value) else value)
+    return filled
+
+
+def _has_missing(values):
+    kinds = set(map(type, values)) - {str, int, bool}
+    return bool(kinds) and any(map(_is_none, values))
+
+
+def _is_none(value):
+    return value is None or (not isinstance(value, str | np.ndarray | list | dict) and is_missing(value))

@@ -1,0 +1,273 @@
+"""OnRows: a transformer of flat data, applied to the rows of all samples."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..._ragged import RaggedArray
+from .output import RaggedTransformer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+
+class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
+    """Apply a transformer of flat data to the rows of all samples: to scale, to reduce, to embed.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Any of scikit-learn's kind, such as ``StandardScaler()``, ``PCA(50)``, a `ColumnTransformer` for samples that
+        are data frames, or a `FunctionTransformer` that looks up the embeddings of tokens.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted clone.
+
+    Notes
+    -----
+    Samples are arrays or CSR matrices with a row for each step, data frames, or lists of whatever the transformer takes
+    as a sample of its own: words, dicts. A `y` of one label a row is handed to the transformer row by row, one of whole
+    structures is not. A transformer that needs no fit makes this one need none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_sparsemap.features import OnRows
+    >>> X = [np.array([[1.0], [2.0]]), np.array([[3.0]])]
+    >>> OnRows(StandardScaler()).fit_transform(X).tolist()
+    [array([[-1.22474487], [ 0. ]]), array([[1.22474487]])]
+
+    Embeddings of words, side by side with their neighbours' or with templates (`RowUnion`):
+
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> vectors = {"the": [1.0, 0.0], "dog": [0.0, 1.0]}
+    >>> def embed(words):
+    ...     return np.array([vectors.get(word, [0.0, 0.0]) for word in words])
+    >>> OnRows(FunctionTransformer(embed)).transform([["the", "dog"], ["a"]])
+    RaggedArray(n_samples=2, n_rows=3, n_features=2, dense)
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the transformer to the rows of all samples.
+
+        Parameters
+        ----------
+        X : sequence of samples
+            See the notes of the class.
+        y : sequence of structures, default=None
+
+        Returns
+        -------
+        self : OnRows
+
+        Raises
+        ------
+        ValueError
+            If the samples do not go together; the message names the first that is wrong.
+        """
+        rows = Rows(X)
+        self.transformer_ = clone(self.transformer).fit(rows.values, rows.labels(y))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Fit the transformer to more rows, where it can do so.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        classes : ignored
+
+        Returns
+        -------
+        self : OnRows
+        """
+        rows, fitted = Rows(X), getattr(self, "transformer_", None)
+        fitted = clone(self.transformer) if fitted is None else fitted
+        if not hasattr(fitted, "partial_fit"):
+            raise AttributeError(f"{type(fitted).__name__} has no partial_fit")
+        self.transformer_ = fitted.partial_fit(rows.values)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit the transformer to the rows of all samples, and transform them.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_samples,)
+            As from `transform`.
+        """
+        rows, transformer = Rows(X), clone(self.transformer)
+        labels = rows.labels(y)
+        if hasattr(transformer, "fit_transform"):
+            values = transformer.fit_transform(rows.values, labels)
+        else:
+            values = transformer.fit(rows.values, labels).transform(rows.values)
+        self.transformer_ = transformer
+        return self._cut(rows, values, transformer)
+
+    def transform(self, X: Any) -> Any:
+        """Transform the rows of samples.
+
+        Parameters
+        ----------
+        X : sequence of samples
+            As in `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_samples,)
+            Of the transformer's output. It keeps `groups` where the transformer keeps or selects columns. With
+            `set_output` a list of data frames.
+
+        Raises
+        ------
+        NotFittedError
+            If the transformer needs a fit, and there was none.
+        """
+        check_is_fitted(self)
+        rows = Rows(X)
+        transformer = getattr(self, "transformer_", self.transformer)
+        return self._cut(rows, transformer.transform(rows.values), transformer)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns: the transformer's, or ``x0``, ``x1``, ... where it has none.
+
+        Parameters
+        ----------
+        input_features : sequence of str, default=None
+            Names of the columns that come in.
+
+        Returns
+        -------
+        names : object array with one entry a column
+        """
+        check_is_fitted(self)
+        transformer = getattr(self, "transformer_", self.transformer)
+        try:
+            return np.asarray(transformer.get_feature_names_out(input_features), dtype=object)
+        except (AttributeError, ValueError):
+            if not hasattr(self, "_n_columns"):
+                raise
+        return np.array([f"x{i}" for i in range(self._n_columns)], dtype=object)
+
+    def _cut(self, rows, values, transformer):
+        made = rows.cut(values, transformer)
+        # For names, where the transformer has none.
+        self._n_columns = made.values.shape[1]
+        return self._give(made)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "transformer_") or not self._requires_fit()
+
+    def _requires_fit(self):
+        tags = getattr(self.transformer, "__sklearn_tags__", None)
+        return tags is None or tags().requires_fit
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = self._requires_fit()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Rows:
+    """The rows of all samples, one sample after the other, in the form in which a transformer takes them.
+
+    Parameters
+    ----------
+    X : sequence of samples
+
+    Attributes
+    ----------
+    values : array, CSR, data frame or list
+    indptr : int64 array of shape (n_samples + 1,)
+    """
+
+    def __init__(self, X):
+        self.groups = self.shapes = self.group_names = None
+        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim >= 3:
+            X = list(X)
+        if isinstance(X, RaggedArray):
+            self.values, self.indptr, self.groups, self.shapes = X.values, X.indptr, X.groups, X.shapes
+            self.group_names = X.group_names
+            return
+        if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "columns"):
+            raise ValueError(f"X must be a sequence of samples, each with its rows; got {type(X).__name__}")
+        samples = X.tolist() if hasattr(X, "tolist") else list(X)
+        if not samples:
+            raise ValueError("X has no samples; give at least one")
+        first = samples[0]
+        if isinstance(first, str | bytes | dict) or not (hasattr(first, "__len__") or sparse.issparse(first)):
+            raise ValueError(f"X[0] must be a sequence of rows; got {type(first).__name__}")
+        lengths = [sample.shape[0] if hasattr(sample, "shape") else len(sample) for sample in samples]
+        self.indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        if hasattr(first, "columns"):
+            self.values = _join_frames(samples)
+        elif hasattr(first, "shape") or (lengths[0] and _is_numbers(first[0])):
+            self.values = RaggedArray.from_list(samples).values
+        else:
+            self.values = list(chain.from_iterable(samples))
+
+    def labels(self, y):
+        """Return the label of each row, or None where `y` is not made of these."""
+        if y is None or not hasattr(y, "__len__") or len(y) != len(self.indptr) - 1:
+            return None
+        lengths = [len(labels) if hasattr(labels, "__len__") and not isinstance(labels, str) else -1 for labels in y]
+        if not np.array_equal(lengths, np.diff(self.indptr)):
+            return None
+        labels = list(chain.from_iterable(labels.tolist() if hasattr(labels, "tolist") else labels for labels in y))
+        return None if any(label is None for label in labels) else labels
+
+    def cut(self, values, transformer):
+        """Return what a transformer has made of the rows as a `RaggedArray`."""
+        values = values if sparse.issparse(values) else np.asarray(values)
+        if values.ndim != 2 or values.shape[0] != self.indptr[-1]:
+            raise ValueError(
+                f"{type(transformer).__name__} must return one row of features for each of {self.indptr[-1]} rows; got "
+                f"shape {values.shape}"
+            )
+        groups = self.groups
+        if groups is not None and hasattr(transformer, "get_support"):
+            groups = groups[transformer.get_support()]
+        elif not isinstance(transformer, OneToOneFeatureMixin):
+            groups = None
+        return RaggedArray(values, self.indptr, groups, self.shapes, None if groups is None else self.group_names)
+
+
+def _is_numbers(row):
+    return not isinstance(row, str | dict) and hasattr(row, "__len__") and np.asarray(row).dtype.kind in "biuf"
+
+
+def _join_frames(samples):
+    """Return one data frame of the rows of all."""
+    names = list(samples[0].columns)
+    for i, sample in enumerate(samples):
+        if not hasattr(sample, "columns") or list(sample.columns) != names:
+            raise ValueError(f"X[{i}] has other columns than X[0], which has {names}; give all samples the same")
+    library = type(samples[0]).__module__.split(".")[0]
+    if library == "polars":
+        import polars as pl
+
+        return pl.concat(samples)
+    import pandas as pd
+
+    return pd.concat(samples, ignore_index=True)

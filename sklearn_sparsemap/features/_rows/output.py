@@ -1,0 +1,60 @@
+"""What comes out of a transformer of samples: a RaggedArray, or a data frame for each sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from ..._validation import check_choice
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Base of the transformers whose output has rows for each sample."""
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what `transform` and `fit_transform` return.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, default=None
+            ``"default"`` is a `RaggedArray`; the others are a list with one data frame for each sample, whose columns
+            have the names of `get_feature_names_out` (polars: of dense rows only). None changes nothing.
+
+        Returns
+        -------
+        self : object
+        """
+        if transform is not None:
+            check_choice("transform", transform, ("default", "pandas", "polars"))
+            # Under this name scikit-learn's clone takes it over.
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _give(self, rows):
+        """Return rows, a `RaggedArray`, in the form that the user has chosen."""
+        library = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
+        if library == "default":
+            return rows
+        values, names = rows.values, [str(name) for name in self.get_feature_names_out()]
+        if library == "pandas":
+            import pandas as pd
+
+            is_sparse = sparse.issparse(values)
+            table = (pd.DataFrame.sparse.from_spmatrix if is_sparse else pd.DataFrame)(values, columns=names)
+            return [table.iloc[i:j].reset_index(drop=True) for i, j in zip(rows.indptr, rows.indptr[1:])]
+        import polars as pl
+
+        if sparse.issparse(values):
+            raise ValueError("polars has no sparse columns; use set_output(transform='pandas')")
+        table = pl.DataFrame(values, schema=names)
+        return [table[int(i) : int(j)] for i, j in zip(rows.indptr, rows.indptr[1:])]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags

@@ -1,0 +1,233 @@
+"""RowUnion: the columns of several vectorizers side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import Bunch
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted
+
+from ..._ragged import RaggedArray
+from ..._validation import check_samples
+from .output import RaggedTransformer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from typing_extensions import Self
+
+_WORDS = "drop", "passthrough"
+
+
+class RowUnion(RaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
+    """Put the columns that several vectorizers make of the same samples side by side.
+
+    Parameters
+    ----------
+    transformers : list of (name, transformer)
+        Each makes rows of samples: `TemplateVectorizer`, `TokenDictVectorizer`, `OnRows` and so on; or ``"drop"``, or
+        ``"passthrough"`` for samples that are arrays already.
+
+    Attributes
+    ----------
+    groups_ : int32 array with one entry a column
+        The group of each column: those of a part that has groups (templates, attributes), else one for each part.
+    template_names_ : list of str
+        Names of the groups, such as ``"templates__word[0]"`` or ``"vectors"``; what ``groups="templates"`` of
+        `GroupLassoPerceptron` selects among.
+    named_transformers_ : Bunch
+        The fitted transformers by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> from sklearn_sparsemap.features import OnRows, RowUnion, TemplateVectorizer
+    >>> def lengths(words):
+    ...     return np.array([[len(word)] for word in words])
+    >>> union = RowUnion([
+    ...     ("words", TemplateVectorizer(["word[0]"])), ("length", OnRows(FunctionTransformer(lengths)))
+    ... ])
+    >>> union.fit_transform([["the", "dog", "barks"]])[0].toarray()
+    array([[1., 0., 0., 3.],
+           [0., 1., 0., 3.],
+           [0., 0., 1., 5.]])
+    >>> union.get_feature_names_out()[2:].tolist(), union.template_names_
+    (['words__word[0]=barks', 'length__x0'], ['words__word[0]', 'length'])
+    """
+
+    def __init__(self, transformers: Sequence[tuple[str, Any]]) -> None:
+        self.transformers = transformers
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, also those of the parts, as ``name__parameter``: dict."""
+        return self._get_params("transformers", deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the parts, as ``name__parameter``, and parts by their name."""
+        self._set_params("transformers", **params)
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit all parts.
+
+        Parameters
+        ----------
+        X : sequence of samples
+            What each part takes.
+        y : sequence of structures, default=None
+
+        Returns
+        -------
+        self : RowUnion
+        """
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit all parts, and return their rows side by side.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_samples,)
+        """
+        self._check()
+        fitted, parts = [], []
+        for name, transformer in self.transformers:
+            if not isinstance(transformer, str):
+                transformer = clone(transformer)
+                rows = transformer.fit_transform(X, y)
+                parts.append((name, transformer, rows))
+            elif transformer == "passthrough":
+                parts.append((name, transformer, X))
+            fitted.append((name, transformer))
+        self._fitted = fitted
+        return self._give(self._join(parts))
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows of all parts side by side.
+
+        Parameters
+        ----------
+        X : sequence of samples
+            As in `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_samples,)
+            With `groups`, unless a part is in the hashed mode. With `set_output` a list of data frames.
+
+        Raises
+        ------
+        ValueError
+            If the parts make different numbers of rows of a sample.
+        """
+        check_is_fitted(self)
+        parts = []
+        for name, transformer in self._parts:
+            if not isinstance(transformer, str):
+                parts.append((name, transformer, transformer.transform(X)))
+            elif transformer == "passthrough":
+                parts.append((name, transformer, X))
+        return self._give(self._join(parts))
+
+    @property
+    def named_transformers_(self) -> Bunch:
+        check_is_fitted(self)
+        return Bunch(**dict(self._parts))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : sequence of str, default=None
+            For parts that take arrays.
+
+        Returns
+        -------
+        names : object array with one entry a column
+            ``part__name``.
+        """
+        check_is_fitted(self)
+        names = []
+        for name, transformer in self._parts:
+            if isinstance(transformer, str):
+                own = [] if transformer == "drop" else [f"x{i}" for i in range(self._widths[name])]
+            else:
+                own = transformer.get_feature_names_out(input_features)
+            names += [f"{name}__{column}" for column in own]
+        return np.array(names, dtype=object)
+
+    @property
+    def _parts(self):
+        # Parts that need no fit are as they are given.
+        return getattr(self, "_fitted", self.transformers)
+
+    def _check(self):
+        names = [name for name, _ in self.transformers]
+        if not names:
+            raise ValueError("transformers is empty; give at least one (name, transformer)")
+        self._validate_names(names)
+        for name, transformer in self.transformers:
+            if isinstance(transformer, str) and transformer in _WORDS:
+                continue
+            if not (hasattr(transformer, "transform") and hasattr(transformer, "fit")):
+                wanted = "must be a transformer, 'drop' or 'passthrough'"
+                raise ValueError(f"the part {name!r} {wanted}; got {transformer!r}")
+
+    def _join(self, parts):
+        """Join the rows of all parts; note what groups they have."""
+        if not parts:
+            raise ValueError("all transformers are 'drop'; keep at least one")
+        values, groups, names, widths, first = [], [], [], {}, None
+        for name, transformer, made in parts:
+            rows = made if isinstance(made, RaggedArray) else check_samples(made)
+            first = rows if first is None else first
+            if not np.array_equal(rows.indptr, first.indptr):
+                if len(rows) == len(first):
+                    i = int(np.argmax(rows.lengths != first.lengths))
+                    found = f"{rows.lengths[i]} rows of X[{i}], {parts[0][0]!r} {first.lengths[i]}"
+                else:
+                    found = f"{len(rows)} samples, {parts[0][0]!r} {len(first)}"
+                raise ValueError(f"the part {name!r} makes {found}; all parts must make the same rows")
+            values.append(rows.values)
+            widths[name] = rows.values.shape[1]
+            own = getattr(transformer, "template_names_", None) if rows.groups is not None else None
+            if own is None and rows.groups is not None:
+                own = range(int(rows.groups.max(initial=-1)) + 1)
+            groups.append(len(names) + (np.zeros(widths[name], np.int32) if own is None else rows.groups))
+            names += [name] if own is None else [f"{name}__{group}" for group in own]
+        self.groups_ = np.concatenate(groups).astype(np.int32)
+        self.template_names_, self._widths = names, widths
+        if any(map(sparse.issparse, values)):
+            joined = sparse.csr_array(sparse.hstack(values, format="csr"))
+        else:
+            joined = np.hstack(values)
+        return RaggedArray(joined, first.indptr, self.groups_, first.shapes, names)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "_fitted") or not self._requires_fit()
+
+    def _requires_fit(self):
+        try:
+            parts = [part for _, part in self.transformers if not isinstance(part, str)]
+            return any(part.__sklearn_tags__().requires_fit for part in parts)
+        except (AttributeError, TypeError, ValueError):
+            return True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = self._requires_fit()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,248 @@
+"""TokenDictVectorizer: dicts of features as sklearn-crfsuite takes them in, sparse rows out."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from ..._ragged import RaggedArray
+from ..._validation import POSITIVE_INT, Number, check_parameters
+from .._base import check_dtype
+from .._fields import hash_values
+from .output import RaggedTransformer
+from .token_pairs import TokenPairs
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
+
+# Columns are numbered in int32.
+_MOST_COLUMNS = 2**31 - 1
+
+
+class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
+    """Turn sentences of tokens that are dicts of features, as `sklearn_crfsuite.CRF` takes them, into sparse rows.
+
+    A string is a column of its own, ``name:value``, with a one; a number is the value of the column ``name``, and a
+    bool is 1 or 0. Nested dicts join their names, a list of strings is several features of one name, and a list of
+    numbers a vector with a column for each place. A token may also be a list of strings, each a column.
+
+    Parameters
+    ----------
+    separator : str, default=":"
+        Between the parts of the name of a column.
+    min_count : int, default=1
+        Features that occur at fewer training tokens get no column.
+    n_features : int, default=None
+        The hashed mode: so many columns, in which names are put by their hashes. `transform` then works without `fit`,
+        and pipelines learn from streams by `partial_fit`. None gives each name that training has seen a column.
+    dtype : dtype, default=float64
+        The type of the values.
+
+    Attributes
+    ----------
+    groups_ : int32 array with one entry a column
+        The attribute of each column, such as ``"word.lower()"``: its number in `template_names_`. Not in the hashed
+        mode.
+    template_names_ : list of str
+        The attributes, in order of appearance. Of a token that is a list of strings, what stands before the first
+        ``=``.
+    n_features_out_ : int
+        Number of columns.
+
+    Notes
+    -----
+    The columns of one attribute lie side by side, and ``groups="templates"`` of `GroupLassoPerceptron` selects among
+    attributes. What training has not seen is left out.
+
+    See Also
+    --------
+    TemplateVectorizer : Makes features of the neighbours of a token, too, from its fields.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import TokenDictVectorizer
+    >>> X = [[{"bias": 1.0, "word": "the"}, {"bias": 1.0, "word": "dog", "near": {"word": "the"}}]]
+    >>> vectorizer = TokenDictVectorizer()
+    >>> vectorizer.fit_transform(X)[0].toarray()
+    array([[1., 1., 0., 0.],
+           [1., 0., 1., 1.]])
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['bias', 'word:the', 'word:dog', 'near:word:the']
+    """
+
+    _parameter_constraints = {
+        "separator": [str],
+        "min_count": [POSITIVE_INT],
+        "n_features": [Number(Integral, 1, _MOST_COLUMNS, closed="both"), None],
+        "dtype": "no_validation",
+    }
+
+    def __init__(
+        self,
+        *,
+        separator: str = ":",
+        min_count: int = 1,
+        n_features: int | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        self.separator = separator
+        self.min_count = min_count
+        self.n_features = n_features
+        self.dtype = dtype
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the features of training sentences; in the hashed mode, only check the parameters and `X`.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            Each a sequence of tokens: dicts of features, or lists of strings; or a DataFrame with one row a token.
+        y : ignored
+
+        Returns
+        -------
+        self : TokenDictVectorizer
+
+        Raises
+        ------
+        ValueError
+            If a parameter has no meaning, a sentence is empty, or a token is none; the message names it.
+        """
+        self._learn(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn the features of training sentences and return their rows; faster than `fit`, then `transform`.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+        y : ignored
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            As from `transform`.
+        """
+        return self._rows(self._learn(X))
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows of sentences.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            Its values are a CSR array ``(n_tokens, n_features_out_)``, its `groups` the attribute of each column (None
+            in the hashed mode). With `set_output` a list of data frames.
+
+        Raises
+        ------
+        NotFittedError
+            Without `n_features`, if `fit` was not called before.
+        ValueError
+            As `fit`.
+        """
+        self._check_fitted()
+        if self.n_features is not None:
+            self._check_parameters()
+        return self._rows(TokenPairs(X, self.separator))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        names : object array with one entry a column
+            Such as ``word.lower():the``; ``hash#slot`` in the hashed mode.
+        """
+        self._check_fitted()
+        if self.n_features is not None:
+            return np.array([f"hash#{slot}" for slot in range(self.n_features)], dtype=object)
+        names = np.empty(len(self._columns), dtype=object)
+        names[:] = list(self._columns)
+        return names
+
+    @property
+    def n_features_out_(self) -> int:
+        self._check_fitted()
+        return len(self._columns) if self.n_features is None else int(self.n_features)
+
+    def _check_parameters(self):
+        check_parameters(self)
+        check_dtype(self.dtype)
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError(f"min_count={self.min_count} needs counts, which the hashed mode does not keep; use 1")
+
+    def _check_fitted(self):
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                "This TokenDictVectorizer is not fitted yet: call fit or fit_transform on training sentences, or set "
+                "n_features for the hashed mode, which transforms without fitting."
+            )
+
+    def _learn(self, X):
+        self._check_parameters()
+        pairs = TokenPairs(X, self.separator)
+        if self.n_features is not None:
+            return pairs
+        place_of, found = {}, {}
+        counts = np.bincount(pairs.codes, minlength=len(pairs.names)).tolist()
+        for name, attribute, n in zip(pairs.names, pairs.attributes, counts):
+            # Two pairs may have one name: a number of several values, or "a:b" and a string "b" of "a".
+            place = place_of.setdefault(attribute, len(place_of))
+            known = found.get(name)
+            found[name] = (place, n) if known is None else (known[0], known[1] + n)
+        kept = [(name, place) for name, (place, n) in found.items() if n >= self.min_count]
+        # By attribute, so that the columns of most rows ascend, and stably: then in order of appearance.
+        kept.sort(key=lambda entry: entry[1])
+        if not kept:
+            raise ValueError(f"no feature occurs {self.min_count} times; lower min_count, or give tokens features")
+        self._columns = {name: column for column, (name, _) in enumerate(kept)}
+        self.groups_ = np.array([place for _, place in kept], dtype=np.int32)
+        self.template_names_ = list(place_of)
+        return pairs
+
+    def _rows(self, pairs):
+        """Make the ragged CSR rows."""
+        n_columns, groups, names = self.n_features_out_, None, None
+        if self.n_features is None:
+            columns = np.fromiter((self._columns.get(name, -1) for name in pairs.names), np.int64, len(pairs.names))
+            groups, names = self.groups_, self.template_names_
+        else:
+            columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int64)
+        indices, row_ptr = columns[pairs.codes], pairs.row_ptr
+        values = pairs.weights.astype(self.dtype)[pairs.codes]
+        used = (indices >= 0) & (values != 0)
+        if not used.all():
+            row_ptr = np.concatenate([[0], np.cumsum(used)])[row_ptr]
+            indices, values = indices[used], values[used]
+        if row_ptr[-1] < _MOST_COLUMNS:
+            indices, row_ptr = indices.astype(np.int32), row_ptr.astype(np.int32)
+        rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
+        rows.sum_duplicates()
+        return self._give(RaggedArray(rows, pairs.indptr, groups, None, names))
+
+    def __sklearn_is_fitted__(self):
+        return self.n_features is not None or hasattr(self, "_columns")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.dict = True
+        tags.requires_fit = self.n_features is None
+        return tags

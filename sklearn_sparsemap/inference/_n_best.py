@@ -1,0 +1,179 @@
+"""`n_best`: the k structures of highest score."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._jit import readonly
+from .._validation import check_n_jobs, check_positive
+from ..factors import FactorGraph
+from ..solvers._polytope.batch import Problems
+from ..structures import LinearChain
+from ._batch import check_feasible, map_where_feasible
+from ._places import bonus_for, places_of, require
+from ._problems import lay_out
+
+if TYPE_CHECKING:
+    from ..structures import Structure
+
+
+def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: Any) -> Any:
+    """Find the `k` structures of highest score, the best first.
+
+    Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_: the structures but the best are
+    those that lack one of its parts (and have those before it), and each of these sets is searched by the MAP oracle.
+
+    Parameters
+    ----------
+    structure : Structure
+        What to predict, for example ``LinearChain()``.
+    scores : array-like, or a list of them
+        As in `map_inference`.
+    k : int
+        How many; there may be fewer that are not forbidden.
+    n_jobs : int, default=None
+        Number of threads over the searches of one partition.
+    **additional : array-like
+        Additional scores by name, as in `map_inference`.
+
+    Returns
+    -------
+    best : list of (structure, value)
+        Where a list came in, a list of such lists.
+
+    Raises
+    ------
+    ValueError
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure.
+
+    Notes
+    -----
+    Structures are told apart by their parts: of those of a `CustomStructure` that differ in nothing but additional
+    parts, one is returned.
+
+    References
+    ----------
+    .. [1] Lawler. A Procedure for Computing the K Best Solutions to Discrete Optimization Problems. Management Science,
+       1972.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import n_best
+    >>> from sklearn_sparsemap.structures import Matching
+    >>> [(columns.tolist(), value) for columns, value in n_best(Matching(), [[2.0, 1.5], [2.0, 0.0]], 2)]
+    [([1, 0], 3.5), ([0, 1], 2.0)]
+    """
+    check_positive("k", k, integer=True)
+    check_n_jobs(n_jobs)
+    if isinstance(structure, FactorGraph):
+        raise ValueError("n_best is for structures; for factor graphs there is map_inference, which finds the best one")
+    samples, many, _ = lay_out(structure, scores, additional)
+    found = []
+    for i, sample in enumerate(samples):
+        is_chain = isinstance(structure, LinearChain)
+        best = best_paths(sample, int(k)) if is_chain else partition(structure, sample, int(k), n_jobs)
+        if not best:
+            check_feasible(np.arange(len(samples)) != i, many)
+        found.append([(structure.decode(slots, sample.dims), value) for slots, value in best])
+    return found if many else found[0]
+
+
+def best_paths(sample, k):
+    """Return the slots and values of the `k` best paths of a chain, by Viterbi with `k` paths into each state."""
+    scores = sample.scores.reshape(sample.shape)
+    n, m = scores.shape
+    given = sample.split_additional(sample.additional)
+    transitions = given.get("transitions", np.zeros((m, m)))
+    transitions = np.broadcast_to(transitions, (n - 1, m, m))
+    # values[j, r] is the score of the r-th best path that ends in state j.
+    values, before = (scores[0] + given.get("start", 0.0))[:, None], []
+    for t in range(1, n):
+        into = (values[:, :, None] + transitions[t - 1][:, None, :]).reshape(-1, m)
+        order = _largest(into, k)
+        before.append((order, values.shape[1]))
+        values = (np.take_along_axis(into, order, axis=0) + scores[t]).T
+    values = values + np.asarray(given.get("end", 0.0)).reshape(-1, 1)
+    order = _largest(values.reshape(-1, 1), k)[:, 0]
+    order = order[values.ravel()[order] > -np.inf]
+    paths = np.empty((len(order), n), np.int64)
+    state, rank = order // values.shape[1], order % values.shape[1]
+    for t in range(n - 1, -1, -1):
+        paths[:, t] = state
+        if t:
+            chosen, width = before[t - 1]
+            place = chosen[rank, state]
+            state, rank = place // width, place % width
+    slots = (paths + np.arange(n) * m).astype(np.int32)
+    return list(zip(slots, values.ravel()[order].tolist()))
+
+
+def _largest(values, k):
+    """Return the places of the `k` largest entries of each column, the largest first."""
+    order = np.argpartition(-values, k - 1, axis=0)[:k] if k < len(values) else np.arange(len(values))[:, None]
+    order = np.broadcast_to(order, (len(order), values.shape[1]))
+    return np.take_along_axis(order, np.argsort(-np.take_along_axis(values, order, axis=0), axis=0, kind="stable"), 0)
+
+
+def partition(structure, sample, k, n_jobs=None):
+    """Return the slots and values of the `k` best structures by partition (Lawler 1972; Murty 1968 for matchings)."""
+    search, found = _Search(structure, sample, n_jobs), []
+    search.add([((), ())])
+    while search.heap and len(found) < k:
+        value, _, slots, required, forbidden = heapq.heappop(search.heap)
+        found.append((slots, -value))
+        if len(found) < k:
+            own = slots[slots >= 0].tolist()
+            parts = [part for part in own if part not in required]
+            below = [((*required, *parts[:i]), (*forbidden, part)) for i, part in enumerate(parts)]
+            if not structure.fixed_size:
+                # And those that have all of its parts, and others.
+                known = {*own, *forbidden}
+                others = [part for part in range(sample.n_parts) if part not in known]
+                below += [((*required, *parts, part), (*forbidden, *others[:i])) for i, part in enumerate(others)]
+            search.add(below)
+    return found
+
+
+class _Search:
+    """The best structures of sets of structures, each given by the parts that all have, and by those that none has."""
+
+    def __init__(self, structure, sample, n_jobs):
+        self.structure, self.sample, self.n_jobs, self.heap = structure, sample, n_jobs, []
+        self.places, self.bonus = places_of(structure, sample.dims), bonus_for(sample)
+        self._ties = count()
+
+    def add(self, sets):
+        """Put the best structure of each set that is not empty on the heap."""
+        if not sets:
+            return
+        sample, n, scores = self.sample, len(sets), np.tile(self.sample.scores, (len(sets), 1))
+        for own, (required, forbidden) in zip(scores, sets):
+            own[list(forbidden)] = -np.inf
+            require(own, self.places, required, self.bonus)
+        first = np.zeros(n, np.int64)
+        problems = Problems(
+            readonly(scores.ravel()),
+            readonly(np.arange(n + 1) * sample.n_parts, np.int64),
+            sample.additional,
+            readonly(first, np.int64),
+            readonly(first + len(sample.additional), np.int64),
+            readonly(np.tile(sample.dims, (n, 1)), np.int64),
+            readonly(np.tile(sample.sizes, (n, 1)), np.int64),
+        )
+        slots, slot_ptr, values = map_where_feasible(self.structure, problems, self.n_jobs)
+        for i, (required, forbidden) in enumerate(sets):
+            own = slots[slot_ptr[i] : slot_ptr[i + 1]].copy()
+            # With a bonus an empty set has a best structure, too: one that lacks something.
+            if values[i] > -np.inf and set(required) <= set(own.tolist()):
+                value = self._value(own, values[i], len(required))
+                heapq.heappush(self.heap, (-value, next(self._ties), own, required, forbidden))
+
+    def _value(self, slots, value, n_required):
+        """Return the score of a structure, without the bonus."""
+        if len(self.sample.additional):
+            return float(value) - (self.bonus * n_required if self.places is None else 0.0)
+        return float(self.sample.scores[slots[slots >= 0]].sum())

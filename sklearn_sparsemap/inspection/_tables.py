@@ -1,0 +1,146 @@
+"""Tables of what a model has learned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from .._unwrap import names_out, unwrap
+from .._validation import check_choice, check_positive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def feature_table(
+    model: Any, feature_names: Sequence[str] | None = None, n: int | None = 10, *, output: str = "array"
+) -> Any:
+    """List the features that speak most strongly for and against each label.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted and linear, with `coef_`; or a pipeline or a search around one, also scikit-learn's own.
+    feature_names : sequence of str, default=None
+        Names of the features that the model gets. None asks the steps of a pipeline, or takes `feature_names_in_`, or
+        else ``x0``, ``x1``, ...
+    n : int, default=10
+        How many features of each label: those whose weights are furthest from zero. None is all.
+    output : {"array", "pandas"}, default="array"
+
+    Returns
+    -------
+    table : structured array, or DataFrame, with the columns label, feature and weight
+        Label by label, and the largest weights first. Where structures are not made of labels, all have the label "".
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted or has no `coef_`, or the names are not as many as its features.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.features import TemplateVectorizer
+    >>> from sklearn_sparsemap.inspection import feature_table
+    >>> from sklearn_sparsemap.pipeline import make_structured_pipeline
+    >>> model = make_structured_pipeline(TemplateVectorizer(["word[0]"]), StructuredSparseMAPClassifier("chain"))
+    >>> model = model.fit([["the", "dog"], ["the", "cat"]], [["D", "N"], ["D", "N"]])
+    >>> feature_table(model, n=1)["feature"].tolist()
+    ['word[0]=the', 'word[0]=the']
+    """
+    check_choice("output", output, ("array", "pandas"))
+    if n is not None:
+        check_positive("n", n, integer=True)
+    steps, last = unwrap(model)
+    if not hasattr(last, "coef_"):
+        raise ValueError(f"feature_table needs a fitted linear model, with coef_; {type(last).__name__} has none")
+    coef = last.coef_
+    coef = sparse.csr_array(coef) if sparse.issparse(coef) else np.atleast_2d(coef)
+    names = check_feature_names(steps, last, feature_names, coef.shape[1])
+    labels = _labels_of(last, coef.shape[0])
+    rows = []
+    for k, label in enumerate(labels):
+        if sparse.issparse(coef):
+            places, weights = (a[coef.indptr[k] : coef.indptr[k + 1]] for a in (coef.indices, coef.data))
+        else:
+            places, weights = np.arange(coef.shape[1]), coef[k]
+        if n is not None and n < len(weights):
+            kept = np.argpartition(-np.abs(weights), n - 1)[:n]
+            places, weights = places[kept], weights[kept]
+        # Of equal weights the first feature comes first.
+        order = np.lexsort((places, -weights))
+        rows += [(label, names[places[i]], float(weights[i])) for i in order]
+    return as_table(rows, [("label", object), ("feature", object), ("weight", np.float64)], output)
+
+
+def transition_table(model: Any, n: int | None = None, *, output: str = "array") -> Any:
+    """List the scores of going from one label to the next, the largest first.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, of chains; or a pipeline or a search around one, also scikit-learn's own.
+    n : int, default=None
+        How many; None is all.
+    output : {"array", "pandas"}, default="array"
+
+    Returns
+    -------
+    table : structured array, or DataFrame, with the columns from, to and weight
+
+    Raises
+    ------
+    ValueError
+        If the model has no transitions.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.inspection import transition_table
+    >>> model = StructuredSparseMAPClassifier("chain").fit([[[0.0], [1.0]]], [["D", "N"]])
+    >>> transition_table(model)[["from", "to"]][0].tolist()
+    ('D', 'N')
+    """
+    check_choice("output", output, ("array", "pandas"))
+    if n is not None:
+        check_positive("n", n, integer=True)
+    _, last = unwrap(model)
+    if not hasattr(last, "transitions_"):
+        raise ValueError(f"transition_table needs a fitted model of chains, with transitions_; got {last!r}")
+    weights, labels = last.transitions_, last.classes_.tolist()
+    order = np.argsort(-weights, axis=None, kind="stable")[:n]
+    rows = [(labels[i // len(labels)], labels[i % len(labels)], float(weights.flat[i])) for i in order.tolist()]
+    return as_table(rows, [("from", object), ("to", object), ("weight", np.float64)], output)
+
+
+def as_table(rows, dtype, output):
+    """Return tuples as a structured array, or a DataFrame."""
+    table = np.array(rows, dtype=dtype)
+    if output == "array":
+        return table
+    import pandas as pd
+
+    return pd.DataFrame({name: table[name] for name in table.dtype.names})
+
+
+def check_feature_names(steps, last, given, n_features):
+    """Return a name for each feature."""
+    names = names_out(steps, last) if given is None else given
+    if names is None:
+        return [f"x{i}" for i in range(n_features)]
+    if len(names) != n_features:
+        raise ValueError(f"feature_names has {len(names)} entries for {n_features} features; give one for each")
+    return [str(name) for name in names]
+
+
+def _labels_of(last, n_outputs):
+    """Return a name for each output of a linear model."""
+    classes = getattr(last, "classes_", None)
+    if classes is None or n_outputs not in (len(classes), 1):
+        return [""] if n_outputs == 1 else list(range(n_outputs))
+    labels = np.asarray(classes).tolist()
+    # Of two classes scikit-learn's models have the weights of the second.
+    return labels if n_outputs == len(labels) else labels[-1:]

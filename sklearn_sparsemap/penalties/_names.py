@@ -1,0 +1,161 @@
+"""Columns by the names of features, and groups from transformers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validation import check_choice, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def name_columns(columns: Any, alone: bool = True) -> bool:
+    """Tell whether lists of columns have names among them; with `alone`, a name counts as a list of it."""
+    return any(
+        (alone and isinstance(group, str))
+        or (hasattr(group, "__iter__") and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group))
+        for group in columns
+    )
+
+
+def resolve_columns(columns: Sequence[Any], names: Sequence[Any], feature_names: Sequence[str] | None) -> list[Any]:
+    """Put the places of features for their names.
+
+    Parameters
+    ----------
+    columns : list of lists
+        Of each group: places, or names. A name may stand by itself.
+    names : sequence
+        Of the groups, for messages.
+    feature_names : sequence of str, or None
+
+    Returns
+    -------
+    columns : list of lists of int
+
+    Raises
+    ------
+    ValueError
+        If features have no names, or none of that name, or two.
+    """
+    if feature_names is None:
+        raise ValueError(
+            "the groups name columns, but the features have no names: fit on a DataFrame, or pass places of columns"
+        )
+    place_of = {}
+    for place, name in enumerate(feature_names):
+        place_of.setdefault(str(name), []).append(place)
+    found = []
+    for group, own in zip(names, columns):
+        own = own if hasattr(own, "__iter__") and not isinstance(own, str) else [own]
+        places = []
+        for column in own:
+            if not isinstance(column, str):
+                places.append(column)
+            elif len(place_of.get(column, ())) != 1:
+                what = "there are several features" if column in place_of else "there is no feature"
+                shown = ", ".join(map(repr, list(place_of)[:5])) + (", ..." if len(place_of) > 5 else "")
+                raise ValueError(f"group {group!r} has {quoted(column)}, but {what} of this name; features are {shown}")
+            else:
+                places += place_of[column]
+        found.append(places)
+    return found
+
+
+def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[np.int64]]:
+    """Make groups of the columns that a fitted transformer gives, with names.
+
+    Parameters
+    ----------
+    transformer : ColumnTransformer, FeatureUnion, vectorizer, other transformer, or Pipeline of these
+        Fitted. Of a pipeline the last step is asked.
+    by : {"transformer", "column"}, default="transformer"
+        Of a `ColumnTransformer` or a `FeatureUnion`: a group for each transformer, or for each column that goes in, so
+        that all categories of a one-hot encoding are one group. Vectorizers of this package have a group for each
+        template or attribute, and of other transformers there is always one for each column that goes in.
+
+    Returns
+    -------
+    groups : dict of name -> int array
+        The parameter `groups` of `GroupLassoPerceptron`.
+
+    Raises
+    ------
+    ValueError
+        If the transformer is not fitted, or does not tell what its columns are made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.compose import ColumnTransformer
+    >>> from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    >>> from sklearn_sparsemap.penalties import groups_from
+    >>> columns = ColumnTransformer([("size", StandardScaler(), [0, 1]), ("kind", OneHotEncoder(), [2])])
+    >>> X = np.array([[1.0, 3.0, 0], [2.0, 2.0, 1], [0.0, 1.0, 2]])
+    >>> groups_from(columns.fit(X))
+    {'size': array([0, 1]), 'kind': array([2, 3, 4])}
+    >>> list(groups_from(columns, by="column"))
+    ['size__x0', 'size__x1', 'kind__x2']
+    """
+    check_choice("by", by, ("transformer", "column"))
+    while isinstance(getattr(transformer, "steps", None), list):
+        transformer = transformer.steps[-1][1]
+    if hasattr(transformer, "output_indices_"):
+        parts = [(name, inner, transformer.output_indices_[name]) for name, inner, _ in transformer.transformers_]
+        if by == "transformer":
+            places = [(name, np.arange(own.start, own.stop, dtype=np.int64)) for name, _, own in parts]
+            return {name: own for name, own in places if len(own)}
+        return _by_column(transformer, [name for name, _, own in parts if own.stop > own.start])
+    if hasattr(transformer, "template_names_") and getattr(transformer, "groups_", None) is not None:
+        groups = np.asarray(transformer.groups_)
+        places = [(name, np.flatnonzero(groups == g)) for g, name in enumerate(transformer.template_names_)]
+        return {name: own for name, own in places if len(own)}
+    if isinstance(getattr(transformer, "transformer_list", None), list):
+        starts = [name for name, _ in transformer.transformer_list]
+        if by == "column":
+            return _by_column(transformer, starts)
+        names = _names_out(transformer)
+        found = {start: _where(names, f"{start}__") for start in starts}
+        return {name: own for name, own in found.items() if len(own)}
+    return _by_column(transformer, None)
+
+
+def _names_out(transformer):
+    try:
+        return [str(name) for name in transformer.get_feature_names_out()]
+    except Exception as error:
+        raise ValueError(
+            f"{type(transformer).__name__} does not tell the names of its columns ({error}); fit it, or pass groups as "
+            "a dict from names to columns"
+        ) from error
+
+
+def _where(names, start):
+    return np.array([place for place, name in enumerate(names) if name.startswith(start)], dtype=np.int64)
+
+
+def _by_column(transformer, parts):
+    """Group columns by the longest name of an input with which theirs begin, within each part."""
+    names = _names_out(transformer)
+    inputs = getattr(transformer, "feature_names_in_", None)
+    if inputs is None:
+        inputs = [f"x{i}" for i in range(getattr(transformer, "n_features_in_", 0))]
+    inputs = sorted(map(str, inputs), key=len, reverse=True)
+    found = {}
+    for place, name in enumerate(names):
+        part = next((p for p in parts or () if name.startswith(f"{p}__")), None)
+        rest = name if part is None else name[len(part) + 2 :]
+        own = next((i for i in inputs if rest == i or rest.startswith(f"{i}_")), None)
+        if own is None:
+            raise ValueError(
+                f"{type(transformer).__name__} does not tell from which input its column {name!r} comes; use "
+                "by='transformer', or pass groups as a dict from names to columns"
+            )
+        # Parts may share an input; verbose_feature_names_out=False leaves parts out.
+        found.setdefault(own if part is None else f"{part}__{own}", []).append(place)
+    return {name: np.array(own, dtype=np.int64) for name, own in found.items()}

@@ -1,0 +1,1 @@
+"""Pictures of what a model has learned, and of where it errs."""

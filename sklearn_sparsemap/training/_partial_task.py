@@ -1,0 +1,102 @@
+"""Samples of a structure made of labels, of which some are unknown.
+
+What is known leaves a face of the marginal polytope: that of the completions. The loss is by how much the best score
+over the polytope, with the regulariser, exceeds the best one over that face; for crf it is the negative log-probability
+of all completions together. Both terms are the loss of the structure against any completion, the second one under
+scores that forbid what goes against what is known: so both are computed as ever.
+
+The loss is a difference of convex functions. L-BFGS minimises it as it is; where it has kinks, the second term is then
+made linear, so that a convex loss is left, again and again (the convex-concave procedure).
+
+Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computation 15, 2003.
+"""
+
+import numpy as np
+
+from .._ragged import RaggedArray
+from ._structure_task import UNKNOWN, StructureTask
+from ._task import Task
+
+
+class PartialTask(StructureTask):
+    """Samples of a structure made of labels, some of which are unknown."""
+
+    # In kernels a sample has one gold structure; mini-batches ask for losses only.
+    sequential = has_kinks = False
+    epochs = Task.epochs
+
+    def learn(self, gold, weights, loss, temperature=1.0, cost=None):
+        """Return a task that knows what is right, codes of labels or `UNKNOWN`, and the loss that says so."""
+        known = gold.values != UNKNOWN
+        found = super().learn(
+            RaggedArray(np.where(known, gold.values, 0), gold.indptr), weights, loss, temperature, cost
+        )
+        found.codes = gold.values
+        return found
+
+    def take(self, places):
+        found = super().take(places)
+        found.codes = RaggedArray(self.codes, self.row_ptr)[places].values
+        return found
+
+    @property
+    def _unknown(self):
+        return self.codes == UNKNOWN
+
+    def completions(self, scores, additional, n_jobs):
+        """Compute the second term and its gradient, as `Task.loss_gradient` does.
+
+        Returns
+        -------
+        rows : int array
+            Those of the samples that have unknown labels; the gradient is zero in all others.
+        loss, residuals, joined, n_inexact
+        """
+        if getattr(self, "_restricted", None) is None:
+            some = np.flatnonzero(np.add.reduceat(self._unknown, self.row_ptr[:-1]))
+            task = StructureTask.take(self, some) if len(some) else None
+            lengths = np.diff(self.row_ptr)[some]
+            rows = np.repeat(self.row_ptr[some], lengths) + _places_within(lengths)
+            self._restricted = task, rows, rows[self.codes[rows] != UNKNOWN]
+        task, rows, known = self._restricted
+        if task is None:
+            return rows, 0.0, scores[:0], np.zeros(len(additional)), 0
+        allowed = scores.copy()
+        allowed[known] = -np.inf
+        allowed[known, self.codes[known]] = scores[known, self.codes[known]]
+        return rows, *StructureTask.loss_gradient(task, allowed[rows], additional, n_jobs)
+
+    def loss_gradient(self, scores, additional, n_jobs, mean=False):
+        loss, residuals, joined, n_inexact = super().loss_gradient(scores, additional, n_jobs)
+        rows, own_loss, own_residuals, own_joined, own_inexact = self.completions(scores, additional, n_jobs)
+        residuals[rows] -= own_residuals
+        joined = joined - own_joined
+        if mean:
+            total = self.weights.sum()
+            residuals, joined = residuals / total, joined / total
+        return loss - own_loss, residuals, joined, n_inexact + own_inexact
+
+    def made_linear(self, scores, additional, n_jobs):
+        """Return a task whose loss is convex, not below this one's, and equal to it under these scores."""
+        found = self.copy()
+        found.__class__ = _LinearTask
+        found.tangent = scores, additional, self.completions(scores, additional, n_jobs)
+        return found
+
+
+class _LinearTask(PartialTask):
+    """Samples with the second term of the loss linear, by its gradient at some scores."""
+
+    has_kinks = Task.has_kinks
+
+    def loss_gradient(self, scores, additional, n_jobs, mean=False):
+        loss, residuals, joined, n_inexact = StructureTask.loss_gradient(self, scores, additional, n_jobs)
+        at, additional_at, (rows, own_loss, slope, additional_slope, own_inexact) = self.tangent
+        own_loss = own_loss + np.vdot(scores[rows] - at[rows], slope) + (additional - additional_at) @ additional_slope
+        residuals[rows] -= slope
+        return loss - own_loss, residuals, joined - additional_slope, n_inexact + own_inexact
+
+
+def _places_within(lengths):
+    """Return 0, 1, ... within each of some stretches: int array."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -1,0 +1,44 @@
+"""The short examples run, and stay short."""
+
+import ast
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+# Most lines of code, and what is printed.
+SHORT = {
+    "dataframe_tagger": (25, ["span F1 of", "word[0]", "I-NP", "array"]),
+    "from_crfsuite": (45, ["word.lower()", "B-NP"]),
+    "embeddings_and_templates": (20, ["templates__case[0]", "'vectors'", "span F1"]),
+    "column_groups": (17, ["selected [", "features [", "accuracy 0.9"]),
+}
+
+
+def n_lines_of_code(path):
+    """Count the lines on which statements stand, without those of the docstring."""
+    tree = ast.parse(path.read_text())
+    lines = set()
+    for node in tree.body[1:]:
+        lines |= {n.lineno for n in ast.walk(node) if hasattr(n, "lineno")}
+    return len(lines)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_examples_run(name, capsys, monkeypatch, tmp_path):
+    path = EXAMPLES / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "model.joblib")])
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    most, expected = SHORT[name]
+    assert n_lines_of_code(path) <= most
+    for part in expected:
+        assert part in printed
+
+
+def test_a_script_for_crfsuite_changes_by_five_lines():
+    lines = (EXAMPLES / "from_crfsuite.py").read_text().splitlines()
+    changed = [line for line in lines if line.startswith("# Instead of ")]
+    assert len(changed) == 5
