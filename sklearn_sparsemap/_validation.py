@@ -302,7 +302,7 @@ def _check_widths(samples, n_features):
 def check_magnitude(X):
     """Raise ValueError if features of a RaggedArray are so large that their squares overflow."""
     data = X.values.data if sparse.issparse(X.values) else X.values
-    if data.size and max(data.max(), -data.min()) > _LARGEST:
+    if data.size and max(float(data.max()), -float(data.min())) > _LARGEST:
         raise ValueError(f"X contains values beyond {_LARGEST:g}; rescale the features, for example to unit variance")
 
 
