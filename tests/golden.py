@@ -268,7 +268,7 @@ def estimator_cases():
                         def fit_labels():
                             model = MultilabelLPSparseMAP(
                                 graph, constraints, hidden, loss=loss, max_iter=3, batch_size=20, dropout=0.1,
-                                decision=decision, threshold=0.4, random_state=0,
+                                decision=decision, threshold=0.4, random_state=0, solver="adam", alpha=1e-4,
                             ).fit(X, Y)  # fmt: skip
                             return of_estimator(model, X, "predict", "predict_marginals", "decision_function")
 

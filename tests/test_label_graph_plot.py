@@ -145,7 +145,8 @@ def test_from_a_fitted_estimator():
     X = rng.normal(size=(150, 4))
     on = X[:, :3] > 0.3
     Y = np.stack([on[:, 0], on[:, 0] | on[:, 1], on[:, 2], ~on[:, 2]], axis=1).astype(int)
-    model = MultilabelLPSparseMAP(label_names=["cat", "pet", "day", "night"], edge_learning_rate_init=0.01, max_iter=20)
+    names = ["cat", "pet", "day", "night"]
+    model = MultilabelLPSparseMAP("full", label_names=names, edge_learning_rate_init=0.01, max_iter=20)
     with pytest.warns(UserWarning, match="still improving"):
         model.set_params(random_state=0).fit(X, Y)
     display = LabelGraphDisplay.from_estimator(model, n_edges=3)

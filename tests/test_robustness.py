@@ -518,7 +518,7 @@ TRAININGS = {
     "graphs, adagrad": (
         StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS, (MinibatchOptimizer, "epoch"),
     ),
-    "multilabel": (MultilabelLPSparseMAP(**ENDLESS), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
+    "multilabel": (MultilabelLPSparseMAP(**ENDLESS, solver="adam"), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
     "perceptron": (
         GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (X, Y), (GroupOptimizer, "epoch"),
     ),

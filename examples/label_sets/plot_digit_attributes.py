@@ -92,7 +92,8 @@ MODELS = {
     "rules at prediction only": {"loss": "logistic", "constraints": rules},
     "rules in training and prediction": {"label_graph": None, "constraints": rules},
 }
-COMMON = {"label_names": names, "threshold": 0.5, "temperature": 0.5, "alpha": 1e-3, "random_state": 0}
+COMMON = {"label_names": names, "decision": "threshold", "temperature": 0.5, "alpha": 1e-3, "random_state": 0}
+COMMON["solver"] = "adam"
 
 X, digits = load_digits(return_X_y=True)
 X, Y = X / 16.0, of_digit[digits].astype(int)

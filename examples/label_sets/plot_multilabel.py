@@ -87,7 +87,8 @@ assert not breaks_rules(Y).any()
 # All models are linear in the features, have the same penalty and the same threshold.
 
 ALPHA = 0.003
-common = {"label_names": names, "threshold": 0.5, "alpha": ALPHA, "edge_learning_rate_init": 0.01, "random_state": 0}
+common = {"label_names": names, "decision": "threshold", "alpha": ALPHA, "random_state": 0}
+common |= {"solver": "adam", "edge_learning_rate_init": 0.01}
 learned = MultilabelLPSparseMAP(label_graph="full", **common)
 models = {
     "OneVsRestClassifier(LogisticRegression)": OneVsRestClassifier(LogisticRegression(C=1 / (ALPHA * N_TRAIN))),

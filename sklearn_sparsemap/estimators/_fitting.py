@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Duality gap of the inference in online training, by which losses are inexact: a matter of the gradients' noise.
 _ONLINE_TOL = 1e-8
 _WARM_UP_EPOCHS = 3
+# By how much an epoch must improve, where the estimator's `tol` is None.
+_TOL = 1e-3
 # How the names of the attributes begin in which scikit-learn holds the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
@@ -106,7 +108,7 @@ class Monitor:
         if self.progress is not None:
             stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
         if self.validate is not None or self.watch_loss:
-            improved = value > self._best + self.estimator.tol
+            improved = value > self._best + (_TOL if self.estimator.tol is None else self.estimator.tol)
             self._without_improvement = 0 if improved else self._without_improvement + 1
             self._best = max(self._best, value)
             stop = stop or self._without_improvement >= self.estimator.n_iter_no_change

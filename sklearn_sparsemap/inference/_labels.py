@@ -58,6 +58,11 @@ class LabelGraph:
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)
 
+    @property
+    def is_plain(self):
+        """Whether nothing joins the labels: all that is asked of the graph has a closed form."""
+        return not self.constraints and not len(self.edges)
+
     @cached_property
     def graph(self):
         """The factor graph."""
@@ -81,6 +86,9 @@ class LabelGraph:
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP: array of scores of shape (n_samples, n_labels) to `LabelSolution`."""
+        if self.is_plain:
+            u = np.clip(scores, 0.0, 1.0)
+            return LabelSolution(u, None, ((scores - 0.5 * u) * u).sum(axis=1), np.zeros(len(u)))
         keep, found = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
             solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
@@ -91,6 +99,8 @@ class LabelGraph:
 
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve the linear relaxation of MAP, likewise."""
+        if self.is_plain:
+            return LabelSolution((scores > 0.0) * 1.0, None, np.maximum(scores, 0.0).sum(axis=1), np.zeros(len(scores)))
         keep = "all" if self.constraints else "marginals"
         chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
@@ -113,6 +123,8 @@ class LabelGraph:
         gold_scores : array of shape (n_samples,)
             What the pairs of the gold labels score.
         """
+        if not len(self.edges):
+            return np.zeros(0), np.zeros(len(gold))
         residuals, gold_scores, arrays = np.zeros(len(self.edges)), np.zeros(len(gold)), self._layout.arrays
         marginals = solution.marginals if solution.joint is None else np.zeros_like(gold)
         add_pair_residuals(
@@ -135,6 +147,8 @@ class LabelGraph:
 
     def assign(self, scores, edge_scores=None, *, n_jobs=None, map_time_limit=None):
         """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels)."""
+        if self.is_plain:
+            return scores > 0.0
         found, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
             numbers = sum(map(len, found)) + np.arange(len(problems.scores))

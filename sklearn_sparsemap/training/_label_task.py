@@ -28,6 +28,12 @@ class LabelTask(Task):
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
         self.n_outputs, self.additional_shapes = graph.n_labels, {"edges": (len(graph.edges),)}
 
+    @property
+    def has_kinks(self):
+        # The hinge has them everywhere. In the score of an edge any loss with inference has one at zero: which pairs of
+        # marginals go with those of the labels jumps there.
+        return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
+
     def take(self, places):
         found = super().take(places)
         found.gold = self.gold[places]

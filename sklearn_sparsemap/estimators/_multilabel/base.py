@@ -18,7 +18,7 @@ from .._state.mixin import TrainingStateMixin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DECISIONS = ("threshold", "map")
+DECISIONS = ("auto", "seen", "threshold", "map")
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-6
 # Samples are predicted in blocks of so many scores.
@@ -29,8 +29,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     """Base of `MultilabelLPSparseMAP`: prediction.
 
     A subclass has the parameters `temperature`, `decision`, `map_time_limit`, `threshold` and `n_jobs`. It sets
-    `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `classes_`
-    and `threshold_`.
+    `_graph` (a `LabelGraph` or `OneLabel`), `_model` (a `Network`), `_single` (whether y was 1-D), `_loss`, `_sets`
+    (`SeenSets` or None), `_draws` (whether decision="auto" draws to these), `classes_` and `threshold_`.
     """
 
     _fitted_mark = "_graph"
@@ -41,7 +41,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     # The parameter for the size of steps, and what beside the model a fit sets before it trains.
     _step_size = "learning_rate_init"
     _set_by_fit = (
-        "classes_", "_graph", "_single", "_loss", "_running", "threshold_", "n_violations_", "n_features_in_"
+        "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_draws", "threshold_", "n_violations_",
+        "n_features_in_",
     )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -126,7 +127,12 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
             )
         marginals = self._marginals(model, X, warn=True)
         threshold = self.threshold_ if self.threshold == "auto" else self.threshold
-        chosen = marginals > threshold
+        if self.decision == "seen" and self._sets is None:
+            raise ValueError("decision='seen' needs the label sets of `fit`; partial_fit keeps none: use 'threshold'")
+        if self.decision == "seen" or (self.decision == "auto" and self._draws):
+            chosen = self._sets.choose(marginals, threshold)
+        else:
+            chosen = marginals > threshold
         wrong = np.flatnonzero(graph.violated(chosen))
         if len(wrong):
             chosen[wrong] = task.predict(marginals[wrong] - threshold, None, self.n_jobs)

@@ -37,7 +37,9 @@ from .._progress import CallbackSupportMixin, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
 from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
-from .threshold import RunningThreshold, best_threshold, threshold_f1
+from .linear import automatic_alpha, fit_linear, folds_by_content
+from .sets import SeenSets
+from .threshold import RunningThreshold, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +49,12 @@ if TYPE_CHECKING:
 
     from ...factors._label_constraints import LabelConstraint
 
+_SOLVERS = ("auto", "lbfgs", "adam")
+# Most iterations of L-BFGS or epochs of Adam, and at which gradient L-BFGS ends.
+_MOST_ITER, _LBFGS_TOL = {"lbfgs": 1000, "adam": 200}, 1e-5
 _BATCH_SIZE = 64
+# Of Adam, where alpha="auto".
+_ADAM_ALPHA = 1e-4
 _NETWORK_RATE = 0.001
 # Without hidden layers weights start at zero and have farther to go. Where an epoch has few steps they must be long;
 # where it has many, long ones leave the last weights noisy.
@@ -68,10 +75,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     Parameters
     ----------
-    label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default="full"
-        Pairs of labels that get a score, labels by name or by index. ``"tree"`` is the maximum spanning tree of the
-        labels' mutual information in the training data (`partial_fit`: in the first mini-batch). Training with
-        loss="logistic", and classification with one label a sample, have no edges.
+    label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default=None
+        Pairs of labels that get a score, labels by name or by index; None is no edges, which is as good or better on
+        most data (see the notes). ``"tree"`` is the maximum spanning tree of the labels' mutual information in the
+        training data (`partial_fit`: in the first mini-batch). Training with loss="logistic", and classification with
+        one label a sample, have no edges.
     constraints : list of constraints, default=None
         `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies` from `sklearn_sparsemap.factors`. They hold in training
         (but for loss="logistic") and in every prediction. Training samples that violate them are left out, with a
@@ -84,8 +92,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         - ``"logistic"``: labels by themselves, the baseline.
     temperature : float, default=1.0
         Scores are divided by it in the loss and in `predict_proba`: the higher, the more labels have a probability.
-    alpha : float, default=1e-4
-        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts.
+    alpha : float or "auto", default="auto"
+        Strength of the penalty ``alpha / 2 * |w|^2`` on the network's weights, without intercepts. ``"auto"`` is, with
+        L-BFGS, 0.02 times the summed variance of the features over the root of the number of samples, so that it suits
+        features at any scale; with Adam 1e-4.
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
@@ -97,29 +107,34 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         Share of the hidden units that are left out at each step of training.
     batch_size : int, default=None
         Samples in a mini-batch; None is 64 (or all, if there are fewer).
-    max_iter : int, default=200
-        Most epochs.
-    tol : float, default=1e-3
-        Training stops when the mean loss (with early stopping: the validation score) has not improved by `tol` for
-        `n_iter_no_change` epochs.
+    max_iter : int, default=None
+        Most epochs of Adam (None: 200), or iterations of L-BFGS (None: 1000).
+    tol : float, default=None
+        Adam stops when the mean loss (with early stopping: the validation score) has not improved by `tol` (None: 1e-3)
+        for `n_iter_no_change` epochs; L-BFGS where the largest entry of the gradient is `tol` (None: 1e-5).
     n_iter_no_change : int, default=10
     early_stopping : bool, default=False
         Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
         the best model. The score is the example F1 at the best threshold, or that of the fixed decision rule.
     validation_fraction : float, default=0.1
-        The part to hold out, for early stopping and for ``threshold="auto"``.
-    decision : {"threshold", "map"}, default="threshold"
-        How `predict` chooses labels. Both satisfy all constraints.
+        The part to hold out, for early stopping and for ``threshold="auto"``, of Adam.
+    decision : {"auto", "seen", "threshold", "map"}, default="auto"
+        How `predict` chooses labels. All satisfy all constraints.
 
+        - ``"seen"``: of the label sets of the training data (in `fit`) the one of the highest sum of marginals less
+          threshold; where each lacks more than 2 to the best of all sets, as ``"threshold"``.
+        - ``"auto"``: ``"seen"``; where the threshold is tuned, ``"threshold"`` if that is better on held-out samples;
+          and ``"threshold"`` after `partial_fit` alone.
         - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
           set of the highest sum of marginals less threshold.
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
           loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
     threshold : float or "auto", default=0.5
-        From 0 to below 1. ``"auto"`` takes the one of the highest example F1 on held-out samples; on the training
-        samples if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been
-        predicted. See the notes for which one serves which metric.
+        From 0 to below 1. ``"auto"`` takes the one of the highest example F1: with L-BFGS by cross-validation, whose
+        three folds depend on the samples only, not on a seed; with Adam on held-out samples, or on the training samples
+        if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+        See the notes for which one serves which metric.
     label_names : array-like of shape (n_labels,), default=None
         Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
     shuffle : bool, default=True
@@ -135,6 +150,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         one found is returned, which satisfies all constraints, with a ConvergenceWarning that names the samples and
         says how much may be missing to the best. None searches on: some 10 s for a sample of 40 labels that attract and
         repel each other at random.
+    solver : {"auto", "lbfgs", "adam"}, default="auto"
+        - ``"lbfgs"``: the minimum over all samples, from no seed, in no epochs. For linear scores without edges, where
+          the loss is smooth: "sparsemap", with or without constraints, or "logistic".
+        - ``"adam"``: mini-batches; for all else, and in `partial_fit`.
+        - ``"auto"``: lbfgs where it is possible and without early stopping.
 
     Attributes
     ----------
@@ -170,8 +190,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     ======================================================= =========================================================
     metric                                                  setting
     ======================================================= =========================================================
-    subset accuracy, which is `score`                       ``threshold=0.5``, or ``decision="map"``
-    Hamming loss                                            ``threshold=0.5``
+    subset accuracy, which is `score`                       ``threshold=0.5``
+    Hamming loss                                            ``threshold=0.5``, ``decision="threshold"``
     example F1; as a rule also micro and macro F1           ``threshold="auto"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
@@ -179,6 +199,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
     Where labels are rare, the threshold of the highest F1 is far below 0.5: more labels are found, and fewer sets are
     right as a whole.
+
+    **Edges.** The regulariser of LP-SparseMAP does not see the pairs: two labels may be on together as often as their
+    marginals allow, and only where the training data have more or less than that does the loss want an edge. Linear
+    scores leave little of that. What labels have to do with each other is in the sets that were seen:
+    ``decision="seen"`` gains more, and costs no training. Edges serve networks, and show what attracts and repels.
 
     Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
     an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
@@ -210,14 +235,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         "hidden_layer_sizes": "no_validation",
         "loss": [StrOptions(set(LABEL_LOSSES))],
         "temperature": [POSITIVE],
-        "alpha": [NOT_NEGATIVE],
+        "alpha": [NOT_NEGATIVE, StrOptions({"auto"})],
         "edge_alpha": [NOT_NEGATIVE],
         "learning_rate_init": [POSITIVE, None],
         "edge_learning_rate_init": [POSITIVE, None],
         "dropout": [Number(Real, 0, 1, closed="left")],
         "batch_size": [POSITIVE_INT, None],
-        "max_iter": [POSITIVE_INT],
-        "tol": [NOT_NEGATIVE],
+        "max_iter": [POSITIVE_INT, None],
+        "tol": [NOT_NEGATIVE, None],
         "n_iter_no_change": [POSITIVE_INT],
         "early_stopping": ["boolean"],
         "validation_fraction": [FRACTION],
@@ -229,27 +254,28 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         "random_state": ["random_state"],
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
+        "solver": [StrOptions(set(_SOLVERS))],
     }
 
     def __init__(
         self,
-        label_graph: Literal["full", "tree"] | ArrayLike | None = "full",
+        label_graph: Literal["full", "tree"] | ArrayLike | None = None,
         constraints: Sequence[LabelConstraint] | LabelConstraint | None = None,
         hidden_layer_sizes: Sequence[int] = (),
         loss: Literal["sparsemap", "hinge", "logistic"] = "sparsemap",
         temperature: float = 1.0,
-        alpha: float = 1e-4,
+        alpha: float | Literal["auto"] = "auto",
         edge_alpha: float = 1e-3,
         learning_rate_init: float | None = None,
         edge_learning_rate_init: float | None = None,
         dropout: float = 0.0,
         batch_size: int | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-3,
+        max_iter: int | None = None,
+        tol: float | None = None,
         n_iter_no_change: int = 10,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
-        decision: Literal["threshold", "map"] = "threshold",
+        decision: Literal["auto", "seen", "threshold", "map"] = "auto",
         threshold: float | Literal["auto"] = 0.5,
         label_names: Sequence[Any] | None = None,
         shuffle: bool = True,
@@ -257,6 +283,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
         map_time_limit: float | None = 1.0,
+        solver: Literal["auto", "lbfgs", "adam"] = "auto",
     ) -> None:
         self.label_graph = label_graph
         self.constraints = constraints
@@ -282,6 +309,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.map_time_limit = map_time_limit
+        self.solver = solver
 
     @with_callbacks
     @leaves_whole
@@ -312,28 +340,77 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         graph = self._make_graph(classes, single, gold, weights)
         X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
         self._begin(graph, classes, single, n_violations)
+        if self._resolve_solver(hidden, graph) == "lbfgs":
+            return self._fit_lbfgs(data, X, gold, weights)
+        return self._fit_adam(data, X, gold, weights, hidden)
+
+    def _fit_lbfgs(self, data, X, gold, weights):
+        """Minimise over all samples; a threshold is tuned by cross-validation."""
+        kept = np.flatnonzero(weights)
+        X, gold, weights = (X, gold, weights) if len(kept) == len(X) else (X[kept], gold[kept], weights[kept])
+        X, max_iter, tol = X.values, self._most_iter("lbfgs"), _LBFGS_TOL if self.tol is None else self.tol
+        task = self._task(gold=dense(gold), weights=weights)
+        self._model, self._optimizer, self._running = self._initial(X, [], None), None, None
+        self._watch_sets(gold, weights)
+        monitor = start_fit(self, data, self._model, None, max_iter, watch_loss=False)
+
+        def after_iteration(latest, loss):
+            monitor.latest = latest
+            return monitor.iteration(loss)
+
+        def minimise(places, **parameters):
+            alpha = automatic_alpha(X[places], weights[places]) if self.alpha == "auto" else self.alpha
+            part, own = (task, X) if len(places) == len(weights) else (task.take(places), X[places])
+            return fit_linear(
+                part, own, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, **parameters
+            )
+
+        found, loss, message, n_inexact = minimise(np.arange(len(weights)), after_iteration=after_iteration)
+        monitor.check(loss)
+        monitor.latest = lambda: found
+        if not monitor.losses:
+            # Zero was the minimum already.
+            monitor.losses.append(float(loss))
+        if message:
+            message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
+        monitor.take()
+        if self._tunes_threshold(self._single):
+            tuning, folds = self._new_tuning(), folds_by_content(X, gold)
+            for train, held in folds or [(np.arange(len(weights)),) * 2]:
+                model = minimise(train)[0] if folds else found
+                sets = SeenSets(gold[train], weights[train]) if folds else None
+                self._tune(tuning, model, X[held], task.take(held), sets)
+            self.threshold_, self._draws = tuning.best()
+        monitor.end(message, n_inexact)
+        return self
+
+    def _fit_adam(self, data, X, gold, weights, hidden):
+        """Learn from mini-batches; a threshold is tuned, and training stopped, on held-out samples."""
         rng = check_random_state(self.random_state)
-        tunes = self._tunes_threshold(single)
+        max_iter, tunes = self._most_iter("adam"), self._tunes_threshold(self._single)
         task, held_out = self._task(gold=gold, weights=weights), None
         n_held = int(np.ceil(self.validation_fraction * len(X))) if self.early_stopping or tunes else 0
         if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
-            train, held = self._split(gold, single, rng)
+            train, held = self._split(gold, self._single, rng)
             if weights[train].any():
                 held_out = X.values[held], task.take(held)
                 X, task = X[train], task.take(train)
                 if not held_out[1].weights.any():
                     held_out[1].weights = np.ones(len(held))
+        self._watch_sets(task.gold, task.weights)
         task.weights = relative(task.weights)
-        model = Network.initial([X.values.shape[1], *hidden, len(classes)], len(graph.edges), rng)
+        model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
-        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
-        monitor = start_fit(self, data, model, validate, self.max_iter)
+        monitor = start_fit(self, data, model, validate, max_iter)
         optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
-        ended = run_epochs(self, optimizer, "Adam", task, X, self.max_iter, monitor, rng)
+        ended = run_epochs(self, optimizer, "Adam", task, X, max_iter, monitor, rng)
         monitor.take()
         if tunes:
-            self.threshold_ = best_threshold(self._threshold_scores(self._model, *(held_out or (X.values, task))))
+            tuning = self._new_tuning()
+            self._tune(tuning, self._model, *(held_out or (X.values, task)), self._sets if held_out else None)
+            self.threshold_, self._draws = tuning.best()
+        self._watch_sets(gold, weights, draws=self._draws)
         monitor.end(*ended)
         return self
 
@@ -393,10 +470,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
         if first:
             rng = check_random_state(self.random_state)
-            self._model = Network.initial([X.values.shape[1], *hidden, len(classes)], len(graph.edges), rng)
             self._begin(graph, classes, single, 0)
-            self._optimizer = self._running = None
-            self.threshold_ = 0.5
+            self._model = self._initial(X.values, hidden, rng)
+            self._optimizer = self._running = self._sets = None
+            self._draws = False
             self.n_iter_, self.loss_curve_ = 0, []
         elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
             raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
@@ -436,7 +513,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.n_violations_ = 0
 
     def _online_course(self):
-        return "Adam", self.max_iter
+        return "Adam", self._most_iter("adam")
 
     def _validation_score(self, X, y):
         task, X = self._held_out(X, y)
@@ -450,7 +527,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
         if self._tunes_threshold(self._single):
             task, X = self._held_out(*held.read_first())
-            self.threshold_ = best_threshold(self._threshold_scores(self._model, X.values, task))
+            tuning = self._new_tuning()
+            self._tune(tuning, self._model, X.values, task, self._sets)
+            self.threshold_, self._draws = tuning.best()
 
     def _tune_along(self, task, X):
         """Tune the threshold on samples of a stream before they are learned from."""
@@ -475,7 +554,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             rate = float(np.clip(_LINEAR_RATES[1] * np.sqrt(_FEW_STEPS / n_steps), *_LINEAR_RATES))
         optimizer.configure(
             rates=(rate, rate if self.edge_learning_rate_init is None else self.edge_learning_rate_init),
-            alphas=(self.alpha, self.edge_alpha),
+            alphas=(_ADAM_ALPHA if self.alpha == "auto" else self.alpha, self.edge_alpha),
             batch_size=batch_size,
             n_jobs=self.n_jobs,
             dropout=self.dropout,
@@ -486,6 +565,34 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """Note what the model is of."""
         self._graph, self.classes_, self._single, self._loss = graph, classes, single, self.loss
         self.n_violations_ = n_violations
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+
+    def _initial(self, X, hidden, rng):
+        return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
+
+    def _watch_sets(self, gold, weights, draws=True):
+        """Note the label sets of training samples."""
+        self._sets = None if self._single else SeenSets(gold, weights)
+        self._draws = draws
+
+    def _resolve_solver(self, hidden, graph):
+        """Return the solver: "lbfgs" or "adam"."""
+        obstacles = {
+            "hidden_layer_sizes": bool(hidden),
+            "label_graph": len(graph.edges) > 0,
+            "loss='hinge'": self.loss == "hinge",
+            "early_stopping": self.early_stopping,
+        }
+        named = [name for name, is_there in obstacles.items() if is_there]
+        if self.solver == "lbfgs" and named:
+            raise ValueError(
+                f"solver='lbfgs' is for linear scores, smooth losses and no edges, up to the end; it cannot be with "
+                f"{' and '.join(named)}; use solver='auto'"
+            )
+        return "adam" if named or self.solver == "adam" else "lbfgs"
+
+    def _most_iter(self, solver):
+        return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _make_graph(self, classes, single, gold, weights):
         constraints = read_constraints(self.constraints, classes)
@@ -519,20 +626,22 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         )
 
     def _tunes_threshold(self, single):
-        return self.threshold == "auto" and self.decision == "threshold" and not single
+        return self.threshold == "auto" and self.decision != "map" and not single
 
-    def _threshold_scores(self, model, X, task):
-        """Return the mean example F1 at each threshold."""
-        total = 0.0
+    def _new_tuning(self):
+        return Tuning(plain=self.decision != "seen", seen=self.decision != "threshold")
+
+    def _tune(self, tuning, model, X, task, sets):
+        """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
         for rows in blocks(X.shape[0], task.n_outputs):
-            f1 = threshold_f1(self._marginals(model, X[rows]), dense(task.gold[rows]))
-            total = total + task.weights[rows] @ f1
-        return total / task.weights.sum()
+            tuning.add(self._marginals(model, X[rows]), dense(task.gold[rows]), task.weights[rows], sets)
 
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
         if self._tunes_threshold(self._single):
-            return float(self._threshold_scores(model, X, task).max())
+            tuning = self._new_tuning()
+            self._tune(tuning, model, X, task, self._sets)
+            return tuning.highest()
         return task.agreement(dense(task.gold) > 0.5, self._choose(model, X), task.weights)
 
     def _check_params(self):

@@ -38,6 +38,21 @@ def read_indicator(Y):
     return matrix
 
 
+def row_words(X):
+    """Return a number for each row of a matrix that equal rows share, dense or sparse: int array of uint64."""
+    words = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
+    if not sparse.issparse(X):
+        X = sparse.csr_array(X)
+    bits = np.ascontiguousarray(X.data, np.float64).view(np.uint64)
+    # Odd factors mix all bits of a number into the upper ones, which the shift brings down.
+    terms = words[X.indices] * (bits * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
+    terms ^= terms >> np.uint64(29)
+    terms[X.data == 0.0] = 0
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+    found = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return (found ^ (found >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+
+
 def read_names(label_names, Y, n_labels):
     """Return the labels' names: those given, the columns of a DataFrame, or their indices."""
     if label_names is None:

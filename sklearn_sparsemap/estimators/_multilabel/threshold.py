@@ -34,14 +34,18 @@ def threshold_f1(marginals, gold):
         return counts[:, :0:-1].cumsum(axis=1)[:, ::-1]
 
     hits, predicted = count(right), count(None)
-    total = predicted + gold.sum(axis=1)[:, None]
-    return np.where(total > 0.0, 2.0 * hits / np.maximum(total, 1.0), 1.0)
+    return example_f1(hits, predicted + gold.sum(axis=1)[:, None])
 
 
-def best_threshold(scores):
+def example_f1(n_hits, n_labels):
+    """Return the F1 of sets from how many labels are right, and how many there are in both sets together."""
+    return np.where(n_labels > 0.0, 2.0 * n_hits / np.maximum(n_labels, 1.0), 1.0)
+
+
+def best_threshold(scores, thresholds=GRID):
     """Return the threshold of the best mean score, in the middle of its neighbours if these are as good."""
     best = np.flatnonzero(scores >= scores.max() - 1e-12)
-    return float(GRID[best[len(best) // 2]])
+    return float(thresholds[best[len(best) // 2]])
 
 
 class RunningThreshold:
@@ -58,3 +62,41 @@ class RunningThreshold:
     @property
     def threshold(self):
         return best_threshold(self.total / self.weight) if self.weight > 0.0 else 0.5
+
+
+class Tuning:
+    """Thresholds compared by the example F1 on held-out samples, without and with sets that were seen.
+
+    Parameters
+    ----------
+    plain, seen : bool
+        Which of the two decisions may be chosen.
+    """
+
+    def __init__(self, plain, seen):
+        self._is_plain, self._is_seen = plain, seen
+        self._plain, self._seen, self._thresholds, self._weight = np.zeros(len(GRID)), None, None, 0.0
+
+    def add(self, marginals, gold, weights, sets):
+        """Take samples into account; `sets` are a `SeenSets` of others, or None where there are none."""
+        self._weight += weights.sum()
+        self._plain += weights @ threshold_f1(marginals, gold)
+        if self._is_seen and sets is not None:
+            own = sets.threshold_f1(marginals, gold, weights)
+            self._seen, self._thresholds = own if self._seen is None else self._seen + own, sets.thresholds
+
+    def highest(self):
+        """Return the mean example F1 at the best threshold."""
+        return max(float(scores.max()) for _, scores in self._kinds()) / self._weight
+
+    def best(self):
+        """Return the best threshold, and whether to draw to the sets that were seen."""
+        (draws, scores), *others = self._kinds()
+        for other, compared in others:
+            if compared.max() >= scores.max():
+                draws, scores = other, compared
+        return best_threshold(scores / self._weight, self._thresholds if draws else GRID), draws
+
+    def _kinds(self):
+        found = [(True, self._seen)] if self._seen is not None else []
+        return [(False, self._plain), *found] if self._is_plain or not found else found

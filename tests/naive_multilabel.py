@@ -1,0 +1,55 @@
+"""Slow twins of what is learned and decided of label sets."""
+
+from itertools import product
+
+import numpy as np
+from scipy.optimize import minimize
+
+
+def naive_linear(X, Y, weights, alpha, loss, temperature, implies=False):
+    """Minimise the mean loss of linear scores plus the penalty, from a random start, sample by sample.
+
+    With `implies`, label 0 implies label 1. Returns the weights and intercepts.
+    """
+    n, d, m = *X.shape, Y.shape[1]
+
+    def marginals(scores):
+        found = scores.copy()
+        if implies and found[0] > found[1]:
+            found[:2] = found[:2].mean()
+        return np.clip(found, 0.0, 1.0)
+
+    def objective(flat):
+        coef, intercept = flat[: d * m].reshape(d, m), flat[d * m :]
+        total, residuals = 0.0, np.zeros((n, m))
+        for i in range(n):
+            scores = X[i] @ coef + intercept
+            if loss == "logistic":
+                total += weights[i] * (temperature * np.logaddexp(0.0, scores / temperature).sum() - scores @ Y[i])
+                found = 1.0 / (1.0 + np.exp(-scores / temperature))
+            else:
+                found = marginals(scores / temperature)
+                value = scores @ found - temperature * 0.5 * found @ found
+                total += weights[i] * (value + temperature * 0.5 * Y[i].sum() - scores @ Y[i])
+            residuals[i] = weights[i] * (found - Y[i])
+        gradient = np.concatenate([(X.T @ residuals).ravel(), residuals.sum(axis=0)]) / weights.sum()
+        gradient[: d * m] += alpha * coef.ravel()
+        return total / weights.sum() + 0.5 * alpha * (coef**2).sum(), gradient
+
+    start = np.random.default_rng(0).normal(size=(d + 1) * m)
+    found = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-10, "maxiter": 5000}).x
+    return found[: d * m].reshape(d, m), found[d * m :]
+
+
+def naive_seen(marginals, threshold, seen, slack):
+    """Choose for each sample the seen set of the highest sum of marginals less threshold, if none is better by far."""
+    found = []
+    for u in marginals:
+        value = {y: sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in seen}
+        best = max(seen, key=lambda y: value[y])
+        plain = tuple(int(v > threshold) for v in u)
+        highest = max(
+            sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in product((0, 1), repeat=len(u))
+        )  # fmt: skip
+        found.append(best if highest - value[best] <= slack else plain)
+    return np.array(found)

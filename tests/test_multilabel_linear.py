@@ -1,0 +1,178 @@
+"""MultilabelLPSparseMAP without hidden layers: the exact minimum, thresholds by cross-validation, seen sets."""
+
+import numpy as np
+import pytest
+from naive_multilabel import naive_linear, naive_seen
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap.estimators._multilabel.data import row_words
+from sklearn_sparsemap.estimators._multilabel.linear import automatic_alpha, folds_by_content
+from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
+from sklearn_sparsemap.estimators._multilabel.threshold import Tuning
+from sklearn_sparsemap.factors import AtMost, Implies
+from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.training._data import LinearModel
+from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
+from sklearn_sparsemap.training._objective import BatchObjective
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = make_multilabel_classification(120, 8, n_classes=5, n_labels=2, random_state=0)
+    return X / 10.0, Y
+
+
+@pytest.mark.parametrize(
+    "loss, constraints", [("sparsemap", None), ("logistic", None), ("sparsemap", [Implies(0, 1)])]
+)
+def test_the_minimum_is_that_of_a_slow_twin(loss, constraints):
+    rng = np.random.default_rng(1)
+    n, m = 30, 3
+    X, weights = rng.normal(size=(n, 4)), rng.uniform(0.5, 2.0, n)
+    Y = (X[:, :m] + 0.7 * rng.normal(size=(n, m)) > 0.2).astype(int)
+    if constraints:
+        Y[:, 1] |= Y[:, 0]
+    model = MultilabelLPSparseMAP(constraints=constraints, loss=loss, alpha=0.05, tol=1e-7, temperature=0.8)
+    model.fit(X, Y, sample_weight=weights)
+    coef, intercept = naive_linear(X, Y, weights, 0.05, loss, 0.8, implies=bool(constraints))
+    assert_allclose(model.coefs_[0], coef, atol=2e-6)
+    assert_allclose(model.intercepts_[0], intercept, atol=2e-6)
+
+
+def test_the_minimum_does_not_depend_on_the_start(data):
+    X, Y = StandardScaler().fit_transform(data[0]), data[1]
+    model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7).fit(X, Y)
+    assert model.n_iter_ == len(model.loss_curve_) > 5 and (np.diff(model.loss_curve_) <= 1e-12).all()
+    task = model._task(gold=Y.astype(float), weights=np.ones(len(Y)))
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        start = LinearModel(rng.normal(size=(8, 5)), rng.normal(size=5), np.zeros(0))
+        objective = BatchObjective(task, X, start, alpha=0.1, fit_intercept=True, n_jobs=None)
+        found, *_ = minimize_lbfgs(objective, start, max_iter=2000, tol=1e-7, after_iteration=lambda *_: False)
+        assert_allclose(found.coef, model.coefs_[0], atol=1e-6)
+        assert_allclose(found.intercept, model.intercepts_[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("threshold", [0.5, "auto"])
+def test_weights_are_repetitions_and_the_order_does_not_matter(data, threshold):
+    X, Y = data
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 4, len(Y))
+    rows = rng.permutation(np.repeat(np.arange(len(Y)), counts))
+    model = MultilabelLPSparseMAP(threshold=threshold, tol=1e-6)
+    weighted = clone(model).fit(X, Y, sample_weight=counts)
+    repeated = clone(model).set_params(n_jobs=2).fit(sparse.csr_array(X[rows]), Y[rows])
+    assert_allclose(weighted.coefs_[0], repeated.coefs_[0], atol=1e-6)
+    assert weighted.threshold_ == repeated.threshold_
+    assert_array_equal(weighted.predict(X), repeated.predict(X))
+    other = clone(model).set_params(random_state=3).fit(X, Y, sample_weight=counts)
+    assert_array_equal(other.coefs_[0], weighted.coefs_[0])
+
+
+def test_the_penalty_suits_features_at_any_scale(data):
+    X, Y = data
+    model = MultilabelLPSparseMAP(tol=1e-6).fit(X, Y)
+    other = MultilabelLPSparseMAP(tol=1e-6).fit(10.0 * X + 3.0, Y)
+    assert_allclose(other.predict_marginals(10.0 * X + 3.0), model.predict_marginals(X), atol=1e-4)
+    weights = np.random.default_rng(0).uniform(size=len(Y))
+    wanted = 0.02 * sum(np.cov(X.T, aweights=weights, ddof=0).diagonal()) / np.sqrt(weights.sum())
+    assert automatic_alpha(X, weights) == pytest.approx(wanted)
+    assert automatic_alpha(sparse.csr_array(X), weights) == pytest.approx(wanted)
+    assert automatic_alpha(np.ones((4, 2)), np.ones(4)) == 0.01
+
+
+def test_words_tell_rows_apart():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((500, 30), density=0.1, random_state=0, format="csr").tocsr()
+    dense = X.toarray()
+    words = row_words(X)
+    assert_array_equal(words, row_words(dense))
+    order = rng.permutation(500)
+    assert_array_equal(words[order], row_words(X[order]))
+    assert len(np.unique(words)) == len(np.unique(dense, axis=0))
+    folds = folds_by_content(X, sparse.csr_array(np.ones((500, 2))))
+    assert sorted(np.concatenate([held for _, held in folds])) == list(range(500))
+    for train, held in folds:
+        assert not set(words[train]) & set(words[held]) and len(held) > 120
+    assert folds_by_content(X[:4], sparse.csr_array(np.ones((4, 2)))) == []
+
+
+@pytest.mark.parametrize("slack", [0.1, 0.5, 2.0])
+def test_the_seen_set_is_the_best_of_all_seen(slack):
+    rng = np.random.default_rng(0)
+    gold = (rng.random((12, 5)) < 0.4).astype(float)
+    marginals = np.clip(rng.normal(0.4, 0.6, (60, 5)), 0.0, 1.0) + 1e-3 * rng.random((60, 5))
+    sets = SeenSets(sparse.csr_array(gold), np.ones(12))
+    seen = [tuple(row) for row in np.unique(gold, axis=0).astype(int).tolist()]
+    found = sets.choose(marginals, 0.37, slack)
+    assert_array_equal(found, naive_seen(marginals, 0.37, seen, slack))
+    n_seen = sum(tuple(row) in seen for row in found.astype(int).tolist())
+    assert n_seen == 60 if slack == 2.0 else 0 < n_seen < 60
+
+
+def test_sets_are_compared_by_the_f1_that_they_give():
+    rng = np.random.default_rng(0)
+    gold = (rng.random((50, 6)) < 0.3).astype(float)
+    marginals, weights = np.clip(rng.normal(0.2, 0.4, (50, 6)), 0.0, 1.0), rng.uniform(0.5, 2.0, 50)
+    sets = SeenSets(sparse.csr_array(gold[:30]), np.ones(30))
+    wanted = [
+        weights @ [example_f1_score(g[None], p[None]) for g, p in zip(gold.astype(int), sets.choose(marginals, t))]
+        for t in sets.thresholds
+    ]
+    assert_allclose(sets.threshold_f1(marginals, gold, weights), wanted)
+    tuning = Tuning(plain=True, seen=True)
+    tuning.add(marginals, gold, weights, sets)
+    threshold, draws = tuning.best()
+    chosen = sets.choose(marginals, threshold) if draws else marginals > threshold
+    f1 = [example_f1_score(g[None], p[None]) for g, p in zip(gold.astype(int), chosen)]
+    assert weights @ f1 / weights.sum() == pytest.approx(tuning.highest())
+    assert tuning.highest() >= max(wanted) / weights.sum()
+
+
+def test_decisions(data):
+    X, Y = data
+    model = MultilabelLPSparseMAP(constraints=[AtMost(3)]).fit(*(a[Y.sum(axis=1) <= 3] for a in (X, Y)))
+    seen = {tuple(row) for row in Y.tolist()}
+    found = model.predict(X)
+    assert all(tuple(row) in seen for row in found.tolist()) and found.sum(axis=1).max() <= 3
+    three = clone(model).set_params(decision="seen").fit(X, Y * (np.arange(5) < 3))
+    assert not three.predict(X)[:, 3:].any()
+    plain = model.set_params(decision="threshold").predict(X)
+    assert (plain != found).any()
+    # The empty set is the only one that was seen: far from samples with sure labels.
+    far = MultilabelLPSparseMAP(decision="seen").fit(X, Y)
+    far._sets = SeenSets(sparse.csr_array((1, 5)), np.ones(1))
+    far._model.intercepts[0][:] = 50.0
+    assert far.predict(X).all()
+    stream = MultilabelLPSparseMAP().partial_fit(X, Y)
+    assert_array_equal(stream.predict(X), stream.predict_marginals(X) > 0.5)
+    with pytest.raises(ValueError, match="decision='seen' needs the label sets of `fit`"):
+        stream.set_params(decision="seen").predict(X)
+
+
+def test_a_tuned_threshold_serves_example_f1():
+    X, Y = make_multilabel_classification(500, 20, n_classes=8, n_labels=2, random_state=1)
+    train, test = slice(300), slice(300, None)
+    fixed = MultilabelLPSparseMAP().fit(X[train], Y[train])
+    tuned = MultilabelLPSparseMAP(threshold="auto").fit(X[train], Y[train])
+    assert_array_equal(fixed.coefs_[0], tuned.coefs_[0])
+    scores = [example_f1_score(Y[test], model.predict(X[test])) for model in (fixed, tuned)]
+    assert tuned.threshold_ < 0.5 and scores[1] > scores[0]
+
+
+@pytest.mark.parametrize(
+    "params, named",
+    [
+        ({"hidden_layer_sizes": (3,), "loss": "hinge"}, "hidden_layer_sizes and loss='hinge'"),
+        ({"label_graph": "tree"}, "label_graph"),
+        ({"early_stopping": True}, "early_stopping"),
+    ],
+)
+def test_what_has_no_smooth_objective_is_refused(data, params, named):
+    with pytest.raises(ValueError, match=f"it cannot be with {named}; use solver='auto'"):
+        MultilabelLPSparseMAP(solver="lbfgs", **params).fit(*data)
