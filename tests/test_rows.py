@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.features import (
@@ -26,13 +25,6 @@ from sklearn_sparsemap.features import (
 )
 
 rng = np.random.default_rng(0)
-
-
-@parametrize_with_checks(
-    [TokenDictVectorizer(), OnRows(StandardScaler()), RowUnion([("rows", OnRows(StandardScaler()))])]
-)
-def test_scikit_learn_compatible(estimator, check):
-    check(estimator)
 
 
 def random_token(kind):
