@@ -67,11 +67,11 @@ def test_what_belongs_together_exists(site):
 
 
 def test_examples_are_in_order(site):
-    found = {path.name for path in (ROOT / "examples").rglob("plot_*.py")}
+    found = {path.name for path in (ROOT / "examples").rglob("*.py")}
     assert found == set(site.EXAMPLES)
     folders = {path.parent.name for path in (ROOT / "examples").rglob("README.rst")} - {"examples"}
     assert folders == {Path(section).name for section in site.SECTIONS} - {"*"}
-    for path in (ROOT / "examples").rglob("plot_*.py"):
+    for path in (ROOT / "examples").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert re.match(r'"""\n.+\n=+\n\n', text), path
 
