@@ -41,6 +41,8 @@ class Page(HTMLParser):
 def dead_links(site):
     """Return (page, link) for each link within a built site that leads nowhere, and how many links were tried."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    # Templates of the theme are no pages.
+    pages = {path: page for path, page in pages.items() if "_static" not in path.relative_to(site).parts}
     dead, tried = [], 0
     for path, page in pages.items():
         for link in page.links:
