@@ -77,8 +77,9 @@ class Training:
     def _debiases(self):
         """Tell whether the weights of selected groups are learned anew."""
         estimator = self.estimator
-        selects = getattr(estimator, "budget", None) is not None or estimator.alpha > 0.0
-        return selects and getattr(estimator, "debias", None) is not None
+        if getattr(estimator, "debias", None) is None:
+            return False
+        return estimator.budget is not None or estimator.alpha > 0.0
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.n_shards, self.estimator.shuffle, columns)
