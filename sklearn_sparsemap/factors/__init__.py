@@ -1,7 +1,7 @@
 """Factor graphs: binary variables joined by logic, scores of pairs, and whole structures; constraints on labels."""
 
 from ._graph import FactorGraph
-from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies
+from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies, Label
 from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Implies",
     "Imply",
     "Knapsack",
+    "Label",
     "Or",
     "OrOut",
     "Pair",

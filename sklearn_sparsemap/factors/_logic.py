@@ -29,14 +29,18 @@ class Factor:
     literals : Variables
         What the factor joins, flat.
     name : str or None
-        Under which its additional scores are given and its marginals are returned.
+        Under which its additional scores are given and its marginals are returned. Rules (all but `Pair` and
+        `StructureFactor`) have no scores: they may share a name, such as "every job has a worker", under which errors
+        speak of them.
     """
 
     kind = COUNT
     name = None
     at_least = 1
 
-    def __init__(self, variables: Variables | Iterable[Variables]) -> None:
+    def __init__(self, variables: Variables | Iterable[Variables], *, name: str | None = None) -> None:
+        if name is not None:
+            self.name = check_name(name, type(self).__name__)
         self.literals = as_literals(variables, type(self).__name__)
         n = self.literals.size
         if n < self.at_least:
@@ -73,7 +77,8 @@ class Factor:
 
     def __repr__(self):
         names = _listed([repr(literal) for literal in self.literals[:4]], self.literals.size)
-        return f"{type(self).__name__}([{names}]{self._arguments()})"
+        name = "" if self.name is None else f", name={self.name!r}"
+        return f"{type(self).__name__}([{names}]{self._arguments()}{name})"
 
 
 def _listed(names, n):
@@ -86,6 +91,13 @@ class Xor(Factor):
     Parameters
     ----------
     variables : Variables or list of Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
 
     Examples
     --------
@@ -108,6 +120,23 @@ class AtMostOne(Factor):
     Parameters
     ----------
     variables : Variables or list of Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AtMostOne, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AtMostOne(u))
+    >>> lp_sparsemap(graph, [0.5, 0.25, 0.0]).marginals.round(3).tolist()
+    [0.5, 0.25, 0.0]
     """
 
     def bounds(self) -> tuple[float, float]:
@@ -120,6 +149,23 @@ class Or(Factor):
     Parameters
     ----------
     variables : Variables or list of Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Or, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Or(u))
+    >>> lp_sparsemap(graph, [0.25, 0.0, -1.0]).marginals.round(3).tolist()
+    [0.625, 0.375, 0.0]
     """
 
     def bounds(self) -> tuple[float, float]:
@@ -133,6 +179,23 @@ class Imply(Or):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Imply, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(2)
+    >>> graph.add(Imply(u))
+    >>> lp_sparsemap(graph, [0.75, 0.25]).marginals.round(3).tolist()
+    [0.5, 0.5]
     """
 
     at_least = 2
@@ -151,6 +214,23 @@ class XorOut(Factor):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import XorOut, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(XorOut(u))
+    >>> lp_sparsemap(graph, [0.75, 0.25, 0.25]).marginals.round(3).tolist()
+    [0.5, 0.0, 0.5]
     """
 
     at_least = 2
@@ -172,6 +252,23 @@ class OrOut(Factor):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import OrOut, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(OrOut(u))
+    >>> lp_sparsemap(graph, [1.0, 0.25, 0.5]).marginals.round(3).tolist()
+    [0.75, 0.25, 0.75]
     """
 
     kind = OR_OUT
@@ -195,6 +292,23 @@ class AndOut(OrOut):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AndOut, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AndOut(u))
+    >>> lp_sparsemap(graph, [1.0, 0.5, 1.0]).marginals.round(3).tolist()
+    [1.0, 0.75, 0.75]
     """
 
     @property
@@ -211,10 +325,27 @@ class Budget(Factor):
     variables : Variables or list of Variables
     budget : int
         Not negative. From the number of variables on, the factor always holds.
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If the budget is no int or negative, or a variable occurs twice.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Budget, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Budget(u, 2))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.75]).marginals.round(3).tolist()
+    [0.75, 0.75, 0.5]
     """
 
-    def __init__(self, variables: Variables | Iterable[Variables], budget: int) -> None:
-        super().__init__(variables)
+    def __init__(self, variables: Variables | Iterable[Variables], budget: int, *, name: str | None = None) -> None:
+        super().__init__(variables, name=name)
         if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
             raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
         if budget < 0:
@@ -240,10 +371,28 @@ class Knapsack(Factor):
         Not negative; in the order of the variables.
     budget : float
         Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
+
+    Raises
+    ------
+    ValueError
+        If costs are not one finite, nonnegative number for each variable, the budget is negative, or a variable
+        occurs twice.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Knapsack, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Knapsack(u, [2.0, 1.0, 1.0], 2.0))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.5]).marginals.round(3).tolist()
+    [0.5, 0.75, 0.25]
     """
 
-    def __init__(self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float) -> None:
-        super().__init__(variables)
+    def __init__(
+        self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float, *, name: str | None = None
+    ) -> None:
+        super().__init__(variables, name=name)
         costs = check_numbers(costs, "costs").copy()
         if costs.shape != (self.literals.size,):
             raise ValueError(f"costs has shape {costs.shape} for {self.literals.size} variables; give one for each")
@@ -289,6 +438,11 @@ class Pair(Factor):
     tied : bool, default=False
         Whether all pairs share one score. Else there is one score a pair, in the shape of `first`.
 
+    Raises
+    ------
+    ValueError
+        If the two sides are not of one graph and one shape, a variable is paired with itself, or the name is no str.
+
     Examples
     --------
     >>> from sklearn_sparsemap import lp_sparsemap
@@ -321,7 +475,7 @@ class Pair(Factor):
         same = np.flatnonzero(self.first.indices == self.second.indices)
         if len(same):
             raise ValueError(f"Pair joins {self.first[same[0]]!r} with itself, at place {same[0]}")
-        self.name = _check_name(name, "Pair")
+        self.name = check_name(name, "Pair")
         self.tied = bool(tied)
 
     @property
@@ -355,6 +509,11 @@ class StructureFactor(Factor):
     name : str, default=None
         Under which its additional scores are given, and its selected structures are found in the result.
 
+    Raises
+    ------
+    ValueError
+        If `structure` is no instance, or the name of its scores is missing.
+
     Examples
     --------
     >>> from sklearn_sparsemap import lp_sparsemap
@@ -385,7 +544,7 @@ class StructureFactor(Factor):
                 f"{structure!r} has scores with {structure.score_ndim} axes; got variables of shape {self.shape}"
             )
         structure.dims(self.shape, {})
-        self.name = None if name is None else _check_name(name, "StructureFactor")
+        self.name = None if name is None else check_name(name, "StructureFactor")
 
     @property
     def is_equality(self) -> bool:
@@ -396,7 +555,7 @@ class StructureFactor(Factor):
         return f"StructureFactor({self.structure!r}, variables of shape {self.shape}{name})"
 
 
-def _check_name(name, what):
+def check_name(name, what):
     if not isinstance(name, str) or not name:
         raise ValueError(f"{what} needs a name, a str, for its scores; got {name!r}")
     return name
