@@ -478,8 +478,8 @@ def test_derivatives_of_the_weights_equal_differences(kind):
         def weights_at(step):
             moved = {name: a + step * direction[name] for name, a in instance.additional.items()}
             there = sparsemap(instance.structure, instance.scores + step * direction["scores"], **moved)
-            found = {tuple(np.atleast_1d(s)): w for s, w in zip(there.structures, there.weights)}
-            selected = [tuple(np.atleast_1d(s)) for s in result.structures]
+            found = {listed(s): w for s, w in zip(there.structures, there.weights)}
+            selected = [listed(s) for s in result.structures]
             return np.array([found[s] for s in selected]) if set(found) == set(selected) else None
 
         ahead, behind = weights_at(1e-6), weights_at(-1e-6)
