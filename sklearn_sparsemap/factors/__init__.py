@@ -1,7 +1,7 @@
 """Factor graphs: binary variables joined by logic, scores of pairs, and whole structures; constraints on labels."""
 
 from ._graph import FactorGraph
-from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies
+from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Hierarchy, Implies
 from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Exactly",
     "Exclusive",
     "FactorGraph",
+    "Hierarchy",
     "Implies",
     "Imply",
     "Knapsack",
