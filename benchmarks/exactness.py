@@ -124,16 +124,47 @@ def check_derivative(problem, result, exact, rng, counts):
     return 0.0, np.abs(given - exact.vjp(v)["scores"]).max()
 
 
+def compare_with_conic(kinds, n_problems):
+    """Print how far marginals are from those of the conic solver, by structure, where the problem is small enough."""
+    from conic import project
+
+    for kind in kinds:
+        rng, away, counts = np.random.default_rng(0), [], Counter()
+        for family in FAMILIES:
+            for _ in range(-(-n_problems // len(FAMILIES))):
+                problem = draw(kind, family, rng)
+                try:
+                    result = sparsemap(**problem)
+                except ValueError:
+                    continue
+                expected = project(**problem)
+                if expected is None:
+                    counts["too large, or not solved by it"] += 1
+                    continue
+                size = max(1.0, np.abs(problem["scores"][np.isfinite(problem["scores"])]).max(initial=0.0))
+                away.append(np.abs(expected - result.marginals).max() / size)
+        print(
+            f"{kind}: {len(away)} compared, largest difference {max(away):.1e}, median {np.median(away):.1e}, "
+            f"{sum(a > 1e-6 for a in away)} beyond 1e-6; {dict(counts)}",
+            flush=True,
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, default=2000, help="for each structure")
     parser.add_argument("--structure", choices=("tree", "matching", "subset", "chain"), help="only this one")
+    parser.add_argument("--conic", action="store_true", help="against the conic solver clarabel only; see conic.py")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    kinds = (args.structure,) if args.structure else ("tree", "matching", "subset", "chain")
+    if args.conic:
+        compare_with_conic(kinds, args.problems)
+        return
     print(f"{'':>10}{'family':>17}{'problems':>10}{'infeasible':>11}{'not ended':>10}{'largest gap':>13}", end="")
     print(f"{'to active set':>15}{'(compared)':>11}{'vjp':>10}{'(compared)':>11}{'at kinks':>10}", end="")
     print(f"{'(compared)':>11}{'steps':>7}")
-    for kind in (args.structure,) if args.structure else ("tree", "matching", "subset", "chain"):
+    for kind in kinds:
         rng = np.random.default_rng(0)
         for family in FAMILIES:
             counts, gap, away, slopes, most = Counter(), 0.0, 0.0, (0.0, 0.0), 0

@@ -62,18 +62,20 @@ RELATED = [
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
     [f"factors.{name}" for name in ("Xor", "AtMostOne", "Or", "Budget", "Knapsack")],
     [f"factors.{name}" for name in ("OrOut", "XorOut", "AndOut", "Imply")],
-    [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies")],
+    [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies", "Label")],
     ["MultilabelLPSparseMAP", "factors.AtMost", "factors.Implies", "metrics.example_f1_score"],
     ["MultilabelLPSparseMAP", "plotting.LabelGraphDisplay", "datasets.load_multilabel_arff"],
     ["StructuredSparseMAPClassifier", "GroupLassoPerceptron", "MultilabelLPSparseMAP"],
     ["StructuredSparseMAPClassifier", "losses.FenchelYoungLoss", "RaggedArray"],
     ["StructuredSparseMAPClassifier", "features.TemplateVectorizer", "features.ArcVectorizer"],
+    ["GroupLassoPerceptron", "penalties.groups_from", "penalties.as_groups"],
     ["GroupLassoPerceptron", "group_path", "stability_selection", "template_report"],
     ["group_path", "estimators.GroupPath", "plotting.GroupPathDisplay"],
     ["stability_selection", "estimators.StabilitySelection"],
     ["template_report", "estimators.TemplateReport"],
     ["GroupLassoPerceptron", "plotting.MemoryCurveDisplay", "features.InformationGainSelector"],
     ["penalties.GroupTree", "penalties.GroupOrder", "penalties.Groups", "plotting.GroupOrderDisplay"],
+    ["penalties.groups_from", "penalties.as_groups", "GroupLassoPerceptron"],
     [f"penalties.{name}" for name in ("GroupLasso", "SparseGroupLasso", "L1", "ElasticNet", "Penalty")],
     [f"penalties.{name}" for name in ("as_groups", "as_group_weights", "budget_strength", "Groups")],
     [
@@ -106,7 +108,7 @@ def related_to(fullname):
 
 
 SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/inference", "../examples/factor_graphs",
-            "../examples/groups", "../examples/networks", "*"]  # fmt: skip
+            "../examples/groups", "../examples/scripts", "../examples/networks", "*"]  # fmt: skip
 # Within a section, what is easiest first; what is not named comes last.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py"),
@@ -115,6 +117,7 @@ EXAMPLES = [
     *("plot_schedule.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),
     *("plot_sensor_groups.py", "plot_template_selection.py", "plot_coarse_to_fine.py", "plot_budget_search.py"),
     *("plot_lstm_tagger.py", "plot_alignment_layer.py", "plot_listops.py"),
+    *("dataframe_tagger.py", "from_crfsuite.py", "embeddings_and_templates.py", "column_groups.py"),
 ]
 
 

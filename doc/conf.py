@@ -24,6 +24,8 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
+    "myst_parser",
 ]
 exclude_patterns = ["_build", "_templates", "auto_examples/**/*.ipynb", "sg_execution_times.rst"]
 templates_path = ["_templates"]
@@ -57,8 +59,8 @@ if os.environ.get("SPHINX_INTERSPHINX"):
     }
 
 autosummary_generate = True
-# Of the functions of `_site`, which the cache does not hold.
-suppress_warnings = ["config.cache"]
+# The cache does not hold functions of `_site`; included Markdown begins at its second level.
+suppress_warnings = ["config.cache", "myst.header"]
 autosummary_context = {"methods_of": _site.methods_of, "related_to": _site.related_to}
 # The pages name layers, whose libraries are large.
 autodoc_mock_imports = [name for name in ("torch", "jax") if find_spec(name) is None]
@@ -85,3 +87,14 @@ sphinx_gallery_conf = {
     "min_reported_time": 1000,
     "write_computation_times": False,
 }
+
+# Benchmarks and changes are Markdown; no page is.
+source_suffix = {".rst": "restructuredtext"}
+myst_heading_anchors = 3
+# Blocks of the tutorials that draw; their code is on the page.
+plot_include_source = True
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 110)]
+plot_rcparams = {"figure.facecolor": "white", "savefig.bbox": "tight"}
+plot_apply_rcparams = True

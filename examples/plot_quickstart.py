@@ -21,13 +21,13 @@ from time import perf_counter
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
 from sklearn_sparsemap.metrics import flat_accuracy_score, sequence_accuracy_score
+from sklearn_sparsemap.plotting import ChainDisplay
 
 # %%
 # Sequences with a hidden regularity
@@ -44,7 +44,9 @@ def draw_digits():
     digits = [rng.integers(10)]
     while len(digits) < N_STEPS:
         follows = rng.random() < 0.95
-        digits.append((digits[-1] + rng.choice([1, 3])) % 10 if follows else rng.integers(10))
+        digits.append(
+            (digits[-1] + rng.choice([1, 3])) % 10 if follows else rng.integers(10)
+        )
     return np.array(digits)
 
 
@@ -59,7 +61,9 @@ def draw_hidden():
 
 
 def make_sequences(images, labels, n_sequences):
-    """Return features (a RaggedArray), labels, and the mask of hidden pixels of each sequence."""
+    """Return features (a RaggedArray), labels, and the mask of hidden pixels of
+    each sequence.
+    """
     of_digit = [images[labels == digit] for digit in range(10)]
     X, y, masks = [], [], []
     for _ in range(n_sequences):
@@ -90,19 +94,25 @@ ALPHA = 0.005
 single = StructuredSparseMAPClassifier(alpha=ALPHA)
 chain = StructuredSparseMAPClassifier(structure="chain", alpha=ALPHA)
 models = {
-    "single digits, LogisticRegression": LogisticRegression(C=1 / (ALPHA * len(X_train.values)), max_iter=1000),
+    "single digits, LogisticRegression": LogisticRegression(
+        C=1 / (ALPHA * len(X_train.values)), max_iter=1000
+    ),
     "single digits, SparseMAP": single,
     "chain, SparseMAP": chain,
 }
 
-print("Loading the kernels; the very first run compiles them, which takes half a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 start = perf_counter()
 # A tiny fit has Numba compile the kernels (once; later runs load them), so that the times below are those of the work.
 chain.fit(X_train[:2], y_train[:2]).predict(X_test[:2])
 chain.predict_structures(X_test[:2])
-single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(X_test.values[:20])
+single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(
+    X_test.values[:20]
+)
 print(f"Ready after {perf_counter() - start:.1f} s.")
-print(f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n")
+print(
+    f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n"
+)
 
 print(f"{'':35}{'digits':>8}{'sequences':>11}{'fit':>9}{'predict':>9}")
 print(f"{'':35}{'right':>8}{'all right':>11}")
@@ -120,15 +130,24 @@ for name, model in models.items():
         found = model.predict(X_test.values).reshape(-1, N_STEPS)
     done = perf_counter()
     predicted[name] = found
-    digits_right, all_right = flat_accuracy_score(y_test, found), sequence_accuracy_score(y_test, found)
-    print(f"{name:35}{digits_right:8.1%}{all_right:11.1%}{fitted - start:7.2f} s{done - fitted:7.3f} s")
+    digits_right, all_right = (
+        flat_accuracy_score(y_test, found),
+        sequence_accuracy_score(y_test, found),
+    )
+    print(
+        f"{name:35}{digits_right:8.1%}{all_right:11.1%}{fitted - start:7.2f} "
+        f"s{done - fitted:7.3f} s"
+    )
 
 # %%
 # The code that the chain has found: for each digit, the two most favoured next ones.
 
 ahead = np.array([np.roll(row, -digit) for digit, row in enumerate(chain.transitions_)])
 best = ahead.mean(axis=0).argsort()[::-1][:2]
-print(f"\nThe learned transitions favour steps of +{min(best)} and +{max(best)} (modulo 10).")
+print(
+    f"\nThe learned transitions favour steps of +{min(best)} and +{max(best)} "
+    "(modulo 10)."
+)
 
 # %%
 # A few sequences instead of one, or of all
@@ -138,15 +157,24 @@ print(f"\nThe learned transitions favour steps of +{min(best)} and +{max(best)} 
 
 structures = chain.predict_structures(X_test)
 n_selected = np.array([len(selected) for selected in structures])
-print(f"SparseMAP selects {np.median(n_selected):.0f} of {10**N_STEPS:,} sequences (median of the test set).")
+print(
+    f"SparseMAP selects {np.median(n_selected):.0f} of {10**N_STEPS:,} sequences "
+    "(median of the test set)."
+)
 
 
 def doubt(i):
-    """How well test sequence i serves as an example: few sequences, none of them near certain, the first right."""
+    """How well test sequence i serves as an example: few sequences, none of
+    them near certain, the first right.
+    """
     best_sequence, probability = structures[i][0]
     alone = predicted["single digits, SparseMAP"][i]
     is_right = np.array_equal(best_sequence, y_test[i])
-    return (is_right and n_selected[i] in (3, 4), min(np.sum(alone != y_test[i]), 2), -probability)
+    return (
+        is_right and n_selected[i] in (3, 4),
+        min(np.sum(alone != y_test[i]), 2),
+        -probability,
+    )
 
 
 shown = max(range(len(X_test)), key=doubt)
@@ -161,10 +189,9 @@ for sequence, probability in structures[shown]:
 # The picture
 # -----------
 # On top what the models see (hatched: hidden). Below, the marginal probability of each digit at each step: an empty
-# cell is exactly zero. The lines are the selected sequences.
+# cell is exactly zero. The lines are the selected sequences, as `ChainDisplay` draws them.
 
-INK, FAINT, WRONG = "#222222", "#dddddd", "#c0392b"
-PATH_COLORS = ("#d55e00", "#00876c", "#9b4db8", "#555555")
+INK, WRONG = "#222222", "#c0392b"
 marginals = chain.predict_marginals(X_test[[shown]])[0]
 
 # Placed by hand (in inches), so that each image stands above its column, undistorted.
@@ -177,15 +204,39 @@ below = figure.add_axes((left, 1.2 / height, across, 4.6 / height))
 for step in range(N_STEPS):
     left, right = step - 0.42, step + 0.42
     pixels = X_test[shown][step].reshape(SIDE, SIDE)
-    top.imshow(pixels, cmap="Greys", vmin=0, vmax=1, extent=(left, right, 0, 0.84), zorder=1)
+    top.imshow(
+        pixels, cmap="Greys", vmin=0, vmax=1, extent=(left, right, 0, 0.84), zorder=1
+    )
     rows, columns = np.nonzero(masks_test[shown][step])
     if len(rows):
         cell = 0.84 / SIDE
         corner = left + columns.min() * cell, 0.84 - (rows.max() + 1) * cell
         size = (np.ptp(columns) + 1) * cell, (np.ptp(rows) + 1) * cell
-        top.add_patch(Rectangle(corner, *size, facecolor="#eeeeee", edgecolor="#bbbbbb", hatch="////", lw=0, zorder=2))
-    top.add_patch(Rectangle((left, 0), 0.84, 0.84, fill=False, edgecolor="#888888", lw=0.8, zorder=3))
-    top.text(step, 1.02, y_test[shown][step], ha="center", va="center", fontsize=12, color=INK)
+        top.add_patch(
+            Rectangle(
+                corner,
+                *size,
+                facecolor="#eeeeee",
+                edgecolor="#bbbbbb",
+                hatch="////",
+                lw=0,
+                zorder=2,
+            )
+        )
+    top.add_patch(
+        Rectangle(
+            (left, 0), 0.84, 0.84, fill=False, edgecolor="#888888", lw=0.8, zorder=3
+        )
+    )
+    top.text(
+        step,
+        1.02,
+        y_test[shown][step],
+        ha="center",
+        va="center",
+        fontsize=12,
+        color=INK,
+    )
     is_wrong = alone[step] != y_test[shown][step]
     style = {"color": WRONG, "fontweight": "bold"} if is_wrong else {"color": INK}
     top.text(step, -0.2, alone[step], ha="center", va="center", fontsize=12, **style)
@@ -195,39 +246,18 @@ top.set(xlim=(-0.5, N_STEPS - 0.5), ylim=(-0.5, 1.2), aspect="equal")
 top.set_title("Half-hidden digits, read as a chain", fontsize=14, color=INK)
 top.axis("off")
 
-nonzero = np.ma.masked_equal(marginals.T, 0.0)
-below.imshow(nonzero, cmap="Blues", vmin=-0.1, vmax=1.9, origin="lower", aspect="auto", zorder=0)
-below.set_xticks(np.arange(N_STEPS + 1) - 0.5, minor=True)
-below.set_yticks(np.arange(11) - 0.5, minor=True)
-below.grid(which="minor", color=FAINT, lw=0.8)
-below.tick_params(which="both", length=0)
-below.set_xticks(range(N_STEPS), range(1, N_STEPS + 1))
-below.set_yticks(range(10))
-below.set(xlabel="step", ylabel="digit")
-below.spines[:].set_color(FAINT)
-for (step, digit), probability in np.ndenumerate(marginals):
-    if probability > 0:
-        text = below.text(step - 0.47, digit + 0.45, f"{probability:.2f}", ha="left", va="top", fontsize=9, color=INK)
-        text.set_path_effects([withStroke(linewidth=2.5, foreground="white", alpha=0.8)])
-        text.set_zorder(20)
-
-steps = np.arange(N_STEPS)
-for place, (sequence, probability) in enumerate(structures[shown]):
-    # Set apart a little, so that sequences with common stretches can all be seen; the most probable is drawn on top.
-    shift = 0.11 * ((len(structures[shown]) - 1) / 2 - place)
-    below.plot(
-        steps,
-        sequence + shift,
-        color=PATH_COLORS[place % len(PATH_COLORS)],
-        lw=1.5 + 5 * probability,
-        marker="o",
-        ms=5,
-        solid_joinstyle="round",
-        zorder=9 - place,
-        label=f"{' '.join(map(str, sequence))}    {probability:.3f}",
-    )
+# The selected sequences, over the grid of steps and digits.
+display = ChainDisplay(structures[shown], marginals=marginals, labels=range(10))
+display.plot(ax=below)
+below.set(ylabel="digit")
+display.legend_.remove()
+names = [
+    f"{' '.join(map(str, sequence))}    {probability:.3f}"
+    for sequence, probability in structures[shown]
+]
 figure.legend(
-    *below.get_legend_handles_labels(),
+    display.paths_,
+    names,
     loc="lower center",
     ncols=2,
     frameon=False,
@@ -235,6 +265,7 @@ figure.legend(
     title="the sequences selected by SparseMAP, and their probabilities",
 )
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("quickstart.png")
+beside = Path(sys.argv[0]).with_name("quickstart.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=130)
 print(f"\nPicture: {picture}")

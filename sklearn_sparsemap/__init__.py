@@ -38,6 +38,7 @@ _PUBLIC = {
 }
 _SUBMODULES = {
     "datasets",
+    "distributed",
     "estimators",
     "factors",
     "features",

@@ -101,22 +101,23 @@ print(*(name in sys.modules for name in ("matplotlib", "numba")))
     assert run_python(code) == ["False"] * 4
 
 
-def test_only_layers_import_torch_and_jax():
-    named = set()
+def test_only_who_is_made_for_them_imports_torch_jax_and_dask():
+    named = {"torch": set(), "jax": set(), "dask": set(), "distributed": set()}
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             absolute = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             absolute += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if {name.split(".")[0] for name in absolute} & {"torch", "jax"}:
-                named.add(path.relative_to(PACKAGE).parts[0])
-    assert named <= {"torch", "jax"} and "torch" in named
+            for name in {name.split(".")[0] for name in absolute} & named.keys():
+                named[name].add(path.relative_to(PACKAGE).parts[0])
+    assert named["torch"] | named["jax"] == {"torch", "jax"}
+    assert named["dask"] == named["distributed"] == {"distributed"}
     code = """
 import sys, sklearn_sparsemap
 for name in dir(sklearn_sparsemap):
     getattr(sklearn_sparsemap, name)
-print(*(name in sys.modules for name in ("torch", "jax")))
+print(*(name in sys.modules for name in ("torch", "jax", "dask")))
 """
-    assert run_python(code) == ["False"] * 2
+    assert run_python(code) == ["False"] * 3
 
 
 @pytest.mark.parametrize("name", ["torch", "jax"])

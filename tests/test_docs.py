@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
-MODULES = ["", "datasets", "estimators", "factors", "features", "inspection", "losses", "metrics", "penalties"]
-MODULES += ["pipeline", "plotting", "solvers", "structures", "testing"]
+MODULES = ["", "datasets", "distributed", "estimators", "factors", "features", "inspection", "losses", "metrics"]
+MODULES += ["penalties", "pipeline", "plotting", "solvers", "structures", "testing"]
 # What is described in words, or has its page under another name.
 ELSEWHERE = re.compile(r"__version__|LOSSES|DERIVED_FIELDS|.*_scorer")
 
@@ -67,11 +67,11 @@ def test_what_belongs_together_exists(site):
 
 
 def test_examples_are_in_order(site):
-    found = {path.name for path in (ROOT / "examples").rglob("plot_*.py")}
+    found = {path.name for path in (ROOT / "examples").rglob("*.py")}
     assert found == set(site.EXAMPLES)
     folders = {path.parent.name for path in (ROOT / "examples").rglob("README.rst")} - {"examples"}
     assert folders == {Path(section).name for section in site.SECTIONS} - {"*"}
-    for path in (ROOT / "examples").rglob("plot_*.py"):
+    for path in (ROOT / "examples").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert re.match(r'"""\n.+\n=+\n\n', text), path
 

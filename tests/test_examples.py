@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "scripts"
 # Most lines of code, and what is printed.
 SHORT = {
     "dataframe_tagger": (25, ["span F1 of", "word[0]", "I-NP", "array"]),

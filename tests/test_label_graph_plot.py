@@ -140,6 +140,31 @@ def test_groups_stand_together():
     np.testing.assert_array_equal(ring.order, order)
 
 
+def test_labels_stand_in_a_given_order():
+    names, edges, scores = random_graph(8)
+    order = names[::-1]
+    first = LabelGraphDisplay(names, edges, scores).plot(n_edges=6, order=order)
+    second = LabelGraphDisplay(names, edges, -scores[::-1]).plot(n_edges=9, order=order)
+    for display in (first, second):
+        assert [names[label] for label in display.shown_labels_] == order
+        assert [text.get_text() for text in display.texts_] == order
+        assert len(display.lines_) == len(display.shown_edges_)
+    places = np.array([[text.get_position() for text in display.texts_] for display in (first, second)])
+    np.testing.assert_allclose(places[0, :, 1], places[1, :, 1])
+    # A wide legend may make a ring a little wider.
+    np.testing.assert_allclose(places[0, :, 0], places[1, :, 0], rtol=0.1)
+    # Lines still end at their labels.
+    dots = dict(zip(first.shown_labels_.tolist(), first.ax_.lines[-1].get_xydata()))
+    for edge, line in zip(first.shown_edges_, first.lines_):
+        for label, end in zip(first.edges[edge], (line.get_xydata()[0], line.get_xydata()[-1])):
+            np.testing.assert_allclose(end, dots[label])
+    with pytest.raises(ValueError, match=r"order lacks .*, which a strong edge joins"):
+        first.plot(n_edges=6, order=[names[first.edges[0, 0]]])
+    for wrong in ([*names, "no label"], [*names, names[0]]):
+        with pytest.raises(ValueError, match="order must name labels, each once"):
+            first.plot(order=wrong)
+
+
 def test_from_a_fitted_estimator():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))

@@ -238,6 +238,34 @@ def test_chains_have_their_paths():
     assert_nothing_overlaps(display.figure_)
 
 
+def test_names_of_states_are_strokes_and_numbers_are_lines():
+    numbers = ChainDisplay([([0, 2, 0], 0.6), ([0, 1, 0], 0.4)]).plot()
+    assert all(line.get_marker() == "o" for line in numbers.paths_) and not numbers.ax_.collections
+    names = ChainDisplay([(list("aca"), 0.6), (list("aba"), 0.4)], labels=list("abc")).plot()
+    assert len(names.ax_.collections) == 2
+    strokes = names.ax_.collections[0].get_segments()
+    assert [segment[:, 1].round().astype(int).tolist() for segment in strokes] == [[0, 0], [2, 2], [0, 0]]
+    assert all(thin.get_linewidth() < 0.5 * thick.get_linewidth() for thin, thick in zip(names.paths_, numbers.paths_))
+
+
+def test_probabilities_of_cells_keep_away_from_lines():
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        display = ChainDisplay([(path, 1 / 3) for path in rng.integers(0, 6, size=(3, 6))])
+        ax = display.plot().ax_
+        display.figure_.canvas.draw()
+        boxes = [text.get_window_extent() for text in ax.texts]
+        lines = [line.get_transform().transform(line.get_xydata()) for line in display.paths_]
+        # Of the four corners one is mostly free; where lines cross in a cell none may be.
+        crossed = 0
+        for box in boxes:
+            inner = box.padded(-0.2 * box.height)
+            along = np.linspace(0, 1, 60)[:, None]
+            points = np.concatenate([a + along * (b - a) for line in lines for a, b in pairwise(line)])
+            crossed += bool(inner.count_contains(points))
+        assert len(boxes) > 10 and crossed <= 0.25 * len(boxes)
+
+
 def test_states_without_probability_can_be_left_out():
     display = ChainDisplay(sparsemap(LinearChain(), [[0.0, 9.0, 0.0, 8.5], [0.0, 9.0, 0.0, 0.0]]), labels="abcd")
     assert [text.get_text() for text in display.plot().ax_.get_yticklabels()] == list("abcd")

@@ -36,14 +36,16 @@ def coarse(n_rows, n_cols):
 
 
 def fine(n_rows, n_cols):
-    """Return a graph with one factor for each row and each column; there are at least as many columns as rows."""
+    """Return a graph with one factor for each row and each column; there are at
+    least as many columns as rows.
+    """
     graph = FactorGraph()
     u = graph.variables((n_rows, n_cols))
     graph.add(*[Xor(row) for row in u], *[AtMostOne(column) for column in u.T])
     return graph
 
 
-print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 lp_sparsemap(coarse(2, 3), np.eye(2, 3))
 lp_sparsemap(fine(2, 3), np.eye(2, 3))
 
@@ -52,7 +54,10 @@ lp_sparsemap(fine(2, 3), np.eye(2, 3))
 # --------------------------------------
 # Each graph is laid out once and then solves a list of problems with random scores.
 
-print(f"\n{'size':>8}{'largest difference':>21}{'largest gap':>14}{'coarse, ms':>13}{'fine, ms':>11}")
+print(
+    f"\n{'size':>8}{'largest difference':>21}{'largest gap':>14}{'coarse, ms':>13}"
+    f"{'fine, ms':>11}"
+)
 rng = np.random.default_rng(0)
 for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
     problems = list(rng.normal(size=(n_problems, n_rows, n_cols)))
@@ -63,7 +68,10 @@ for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
         times.append(1e3 * (perf_counter() - start) / n_problems)
     apart = max(np.abs(a.marginals - b.marginals).max() for a, b in zip(*results))
     gap = max(abs(result.gap) for solved in results for result in solved)
-    print(f"{n_rows:>4} x {n_cols:<2}{apart:>20.1e}{gap:>14.1e}{times[0]:>13.2f}{times[1]:>11.2f}")
+    print(
+        f"{n_rows:>4} x {n_cols:<2}{apart:>20.1e}{gap:>14.1e}{times[0]:>13.2f}"
+        f"{times[1]:>11.2f}"
+    )
     if n_rows == 10:
         shown = [solved[0].marginals for solved in results]
 
@@ -75,11 +83,27 @@ for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
 INK = "#222222"
 figure = plt.figure(figsize=(15.5, 4.2), layout="constrained")
 left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.05))
-for ax, title, marginals in zip((left, middle), ("one factor: Matching", "10 Xor, 15 AtMostOne"), shown):
-    ax.imshow(np.ma.masked_less(marginals, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto")
+for ax, title, marginals in zip(
+    (left, middle), ("one factor: Matching", "10 Xor, 15 AtMostOne"), shown
+):
+    ax.imshow(
+        np.ma.masked_less(marginals, 1e-9),
+        cmap="Blues",
+        vmin=-0.1,
+        vmax=1.9,
+        aspect="auto",
+    )
     for (i, j), u in np.ndenumerate(marginals):
         if u >= 0.005:
-            ax.text(j, i, f"{u:.2f}".lstrip("0"), ha="center", va="center_baseline", fontsize=8, color=INK)
+            ax.text(
+                j,
+                i,
+                f"{u:.2f}".lstrip("0"),
+                ha="center",
+                va="center_baseline",
+                fontsize=8,
+                color=INK,
+            )
     ax.set_xticks(np.arange(16) - 0.5, minor=True)
     ax.set_yticks(np.arange(11) - 0.5, minor=True)
     ax.grid(which="minor", color="#dddddd", lw=0.8)
@@ -88,11 +112,14 @@ for ax, title, marginals in zip((left, middle), ("one factor: Matching", "10 Xor
     ax.spines[:].set_visible(False)
     ax.set_title(title, fontsize=13, color=INK)
 apart = np.abs(shown[0] - shown[1]).max()
-figure.supxlabel(f"largest difference of the two: {apart:.0e}", x=0.33, fontsize=11, color=INK)
+figure.supxlabel(
+    f"largest difference of the two: {apart:.0e}", x=0.33, fontsize=11, color=INK
+)
 right.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)
 tiny = lp_sparsemap(fine(3, 4), rng.normal(size=(3, 4)))
 FactorGraphDisplay.from_result(tiny, ax=right)
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("matching_graph.png")
+beside = Path(sys.argv[0]).with_name("matching_graph.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=110)
 print(f"\nPicture: {picture}")

@@ -14,9 +14,19 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.legend_handler import HandlerTuple
 
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Knapsack, OrOut, Pair, Xor
+from sklearn_sparsemap.factors import (
+    AtMostOne,
+    Budget,
+    FactorGraph,
+    Imply,
+    Knapsack,
+    OrOut,
+    Pair,
+    Xor,
+)
 
 # %%
 # Lessons, slots, wishes
@@ -55,12 +65,18 @@ for lessons in lesson.T:
     graph.add(AtMostOne(lessons))  # there is one classroom
 for d in range(len(DAYS)):
     am, pm = 2 * d, 2 * d + 1
-    graph.add(OrOut([*lesson[:, am], *lesson[:, pm], opened[d]]))  # a day with lessons is open
-    graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))  # physics leaves the laboratory to chemistry
-    graph.add(Imply([lesson[SPORTS, am], ~lesson[MUSIC, pm]]))  # nobody sings after sports
-graph.add(Budget([*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]], 1))  # one mathematics in the afternoon at most
-graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0))  # heating costs
-graph.add(Pair(lesson[SPORTS, ::2], lesson[ART, 1::2], name="then art"))  # art after sports is welcome
+    # A day with lessons is open.
+    graph.add(OrOut([*lesson[:, am], *lesson[:, pm], opened[d]]))
+    # Physics leaves the laboratory to chemistry.
+    graph.add(Imply([lesson[PHYSICS, am], lesson[CHEMISTRY, pm]]))
+    # Nobody sings after sports.
+    graph.add(Imply([lesson[SPORTS, am], ~lesson[MUSIC, pm]]))
+# One mathematics in the afternoon at most.
+graph.add(Budget([*lesson[ALGEBRA, 1::2], *lesson[GEOMETRY, 1::2]], 1))
+# Heating costs.
+graph.add(Knapsack(opened, [1.5, 1.0, 1.0, 1.0, 2.0], 5.0))
+# Art after sports is welcome.
+graph.add(Pair(lesson[SPORTS, ::2], lesson[ART, 1::2], name="then art"))
 print(graph, "\n")
 
 # %%
@@ -68,8 +84,11 @@ print(graph, "\n")
 # ---------------------
 # Open days cost something, so that they are not open without need.
 
-print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
-scores, additional = {"lesson": 10 * wishes, "open": np.full(len(DAYS), -1.0)}, {"then art": 1.0}
+print("Loading the kernels; the first run compiles them ...", flush=True)
+scores, additional = (
+    {"lesson": 10 * wishes, "open": np.full(len(DAYS), -1.0)},
+    {"then art": 1.0},
+)
 before = lp_sparsemap(graph, scores, additional=additional)
 
 # Geometry after algebra: if geometry is in one of the first s + 1 slots, algebra is in one of the first s.
@@ -97,18 +116,24 @@ except ValueError as error:
 # An empty cell is zero; frames show where the new rule has changed something. The last row says which days are open.
 
 INK, CHANGED = "#222222", "#d55e00"
-figure = plt.figure(figsize=(15, 4.4), layout="constrained")
-(left, right), bottoms = figure.subplots(2, 2, height_ratios=(len(LESSONS), 1), sharey="row")
+figure = plt.figure(figsize=(14, 4.8), layout="constrained")
+(left, right), bottoms = figure.subplots(
+    2, 2, height_ratios=(len(LESSONS), 1), sharey="row"
+)
 change = np.abs(after.marginals["lesson"] - before.marginals["lesson"]) > 0.01
 
 
 def shade(ax, u, names):
     """Draw marginals as a heat map with names."""
-    ax.imshow(np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto")
+    ax.imshow(
+        np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto"
+    )
     for (i, j), value in np.ndenumerate(u):
         if value > 1e-9:
             text = f"{value:.2f}" if value >= 0.005 else "<0.01"
-            ax.text(j, i, text, ha="center", va="center_baseline", fontsize=9, color=INK)
+            ax.text(
+                j, i, text, ha="center", va="center_baseline", fontsize=9, color=INK
+            )
     ax.set_yticks(range(len(names)), names, color=INK)
     ax.set_xticks(np.arange(u.shape[1] + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(u.shape[0] + 1) - 0.5, minor=True)
@@ -119,18 +144,45 @@ def shade(ax, u, names):
 
 
 for ax, bottom, title, result in zip(
-    (left, right), bottoms, ("seven lessons by the rules", "... and geometry after algebra"), (before, after)
+    (left, right),
+    bottoms,
+    ("seven lessons by the rules", "... and geometry after algebra"),
+    (before, after),
 ):
     shade(ax, result.marginals["lesson"], LESSONS)
     shade(bottom, result.marginals["open"][None], ["open"])
-    ax.set_xticks(range(len(SLOTS)), SLOTS, color=INK, rotation=40, ha="left", rotation_mode="anchor")
+    ax.set_xticks(
+        range(len(SLOTS)),
+        SLOTS,
+        color=INK,
+        rotation=40,
+        ha="left",
+        rotation_mode="anchor",
+    )
     ax.xaxis.tick_top()
     ax.tick_params(which="both", length=0)
     bottom.set_xticks(range(len(DAYS)), DAYS, color=INK)
     ax.set_title(title, fontsize=13, color=INK)
 for i, j in np.argwhere(change):
-    right.add_patch(plt.Rectangle((j - 0.47, i - 0.46), 0.94, 0.92, fill=False, edgecolor=CHANGED, lw=1.8))
+    right.add_patch(
+        plt.Rectangle(
+            (j - 0.47, i - 0.46), 0.94, 0.92, fill=False, edgecolor=CHANGED, lw=1.8
+        )
+    )
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("schedule.png")
+frame = plt.Rectangle((0, 0), 1, 1, fill=False, edgecolor=CHANGED, lw=1.8)
+cells = [plt.Rectangle((0, 0), 1, 1, color=plt.cm.Blues(x)) for x in (0.1, 0.55)]
+figure.legend(
+    [frame, tuple(cells)],
+    ["changed by the new rule", "probability of a lesson in a slot; none where empty"],
+    handler_map={tuple: HandlerTuple(ndivide=None)},
+    loc="outside lower center",
+    ncols=2,
+    frameon=False,
+    fontsize=11,
+)
+
+beside = Path(sys.argv[0]).with_name("schedule.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=110)
 print(f"\nPicture: {picture}")

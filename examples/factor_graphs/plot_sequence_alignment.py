@@ -28,17 +28,27 @@ from sklearn_sparsemap.structures import LinearChain
 # Similarity is that of the spelling and of the part of speech. From one word to the next, the partner is most likely to
 # move on by one word, and least likely to move backwards.
 
-first = "a/DET very/ADV very/ADV old/ADJ man/NOUN watched/VERB the/DET birds/NOUN in/ADP the/DET park/NOUN"
-second = "in/ADP the/DET park/NOUN an/DET old/ADJ and/CONJ very/ADV tired/ADJ man/NOUN was/AUX watching/VERB"
+first = (
+    "a/DET very/ADV very/ADV old/ADJ man/NOUN watched/VERB the/DET birds/NOUN "
+    "in/ADP the/DET park/NOUN"
+)
+second = (
+    "in/ADP the/DET park/NOUN an/DET old/ADJ and/CONJ very/ADV tired/ADJ man/NOUN "
+    "was/AUX watching/VERB"
+)
 rows, row_tags = zip(*(token.split("/") for token in first.split()))
-columns, column_tags = zip(*(token.split("/") for token in f"{second} the/DET bird/NOUN".split()))
+columns, column_tags = zip(
+    *(token.split("/") for token in f"{second} the/DET bird/NOUN".split())
+)
 n_rows, n_cols = len(rows), len(columns)
 
 spelling = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 3)).fit(rows + columns)
 likeness = (spelling.transform(rows) @ spelling.transform(columns).T).toarray()
 scores = 1.5 * likeness + 0.7 * np.equal.outer(row_tags, column_tags)
 step = np.subtract.outer(np.arange(n_cols), np.arange(n_cols)).T
-transitions = np.where(step == 1, 0.9, np.where(step > 1, 0.3, np.where(step == 0, 0.0, -0.3)))
+transitions = np.where(
+    step == 1, 0.9, np.where(step > 1, 0.3, np.where(step == 0, 0.0, -0.3))
+)
 
 # %%
 # Three graphs
@@ -55,7 +65,7 @@ for graph in (chain, matching, sequence):
     if graph is not chain:
         graph.add(*[AtMostOne(column) for column in u.T])
 
-print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 order = {"order": {"transitions": transitions}}
 results = {
     "chain: order only": lp_sparsemap(chain, scores, additional=order),
@@ -67,7 +77,10 @@ for name, result in results.items():
     u = result.marginals
     used = u.sum(axis=0)
     word = f"({columns[used.argmax()]})" if used.max() > 1 + 1e-6 else ""
-    print(f"{name:28}{(u > 1e-9).sum():>14}{used.max():>26.2f} {word:<8}{result.gap:>9.0e}")
+    print(
+        f"{name:28}{(u > 1e-9).sum():>14}{used.max():>26.2f} {word:<8}"
+        f"{result.gap:>9.0e}"
+    )
 
 # %%
 # The picture
@@ -79,11 +92,28 @@ figure = plt.figure(figsize=(17, 5.4), layout="constrained")
 tops, bottoms = figure.subplots(2, 3, height_ratios=(1, 4.6), sharey="row")
 for top, ax, (title, result) in zip(tops, bottoms, results.items()):
     u = result.marginals
-    ax.imshow(np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto")
+    ax.imshow(
+        np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto"
+    )
     for (i, j), value in np.ndenumerate(u):
         if value >= 0.005:
-            ax.text(j, i, f"{value:.2f}".lstrip("0"), ha="center", va="center_baseline", fontsize=9, color=INK)
-    ax.set_xticks(range(n_cols), columns, color=INK, rotation=40, ha="right", rotation_mode="anchor")
+            ax.text(
+                j,
+                i,
+                f"{value:.2f}".lstrip("0"),
+                ha="center",
+                va="center_baseline",
+                fontsize=9,
+                color=INK,
+            )
+    ax.set_xticks(
+        range(n_cols),
+        columns,
+        color=INK,
+        rotation=40,
+        ha="right",
+        rotation_mode="anchor",
+    )
     ax.set_yticks(range(n_rows), rows, color=INK)
     ax.set_xticks(np.arange(n_cols + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(n_rows + 1) - 0.5, minor=True)
@@ -92,13 +122,19 @@ for top, ax, (title, result) in zip(tops, bottoms, results.items()):
     ax.spines[:].set_visible(False)
 
     used = u.sum(axis=0)
-    top.bar(range(n_cols), used, width=0.7, color=np.where(used > 1 + 1e-6, "#d55e00", "#9ecae1"))
+    top.bar(
+        range(n_cols),
+        used,
+        width=0.7,
+        color=np.where(used > 1 + 1e-6, "#d55e00", "#9ecae1"),
+    )
     top.axhline(1, color=INK, lw=0.8, ls=(0, (4, 3)))
     top.set(xlim=(-0.5, n_cols - 0.5), ylim=(0, 2.2), xticks=[], yticks=[0, 1, 2])
     top.set_title(title, fontsize=13, color=INK)
     top.spines[["top", "right"]].set_visible(False)
 tops[0].set_ylabel("used", color=INK)
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("sequence_alignment.png")
+beside = Path(sys.argv[0]).with_name("sequence_alignment.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=110)
 print(f"\nPicture: {picture}")

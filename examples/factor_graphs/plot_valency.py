@@ -48,7 +48,7 @@ for head, modifiers in LIKELY.items():
 # ---------------------------------------
 # Row h of the variables holds the arcs from head h: the verb may have three modifiers, a noun two, a preposition one.
 
-print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 BUDGETS = {"sent": 3, "letter": 2, "him": 1, "Paris": 1, "to": 1, "from": 1, "on": 1}
 tree = DependencyTree(single_root=True)
 free = sparsemap(tree, scores)
@@ -70,8 +70,15 @@ solutions = {
 for title, (trees, _) in solutions.items():
     print(f"\n{title}:")
     for heads, probability in trees:
-        attached = [f"{words[m]} <- {words[heads[m] - 1]}" for m in range(n) if words[m] in ("to", "from", "on")]
-        print(f"  {probability:.2f}  {', '.join(attached)}; 'sent' has {(heads == 2).sum()} modifiers")
+        attached = [
+            f"{words[m]} <- {words[heads[m] - 1]}"
+            for m in range(n)
+            if words[m] in ("to", "from", "on")
+        ]
+        print(
+            f"  {probability:.2f}  {', '.join(attached)}; 'sent' has "
+            f"{(heads == 2).sum()} modifiers"
+        )
 
 # %%
 # The picture
@@ -80,21 +87,39 @@ for title, (trees, _) in solutions.items():
 # marginals of the trees, not the trees.
 
 INK = "#222222"
-figure, axes = plt.subplots(2, 2, figsize=(14, 4.9), height_ratios=(3, 1.3), width_ratios=(10, 12))
+figure, axes = plt.subplots(4, 1, figsize=(8.6, 8.2), height_ratios=(3, 1.1, 3.3, 1.1))
+axes = axes.reshape(2, 2).T
 for (top, bottom), (title, (trees, marginals)) in zip(axes.T, solutions.items()):
-    TreeDisplay.from_predictions(trees, marginals=marginals, words=words, ax=top, max_structures=3)
+    TreeDisplay.from_predictions(
+        trees, marginals=marginals, words=words, ax=top, max_structures=3
+    )
     top.set_title(title, fontsize=13, color=INK)
     modifiers = marginals[1:].sum(axis=1)
     allowed = np.array([BUDGETS.get(word, np.nan) for word in words])
-    bottom.bar(words, modifiers, width=0.6, color=np.where(modifiers > allowed + 1e-6, "#d55e00", "#9ecae1"))
-    bottom.hlines(allowed, np.arange(n) - 0.4, np.arange(n) + 0.4, color=INK, lw=1.4, label="budget")
+    bottom.bar(
+        words,
+        modifiers,
+        width=0.6,
+        color=np.where(modifiers > allowed + 1e-6, "#d55e00", "#9ecae1"),
+    )
+    bottom.hlines(
+        allowed,
+        np.arange(n) - 0.4,
+        np.arange(n) + 0.4,
+        color=INK,
+        lw=1.4,
+        label="budget",
+    )
     bottom.set(ylim=(0, 5.4), yticks=range(6))
     bottom.spines[["top", "right"]].set_visible(False)
     bottom.tick_params(axis="x", length=0)
 axes[1, 0].set_ylabel("expected modifiers", color=INK)
 axes[1, 0].legend(frameon=False, labelcolor=INK)
-figure.subplots_adjust(left=0.035, right=0.995, top=0.94, bottom=0.06, wspace=0.05, hspace=0.04)
+figure.subplots_adjust(
+    left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.12
+)
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("valency.png")
+beside = Path(sys.argv[0]).with_name("valency.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=110, facecolor="white")
 print(f"\nPicture: {picture}")

@@ -40,7 +40,9 @@ def block_features(X):
 
 
 images, digits = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(images, digits, test_size=600, stratify=digits, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    images, digits, test_size=600, stratify=digits, random_state=0
+)
 block_of = np.repeat(np.arange(N_BLOCKS), 4 + len(ROWS))
 
 # %%
@@ -48,7 +50,8 @@ block_of = np.repeat(np.arange(N_BLOCKS), 4 + len(ROWS))
 # ----------
 
 pipeline = make_pipeline(
-    FunctionTransformer(block_features), GroupLassoPerceptron(groups=block_of, shrink_every=200, random_state=0)
+    FunctionTransformer(block_features),
+    GroupLassoPerceptron(groups=block_of, shrink_every=200, random_state=0),
 )
 budgets, losses = [2, 4, 6, 8, 10, 12, 16], ["perceptron", "crf"]
 grid = {"grouplassoperceptron__budget": budgets, "grouplassoperceptron__loss": losses}
@@ -76,7 +79,8 @@ for name, place in chosen.items():
     model = pipeline.set_params(**names).fit(X_train, y_train)
     n_weights = model[-1].n_nonzero_coefs_
     print(
-        f"{name}: {budgets[place]} blocks, {losses[at[1]]}, {n_weights:,} weights, test accuracy "
+        f"{name}: {budgets[place]} blocks, {losses[at[1]]}, {n_weights:,} weights, "
+        "test accuracy "
         f"{model.score(X_test, y_test):.3f}"
     )
 
@@ -89,9 +93,21 @@ for name, place in chosen.items():
 figure = plt.figure(figsize=(10, 4), layout="constrained", facecolor="white")
 left, right = figure.subfigures(1, 2, width_ratios=(1.1, 1))
 ax = left.subplots()
-for place, (loss, color, style) in enumerate(zip(losses, ("#d55e00", "#00594c"), ("-", "--"))):
-    ax.errorbar(budgets, means[:, place], errors[:, place], color=color, linestyle=style, marker="o", ms=4, label=loss)
-ax.axvline(budgets[enough], color="#8c8c8c", lw=1, linestyle=(0, (4, 3)))
+for place, (loss, color, style) in enumerate(
+    zip(losses, ("#d55e00", "#00594c"), ("-", "--"))
+):
+    ax.errorbar(
+        budgets,
+        means[:, place],
+        errors[:, place],
+        color=color,
+        linestyle=style,
+        marker="o",
+        ms=4,
+        label=loss,
+    )
+rule = {"color": "#8c8c8c", "lw": 1, "linestyle": (0, (4, 3))}
+ax.axvline(budgets[enough], **rule, label="smallest within one standard error")
 ax.set(xlabel="budget: number of blocks", ylabel="accuracy, 5 folds", xticks=budgets)
 ax.set_title("Five folds of the training data", fontsize=11)
 ax.grid(color="#dddddd", lw=0.8)
@@ -99,9 +115,11 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower right")
 
 mean_image = X_train.mean(axis=0).reshape(8, 8)
-right.suptitle("Selected blocks, by budget", fontsize=11)
+right.suptitle("Selected blocks (green frames), by budget", fontsize=11)
 for ax, budget in zip(right.subplots(2, 3).flat, budgets):
-    model = pipeline.set_params(grouplassoperceptron__budget=budget).fit(X_train, y_train)[-1]
+    model = pipeline.set_params(grouplassoperceptron__budget=budget).fit(
+        X_train, y_train
+    )[-1]
     ax.imshow(mean_image, cmap="Greys", vmax=24)
     for block in range(N_BLOCKS):
         row, column = divmod(block, 4)
@@ -109,10 +127,14 @@ for ax, budget in zip(right.subplots(2, 3).flat, budgets):
             style = {"facecolor": "none", "edgecolor": "#00594c", "lw": 2.0}
         else:
             style = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none"}
-        ax.add_patch(Rectangle((2 * column - 0.44, 2 * row - 0.44), 1.88, 1.88, **style))
-    ax.set_title(budget, fontsize=10)
-    ax.axis("off")
+        ax.add_patch(
+            Rectangle((2 * column - 0.44, 2 * row - 0.44), 1.88, 1.88, **style)
+        )
+    ax.set_title(f"budget {budget}", fontsize=10)
+    ax.set(xticks=[], yticks=[], xlim=(-0.7, 7.7), ylim=(7.7, -0.7))
+    ax.spines[:].set_color("#bbbbbb")
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("budget_search.png")
+beside = Path(sys.argv[0]).with_name("budget_search.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=130)
 print(f"\nPicture: {picture}")

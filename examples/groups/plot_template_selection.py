@@ -17,8 +17,17 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection, template_report
-from sklearn_sparsemap.features import InformationGainSelector, TemplateVectorizer, ngrams
+from sklearn_sparsemap import (
+    GroupLassoPerceptron,
+    group_path,
+    stability_selection,
+    template_report,
+)
+from sklearn_sparsemap.features import (
+    InformationGainSelector,
+    TemplateVectorizer,
+    ngrams,
+)
 from sklearn_sparsemap.plotting import GroupPathDisplay
 
 # %%
@@ -30,35 +39,62 @@ from sklearn_sparsemap.plotting import GroupPathDisplay
 
 N_STEMS, LABELS, POS = 3000, np.array(list("ABCD")), np.array(list("NVJP"))
 ENDINGS = np.array(["an", "en", "in", "on", "un", "as", "es", "is"])
-TRUE = {"pos[-1]|suffix2[0]": 2.4, "pos[0]|pos[1]": 1.8, "suffix2[1]": 1.4, "pos[-2]": 1.0, "suffix2[-1]": 0.8}
+TRUE = {
+    "pos[-1]|suffix2[0]": 2.4,
+    "pos[0]|pos[1]": 1.8,
+    "suffix2[1]": 1.4,
+    "pos[-2]": 1.0,
+    "suffix2[-1]": 0.8,
+}
 rng = np.random.default_rng(0)
-stems = np.array(["".join(rng.choice(list("bdgklmnrst"), 2)) + f"{i:x}" for i in range(N_STEMS)])
+stems = np.array(
+    ["".join(rng.choice(list("bdgklmnrst"), 2)) + f"{i:x}" for i in range(N_STEMS)]
+)
 pos_of_stem = rng.integers(len(POS), size=N_STEMS)
 frequency = 1.0 / np.arange(1, N_STEMS + 1) ** 0.8
 frequency /= frequency.sum()
 # Beyond the ends of a sentence there is one more part of speech, and one more ending.
 p, e = len(POS) + 1, len(ENDINGS) + 1
 shapes = [(p, e), (p, p), (e,), (p,), (e,)]
-votes = [size * rng.normal(size=(*shape, len(LABELS))) for size, shape in zip(TRUE.values(), shapes)]
+votes = [
+    size * rng.normal(size=(*shape, len(LABELS)))
+    for size, shape in zip(TRUE.values(), shapes)
+]
 
 
 def draw_sentence():
-    """Draw the tokens and labels of one sentence, and count how many labels are those with most votes before noise."""
+    """Draw the tokens and labels of one sentence, and count how many labels are
+    those with most votes before noise.
+    """
     n = rng.integers(5, 15)
-    chosen, end = rng.choice(N_STEMS, size=n, p=frequency), rng.integers(len(ENDINGS), size=n)
+    chosen, end = (
+        rng.choice(N_STEMS, size=n, p=frequency),
+        rng.integers(len(ENDINGS), size=n),
+    )
     # Two places beyond either end.
     pos = np.pad(pos_of_stem[chosen], 2, constant_values=len(POS))
     ends = np.pad(end, 2, constant_values=len(ENDINGS))
     at = np.arange(2, n + 2)
-    places = [(pos[at - 1], ends[at]), (pos[at], pos[at + 1]), (ends[at + 1],), (pos[at - 2],), (ends[at - 1],)]
+    places = [
+        (pos[at - 1], ends[at]),
+        (pos[at], pos[at + 1]),
+        (ends[at + 1],),
+        (pos[at - 2],),
+        (ends[at - 1],),
+    ]
     total = sum(vote[place] for vote, place in zip(votes, places))
     labels = (total + rng.gumbel(size=total.shape)).argmax(axis=1)
-    tokens = [{"word": str(stems[s]) + str(ENDINGS[k]), "pos": str(POS[pos_of_stem[s]])} for s, k in zip(chosen, end)]
+    tokens = [
+        {"word": str(stems[s]) + str(ENDINGS[k]), "pos": str(POS[pos_of_stem[s]])}
+        for s, k in zip(chosen, end)
+    ]
     return tokens, LABELS[labels].tolist(), (labels == total.argmax(axis=1)).mean()
 
 
 def draw_sentences(n):
-    """Return the tokens and the labels of n sentences, and the best accuracy that is possible."""
+    """Return the tokens and the labels of n sentences, and the best accuracy
+    that is possible.
+    """
     X, y, right = zip(*(draw_sentence() for _ in range(n)))
     return list(X), list(y), np.average(right, weights=[len(labels) for labels in y])
 
@@ -83,7 +119,9 @@ templates = [
     "pos[0]|word[-1]",
 ]
 vectorizer = TemplateVectorizer(templates)
-model = GroupLassoPerceptron("chain", groups="templates", shrink_every=200, random_state=0)
+model = GroupLassoPerceptron(
+    "chain", groups="templates", shrink_every=200, random_state=0
+)
 features, features_val = vectorizer.fit_transform(X), vectorizer.transform(X_val)
 print(f"{len(templates)} templates, {features.values.shape[1]:,} features.\n")
 
@@ -95,8 +133,13 @@ print(f"{len(templates)} templates, {features.values.shape[1]:,} features.\n")
 budgets = [1, 2, 3, 4, 5, 8, 12, 20, 40]
 start, paths = perf_counter(), {}
 for weights in ("uniform", "log2"):
-    each = make_pipeline(vectorizer, GroupLassoPerceptron(**{**model.get_params(), "group_weights": weights}))
-    paths[weights] = group_path(each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True)
+    each = make_pipeline(
+        vectorizer,
+        GroupLassoPerceptron(**{**model.get_params(), "group_weights": weights}),
+    )
+    paths[weights] = group_path(
+        each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True
+    )
 scores, n_weights = [], []
 for budget in budgets:
     selector = InformationGainSelector(budget)
@@ -104,16 +147,22 @@ for budget in budgets:
     model.set_params(budget=budget).fit(selector.fit_transform(features, y), y)
     scores.append(model.score(selector.transform(features_val), y_val))
     n_weights.append(model.n_nonzero_coefs_)
-paths["information gain"] = SimpleNamespace(budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights)
+paths["information gain"] = SimpleNamespace(
+    budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights
+)
 full = model.set_params(budget=len(templates)).fit(features, y)
 print(f"Fitted {3 * len(budgets) + 1} models in {perf_counter() - start:.1f} s.\n")
 for name, path in paths.items():
     best = int(np.argmax(path.scores))
     print(
-        f"{name:17} best with {path.budgets[best]:2} templates, {path.n_nonzero_coefs[best]:7,} weights: "
+        f"{name:17} best with {path.budgets[best]:2} templates, "
+        f"{path.n_nonzero_coefs[best]:7,} weights: "
         f"accuracy {path.scores[best]:.3f}"
     )
-print(f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy {full.score(features_val, y_val):.3f}")
+print(
+    f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy "
+    f"{full.score(features_val, y_val):.3f}"
+)
 print(f"{'The truth, without the noise':62}{ceiling:.3f}\n")
 
 # %%
@@ -125,10 +174,16 @@ path = max((paths["uniform"], paths["log2"]), key=lambda path: path.scores.max()
 best = path.estimators[path.best_index]
 print(template_report(best), "\n")
 selected = path.selected_names(path.best_budget)
-print(f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected.")
+print(
+    f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the "
+    f"{len(selected)} selected."
+)
 stability = stability_selection(best, X, y, n_resamples=20, random_state=0, n_jobs=2)
 stable = stability.stable(0.9)
-print("Selected from at least nine of ten halves:", ", ".join(stability.names[g] for g in stable))
+print(
+    "Selected from at least nine of ten halves:",
+    ", ".join(stability.names[g] for g in stable),
+)
 
 # %%
 # The picture
@@ -139,9 +194,14 @@ print("Selected from at least nine of ten halves:", ", ".join(stability.names[g]
 # filter fails for a similar reason: any rare feature tells the labels that it was seen with.
 
 display = GroupPathDisplay.from_path(
-    paths, full=(full.n_nonzero_coefs_, full.score(features_val, y_val)), score_name="accuracy on held-out sentences"
+    paths,
+    full=(full.n_nonzero_coefs_, full.score(features_val, y_val)),
+    score_name="accuracy on held-out sentences",
 )
-display.figure_.suptitle("Templates of a made-up language: accuracy by budget", fontsize=12)
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("template_selection.png")
+display.figure_.suptitle(
+    "Templates of a made-up language: accuracy by budget", fontsize=12
+)
+beside = Path(sys.argv[0]).with_name("template_selection.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 display.figure_.savefig(picture, dpi=130)
 print(f"\nPicture: {picture}")

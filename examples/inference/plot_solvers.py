@@ -35,7 +35,7 @@ SOLVERS = ("active_set", "pairwise", "away_step", "cg", "facets")
 tree = DependencyTree()
 scores = np.random.default_rng(0).normal(size=(N_WORDS + 1, N_WORDS))
 
-print("Loading the kernels; the very first run compiles them, which takes half a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 for solver in SOLVERS:
     sparsemap(tree, scores[:3, :2], solver=solver)
 
@@ -52,21 +52,40 @@ def trace(scale, axes):
     """Draw and print how each solver gets on with the scores times `scale`."""
     problem = scale * scores
     display = ConvergenceDisplay.from_problem(
-        tree, problem, solvers=SOLVERS, max_iter=MAX_ITER, n_points=150, tol=1e-12, ax=axes
+        tree,
+        problem,
+        solvers=SOLVERS,
+        max_iter=MAX_ITER,
+        n_points=150,
+        tol=1e-12,
+        ax=axes,
     )
-    print(f"\n{f'scores of scale {scale}':22}{'iterations until the distance to the optimum is below':>54}", end="")
-    print(f"{'structures':>14}{'one run':>14}\n{'':22}{'1e-3':>18}{'1e-6':>18}{'1e-9':>18}", end="")
+    print(
+        f"\n{f'scores of scale {scale}':22}"
+        f"{'iterations until the distance to the optimum is below':>54}",
+        end="",
+    )
+    print(
+        f"{'structures':>14}{'one run':>14}\n{'':22}{'1e-3':>18}{'1e-6':>18}"
+        f"{'1e-9':>18}",
+        end="",
+    )
     print(f"{'in the end':>14}{'in ms':>14}")
     for solver in SOLVERS:
         curve, distance = display.curves[solver], display.distance(solver)
         iterations = ""
         for bound in (1e-3, 1e-6, 1e-9):
             below = distance < bound
-            iterations += f"{int(curve['n_iter'][np.argmax(below)]) if below.any() else f'> {MAX_ITER}':>18}"
+            first = curve["n_iter"][np.argmax(below)]
+            iterations += f"{int(first) if below.any() else f'> {MAX_ITER}':>18}"
         start = perf_counter()
         sparsemap(tree, problem, solver=solver, max_iter=MAX_ITER)
         elapsed = 1e3 * (perf_counter() - start)
-        print(f"{solver:22}{iterations}{int(curve['n_structures'][-1]):>14}{elapsed:14.2f}", flush=True)
+        print(
+            f"{solver:22}{iterations}{int(curve['n_structures'][-1]):>14}"
+            f"{elapsed:14.2f}",
+            flush=True,
+        )
     axes[0].set_title(f"scores of scale {scale}", loc="left", fontsize=11)
     return display
 
@@ -84,7 +103,10 @@ print(f"\nTraced in {perf_counter() - start:.1f} s.")
 # -----------
 # A line ends where its solver has found the optimum, up to rounding, or given up.
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("solvers.png")
-figure.suptitle(f"Trees over {N_WORDS} words: five solvers of one SparseMAP problem", fontsize=12)
+beside = Path(sys.argv[0]).with_name("solvers.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
+figure.suptitle(
+    f"Trees over {N_WORDS} words: five solvers of one SparseMAP problem", fontsize=12
+)
 figure.savefig(picture, dpi=130)
 print(f"\nPicture: {picture}")

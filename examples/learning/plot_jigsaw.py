@@ -39,7 +39,11 @@ rng = np.random.default_rng(0)
 
 images = load_digits().data.reshape(-1, SIDE, SIDE) / 16.0
 places = np.array([rng.permutation(N_PIECES) for _ in images])
-cut = images.reshape(-1, N_ROWS, PIECE[0], N_COLS, PIECE[1]).swapaxes(2, 3).reshape(-1, N_PIECES, *PIECE)
+cut = (
+    images.reshape(-1, N_ROWS, PIECE[0], N_COLS, PIECE[1])
+    .swapaxes(2, 3)
+    .reshape(-1, N_PIECES, *PIECE)
+)
 pieces = np.take_along_axis(cut, places[:, :, None, None], axis=1)
 train, test = train_test_split(np.arange(len(images)), train_size=600, random_state=0)
 
@@ -58,7 +62,9 @@ pairs = pairs.reshape(len(pieces), N_PIECES, N_PIECES, -1)
 
 
 def put_together(pieces, placed):
-    """Put the pieces of a puzzle into their places; where none was put, NaN; where several, their mean."""
+    """Put the pieces of a puzzle into their places; where none was put, NaN;
+    where several, their mean.
+    """
     cells = np.full((N_PIECES, *PIECE), np.nan)
     for place in set(placed.tolist()):
         cells[place] = pieces[placed == place].mean(axis=0)
@@ -70,7 +76,7 @@ def put_together(pieces, placed):
 # -----------------------------------
 # A piece counts as right if it looks like the one that belongs there: many are blank, and so exchangeable.
 
-print("Loading the kernels; the very first run compiles them, which takes half a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 matching = StructuredSparseMAPClassifier(structure="matching", alpha=1e-3)
 matching.fit(list(pairs[:2]), places[:2]).predict_structures(list(pairs[:2]))
 
@@ -79,20 +85,34 @@ alone = LogisticRegression(solver="newton-cg")
 start = perf_counter()
 alone.fit(look[train].reshape(-1, look.shape[-1]), places[train].ravel())
 alone_time = perf_counter() - start
-log_proba = alone.predict_log_proba(look[test].reshape(-1, look.shape[-1])).reshape(-1, N_PIECES, N_PIECES)
+log_proba = alone.predict_log_proba(look[test].reshape(-1, look.shape[-1])).reshape(
+    -1, N_PIECES, N_PIECES
+)
 start = perf_counter()
 matching.fit(list(pairs[train]), list(places[train]))
 matching_time = perf_counter() - start
 
 answers = {
     "LogisticRegression, piece by piece": (log_proba.argmax(axis=2), alone_time),
-    "the same, then assigned": (np.array([linear_sum_assignment(-p)[1] for p in log_proba]), alone_time),
-    "SparseMAP, whole puzzle": (np.array(list(matching.predict(list(pairs[test])))), matching_time),
+    "the same, then assigned": (
+        np.array([linear_sum_assignment(-p)[1] for p in log_proba]),
+        alone_time,
+    ),
+    "SparseMAP, whole puzzle": (
+        np.array(list(matching.predict(list(pairs[test])))),
+        matching_time,
+    ),
 }
 print(f"{'':36}{'pieces right':>13}{'puzzles solved':>16}{'fit':>9}")
 for name, (placed, seconds) in answers.items():
-    right = [(cut[i][chosen] == pieces[i]).all(axis=(1, 2)) for i, chosen in zip(test, placed)]
-    solved = [np.array_equal(put_together(pieces[i], chosen), images[i]) for i, chosen in zip(test, placed)]
+    right = [
+        (cut[i][chosen] == pieces[i]).all(axis=(1, 2))
+        for i, chosen in zip(test, placed)
+    ]
+    solved = [
+        np.array_equal(put_together(pieces[i], chosen), images[i])
+        for i, chosen in zip(test, placed)
+    ]
     print(f"{name:36}{np.mean(right):13.1%}{np.mean(solved):16.1%}{seconds:7.1f} s")
 
 # %%
@@ -102,7 +122,9 @@ for name, (placed, seconds) in answers.items():
 
 
 def selected_pictures(i, structures):
-    """Return the pictures that SparseMAP selects for image i, most probable first, with their probabilities."""
+    """Return the pictures that SparseMAP selects for image i, most probable
+    first, with their probabilities.
+    """
     pictures = {}
     for placed, probability in structures:
         picture = put_together(pieces[i], placed)
@@ -111,17 +133,31 @@ def selected_pictures(i, structures):
     return sorted(pictures.values(), key=lambda pair: -pair[1])
 
 
-selected = [selected_pictures(i, s) for i, s in zip(test, matching.predict_structures(list(pairs[test])))]
+selected = [
+    selected_pictures(i, s)
+    for i, s in zip(test, matching.predict_structures(list(pairs[test])))
+]
 n_selected = np.array([len(pictures) for pictures in selected])
-is_right = [[np.array_equal(picture, images[i]) for picture, _ in pictures] for i, pictures in zip(test, selected)]
+is_right = [
+    [np.array_equal(picture, images[i]) for picture, _ in pictures]
+    for i, pictures in zip(test, selected)
+]
 highest = np.array([pictures[0][1] for pictures in selected])
 first_right = np.array([right[0] for right in is_right])
-print(f"\nThere are {factorial(N_PIECES):,} solutions. SparseMAP selects {np.median(n_selected):.0f} pictures ", end="")
+print(
+    f"\nThere are {factorial(N_PIECES):,} solutions. SparseMAP selects "
+    f"{np.median(n_selected):.0f} pictures ",
+    end="",
+)
 share = np.mean([any(right) for right in is_right])
 print(f"(median),\nand for {share:.1%} of the puzzles the right one is among them.")
 for low, high in ((0.0, 0.5), (0.5, 0.8), (0.8, 1.01)):
     among = (highest >= low) & (highest < high)
-    print(f"Where the first one has a probability of {low:.1f} to {min(high, 1):.1f} ({among.sum()} puzzles), ", end="")
+    print(
+        f"Where the first one has a probability of {low:.1f} to {min(high, 1):.1f} "
+        f"({among.sum()} puzzles), ",
+        end="",
+    )
     print(f"it is right {first_right[among].mean():.1%} of the time.")
 
 # %%
@@ -138,26 +174,49 @@ alone_placed = answers["LogisticRegression, piece by piece"][0]
 def show(ax, picture, truth=None):
     """Show an image with the cuts, and frames around what differs from the truth."""
     extent = (0, N_COLS, N_ROWS, 0)
-    ax.imshow(np.nan_to_num(picture), cmap="Greys", vmin=0, vmax=1, extent=extent, aspect="auto", zorder=0)
+    ax.imshow(
+        np.nan_to_num(picture),
+        cmap="Greys",
+        vmin=0,
+        vmax=1,
+        extent=extent,
+        aspect="auto",
+        zorder=0,
+    )
     for place in range(N_PIECES):
         row, column = divmod(place, N_COLS)
         rows = slice(row * PIECE[0], (row + 1) * PIECE[0])
         columns = slice(column * PIECE[1], (column + 1) * PIECE[1])
         part = picture[rows, columns]
         cell = (column, row), 1, 1
-        ax.add_patch(Rectangle(*cell, fill=False, edgecolor="#bbbbbb", lw=0.6, zorder=1))
+        ax.add_patch(
+            Rectangle(*cell, fill=False, edgecolor="#bbbbbb", lw=0.6, zorder=1)
+        )
         if np.isnan(part).any():
-            ax.add_patch(Rectangle(*cell, facecolor="white", edgecolor="#bbbbbb", hatch="/////", lw=0, zorder=1))
+            ax.add_patch(
+                Rectangle(
+                    *cell,
+                    facecolor="white",
+                    edgecolor="#bbbbbb",
+                    hatch="/////",
+                    lw=0,
+                    zorder=1,
+                )
+            )
         if truth is not None and not np.array_equal(part, truth[rows, columns]):
             inside = (column + 0.05, row + 0.04), 0.9, 0.92
-            ax.add_patch(Rectangle(*inside, fill=False, edgecolor=WRONG, lw=2.2, zorder=3))
+            ax.add_patch(
+                Rectangle(*inside, fill=False, edgecolor=WRONG, lw=2.2, zorder=3)
+            )
     ax.set(xlim=(0, N_COLS), ylim=(N_ROWS, 0), xticks=[], yticks=[])
     ax.set_box_aspect(1)
     ax.spines[:].set_color("#888888")
 
 
 def pick(wanted, count):
-    """Return puzzles of a kind, those whose second and third picture are the most probable."""
+    """Return puzzles of a kind, those whose second and third picture are the
+    most probable.
+    """
     kind = [k for k in range(len(test)) if n_selected[k] >= N_SHOWN and wanted(k)]
     return sorted(kind, key=lambda k: -selected[k][1][1] * selected[k][2][1])[:count]
 
@@ -166,7 +225,12 @@ rows = pick(lambda k: is_right[k][0] and highest[k] > 0.5, 2)
 rows += pick(lambda k: is_right[k][1] and highest[k] > 0.4, 1)
 rows += pick(lambda k: not any(is_right[k]), 1)
 titles = ["shuffled", "each alone", "selected by SparseMAP", "", "", "original"]
-figure, axes = plt.subplots(len(rows), len(titles), figsize=(9.6, 7.6), gridspec_kw={"wspace": 0.18, "hspace": 0.2})
+figure, axes = plt.subplots(
+    len(rows),
+    len(titles),
+    figsize=(9.6, 7.6),
+    gridspec_kw={"wspace": 0.18, "hspace": 0.2},
+)
 for row, k in zip(axes, rows):
     i = test[k]
     show(row[0], put_together(pieces[i], np.arange(N_PIECES)))
@@ -176,13 +240,16 @@ for row, k in zip(axes, rows):
         ax, right = row[2 + place], is_right[k][place]
         show(ax, picture, images[i])
         style = {"color": RIGHT, "fontweight": "bold"} if right else {"color": INK}
-        ax.set_xlabel(f"{probability:.2f}" + (", right" if right else ""), fontsize=11, **style)
+        ax.set_xlabel(
+            f"{probability:.2f}" + (", right" if right else ""), fontsize=11, **style
+        )
     rest = n_selected[k] - N_SHOWN
     if rest:
         row[-2].set_xlabel(f"{row[-2].get_xlabel()}   (+ {rest} more)", fontsize=11)
 for ax, title in zip(axes[0], titles):
     ax.set_title(title, fontsize=12, color=INK, loc="left")
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("jigsaw.png")
+beside = Path(sys.argv[0]).with_name("jigsaw.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=120, bbox_inches="tight", facecolor="white")
 print(f"\nPicture: {picture}")

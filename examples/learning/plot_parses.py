@@ -55,8 +55,10 @@ she/PRON/2 saw/VERB/0 him/PRON/2 on/ADP/2 Monday/NOUN/4
 he/PRON/2 wore/VERB/0 a/DET/4 coat/NOUN/2 in/ADP/2 the/DET/7 winter/NOUN/5
 he/PRON/2 knows/VERB/0 the/DET/4 girl/NOUN/2 in/ADP/4 the/DET/8 red/ADJ/8 coat/NOUN/5
 the/DET/2 children/NOUN/3 drew/VERB/0 a/DET/5 house/NOUN/3 with/ADP/3 crayons/NOUN/6
-the/DET/2 children/NOUN/3 drew/VERB/0 a/DET/5 house/NOUN/3 with/ADP/5 two/NUM/8 windows/NOUN/6
-the/DET/2 people/NOUN/6 on/ADP/2 the/DET/5 train/NOUN/3 complained/VERB/0 about/ADP/6 the/DET/9 delay/NOUN/7
+the/DET/2 children/NOUN/3 drew/VERB/0 a/DET/5 house/NOUN/3 with/ADP/5 \
+two/NUM/8 windows/NOUN/6
+the/DET/2 people/NOUN/6 on/ADP/2 the/DET/5 train/NOUN/3 complained/VERB/0 \
+about/ADP/6 the/DET/9 delay/NOUN/7
 they/PRON/2 discussed/VERB/0 the/DET/4 book/NOUN/2 on/ADP/2 the/DET/7 train/NOUN/5
 a/DET/2 bird/NOUN/3 sang/VERB/0 in/ADP/3 the/DET/7 tall/ADJ/7 tree/NOUN/4
 I/PRON/2 bought/VERB/0 the/DET/4 map/NOUN/2 of/ADP/4 the/DET/7 city/NOUN/5
@@ -72,13 +74,17 @@ he/PRON met/VERB the/DET girl/NOUN in/ADP the/DET park/NOUN with/ADP a/DET camer
 
 
 def read(text):
-    """Return sentences as lists of dicts, and the heads of their words, where they are given."""
+    """Return sentences as lists of dicts, and the heads of their words, where
+    they are given.
+    """
     sentences, heads = [], []
     for line in text.split("\n"):
         if line:
             tokens = [token.split("/") for token in line.split()]
             sentences.append([{"word": word, "pos": pos} for word, pos, *_ in tokens])
-            heads.append(np.array([int(head) for _, _, *given in tokens for head in given]))
+            heads.append(
+                np.array([int(head) for _, _, *given in tokens for head in given])
+            )
     return sentences, heads
 
 
@@ -105,7 +111,7 @@ vectorizer = ArcVectorizer(
         "head.pos[0]|mod.pos[0]|mod.word[+2]",
     ]
 )
-print("Loading the kernels; the very first run compiles them, which takes half a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 X = vectorizer.fit_transform(sentences)
 tree = DependencyTree(projective=True, single_root=True)
 model = StructuredSparseMAPClassifier(tree, loss="margin_sparsemap", alpha=0.02)
@@ -134,11 +140,21 @@ for sentence, trees in zip(new, model.predict_structures(X_new)):
 # -----------
 # What all trees of a sentence share is black. The width of the other arcs is their probability.
 
-figure, axes = plt.subplots(2, 2, figsize=(14.5, 5.6), gridspec_kw={"width_ratios": (7, 10), "height_ratios": (5, 7)})
-figure.subplots_adjust(left=0.01, right=0.99, top=0.98, bottom=0.01, wspace=0.02, hspace=0.1)
+figure, axes = plt.subplots(
+    2,
+    2,
+    figsize=(10.6, 3.9),
+    gridspec_kw={"width_ratios": (7, 11), "height_ratios": (5, 6)},
+)
+figure.subplots_adjust(
+    left=0.01, right=0.99, top=0.98, bottom=0.01, wspace=0.02, hspace=0.04
+)
 for ax, x, sentence in zip(axes.T.flat, X_new, new):
-    TreeDisplay.from_estimator(model, x, words=[token["word"] for token in sentence], ax=ax)
+    TreeDisplay.from_estimator(
+        model, x, words=[token["word"] for token in sentence], ax=ax
+    )
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("parses.png")
+beside = Path(sys.argv[0]).with_name("parses.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=130, facecolor="white")
 print(f"\nPicture: {picture}")

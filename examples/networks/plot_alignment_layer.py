@@ -33,9 +33,11 @@ from sklearn_sparsemap.torch import SparseMAP
 # The words of the second sentence stand in any order. In half of the pairs one of them translates none of the first.
 
 TRANSLATIONS = {
-    "cat": "chat", "dog": "chien", "house": "maison", "tree": "arbre", "red": "rouge", "green": "vert", "sees": "voit",
-    "eats": "mange", "big": "grand", "small": "petit", "bread": "pain", "water": "eau", "never": "jamais",
-}  # fmt: skip
+    **{"cat": "chat", "dog": "chien", "house": "maison", "tree": "arbre"},
+    **{"red": "rouge", "green": "vert", "sees": "voit", "eats": "mange"},
+    **{"big": "grand", "small": "petit", "bread": "pain", "water": "eau"},
+    **{"never": "jamais"},
+}
 ENGLISH, FRENCH = list(TRANSLATIONS), list(TRANSLATIONS.values())
 N_WORDS = 6
 rng = np.random.default_rng(0)
@@ -43,11 +45,17 @@ rng = np.random.default_rng(0)
 
 def draw(n_pairs):
     """Draw the numbers of both sentences' words, and whether they say the same."""
-    words = np.array([rng.permutation(len(ENGLISH))[: N_WORDS + 1] for _ in range(n_pairs)])
+    words = np.array(
+        [rng.permutation(len(ENGLISH))[: N_WORDS + 1] for _ in range(n_pairs)]
+    )
     first, same = words[:, :N_WORDS], rng.random(n_pairs) < 0.5
     second = first.copy()
     second[~same, 0] = words[~same, N_WORDS]
-    return torch.tensor(first), torch.tensor(rng.permuted(second, axis=1)), torch.tensor(same, dtype=torch.float32)
+    return (
+        torch.tensor(first),
+        torch.tensor(rng.permuted(second, axis=1)),
+        torch.tensor(same, dtype=torch.float32),
+    )
 
 
 # %%
@@ -67,7 +75,11 @@ class Judge(torch.nn.Module):
         self.scale = torch.nn.Parameter(torch.tensor([1.0, 0.0]))
 
     def scores(self, first, second):
-        return self.english(first) @ self.french(second).transpose(1, 2) / self.english.embedding_dim**0.5
+        return (
+            self.english(first)
+            @ self.french(second).transpose(1, 2)
+            / self.english.embedding_dim**0.5
+        )
 
     def forward(self, first, second):
         scores = self.scores(first, second)
@@ -75,7 +87,7 @@ class Judge(torch.nn.Module):
         return self.scale[0] * fit + self.scale[1]
 
 
-print("Loading the kernels; the very first run compiles them, which takes some seconds ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 judge = Judge()
@@ -96,7 +108,9 @@ before = look()
 print(f"before training: {before[0]:.1%} of the answers are right")
 for step in range(1, 1601):
     first, second, same = draw(32)
-    loss = torch.nn.functional.binary_cross_entropy_with_logits(judge(first, second), same)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        judge(first, second), same
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -116,12 +130,25 @@ for ax, name, (share, found) in zip(axes, ("before", "after"), (before, after)):
     print(f"\n{name} training, alignments: {len(weights)}, of which the first:")
     selected = sorted(zip(found.structures[0], weights), key=lambda pair: -pair[1])
     for matching, weight in selected[:3]:
-        print(f"  {weight:.2f}  " + ", ".join(f"{row}-{columns[j]}" for row, j in zip(rows, matching)))
+        print(
+            f"  {weight:.2f}  "
+            + ", ".join(f"{row}-{columns[j]}" for row, j in zip(rows, matching))
+        )
     MatchingDisplay.from_predictions(
-        selected, marginals=found.marginals[0].numpy(), row_names=rows, col_names=columns, ax=ax, max_structures=3
+        selected,
+        marginals=found.marginals[0].numpy(),
+        row_names=rows,
+        col_names=columns,
+        ax=ax,
+        max_structures=3,
     )
-    ax.set_title(f"{name} training: {share:.0%} of the answers right, alignments: {len(weights)}", fontsize=12)
+    ax.set_title(
+        f"{name} training: {share:.0%} of the answers right, alignments: "
+        f"{len(weights)}",
+        fontsize=12,
+    )
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("alignment_layer.png")
+beside = Path(sys.argv[0]).with_name("alignment_layer.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=100, facecolor="white")
 print(f"\nPicture: {picture}")

@@ -39,7 +39,10 @@ from sklearn_sparsemap.torch import LPSparseMAP
 
 N_TRAIN = 2500
 X, heads, valencies = make_listops(N_TRAIN + 300, max_length=20, random_state=0)
-numbers = {token: i for i, token in enumerate(sorted({token for tokens in X for token in tokens}))}
+numbers = {
+    token: i
+    for i, token in enumerate(sorted({token for tokens in X for token in tokens}))
+}
 print(f"{N_TRAIN} expressions for training, for example: {' '.join(X[3])}")
 
 
@@ -48,7 +51,9 @@ def as_batch(places):
     tokens = [torch.tensor([numbers[token] for token in X[i]]) for i in places]
     targets = [torch.from_numpy(valencies[i]) for i in places]
     lengths = torch.tensor([len(own) for own in tokens])
-    return *(nn.utils.rnn.pad_sequence(rows, batch_first=True) for rows in (tokens, targets)), lengths
+    return *(
+        nn.utils.rnn.pad_sequence(rows, batch_first=True) for rows in (tokens, targets)
+    ), lengths
 
 
 # %%
@@ -80,12 +85,14 @@ class Counter(nn.Module):
         states = self.read(self.embed(tokens))[0]
         as_head, as_modifier = self.to_arcs(states).chunk(2, dim=2)
         as_head = torch.cat([self.root.expand(len(tokens), 1, -1), as_head], dim=1)
-        # Scaled as in attention: too large scores leave a single tree at once, from which no gradient leads away.
+        # Scaled as in attention: too large scores leave a single tree at
+        # once, from which no gradient leads away.
         scores = as_head @ as_modifier.transpose(1, 2) / as_head.shape[2] ** 0.5
         return self.tree(scores, lengths=lengths)
 
     def forward(self, tokens, lengths):
-        # All modifiers but the closing bracket; the further from that number, the worse.
+        # All modifiers but the closing bracket; the further from that number,
+        # the worse.
         n_arguments = self.arcs(tokens, lengths)[:, 1:].sum(dim=2, keepdim=True) - 1
         return -2 * (n_arguments - torch.arange(2, 6)) ** 2
 
@@ -95,19 +102,24 @@ class Counter(nn.Module):
 # --------
 # The loss sees the numbers of arguments only.
 
-print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 model = Counter()
 optimizer = torch.optim.Adam(model.parameters(), 2e-3)
 test = range(N_TRAIN, len(X))
-shown = max((i for i in test if len(X[i]) <= 14), key=lambda i: (np.count_nonzero(valencies[i]), len(X[i])))
+shown = max(
+    (i for i in test if len(X[i]) <= 14),
+    key=lambda i: (np.count_nonzero(valencies[i]), len(X[i])),
+)
 
 
 @torch.no_grad()
 def look():
-    """Return the share of right numbers in the test, and the marginals of the expression that is shown."""
+    """Return the share of right numbers in the test, and the marginals of the
+    expression that is shown.
+    """
     tokens, targets, lengths = as_batch(test)
     right = (model(tokens, lengths).argmax(dim=2) + 2 == targets)[targets > 0]
     tokens, _, lengths = as_batch([shown])
@@ -126,7 +138,10 @@ for epoch in range(12):
         loss.backward()
         optimizer.step()
     after = look()
-    print(f"epoch {epoch + 1}: {after[0]:.1%} right, {perf_counter() - started:.1f} s", flush=True)
+    print(
+        f"epoch {epoch + 1}: {after[0]:.1%} right, {perf_counter() - started:.1f} s",
+        flush=True,
+    )
 
 # %%
 # The picture
@@ -148,18 +163,27 @@ tables = {
 }
 figure, axes = plt.subplots(1, 3, figsize=(16, 5.6), sharey=True, layout="constrained")
 for ax, (title, arcs) in zip(axes, tables.items()):
-    ax.imshow(np.ma.masked_equal(arcs, 0.0), cmap="Blues", vmin=-0.1, vmax=1.4, aspect="auto")
+    ax.imshow(
+        np.ma.masked_equal(arcs, 0.0), cmap="Blues", vmin=-0.1, vmax=1.4, aspect="auto"
+    )
     ax.set_xticks(range(n), words, rotation=90)
     ax.set_yticks(range(n + 1), ["root", *words])
     ax.set_title(title, fontsize=13, color=INK)
     for h, modifiers in enumerate(arcs.sum(axis=1)):
         is_operator = h > 0 and valencies[shown][h - 1] > 0
-        ax.text(n - 0.3, h, f"{modifiers:.1f}", va="center", color="#d55e00" if is_operator else "#999999")
+        ax.text(
+            n - 0.3,
+            h,
+            f"{modifiers:.1f}",
+            va="center",
+            color="#d55e00" if is_operator else "#999999",
+        )
     ax.set_xlim(-0.5, n + 0.7)
     ax.tick_params(length=0, colors=INK)
     ax.spines[:].set_visible(False)
 axes[0].set_ylabel("head", color=INK)
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("listops.png")
+beside = Path(sys.argv[0]).with_name("listops.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=100, facecolor="white")
 print(f"\nPicture: {picture}")

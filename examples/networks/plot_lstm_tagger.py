@@ -34,7 +34,13 @@ from sklearn_sparsemap.torch import FenchelYoungLoss, SparseMAP
 
 TAGS = ["O", "B-P", "I-P", "B-L", "I-L"]
 # The words that each tag draws from: a range of 40.
-RANGES = {"O": (0, 24), "B-P": (22, 30), "I-P": (26, 40), "B-L": (20, 28), "I-L": (26, 40)}
+RANGES = {
+    "O": (0, 24),
+    "B-P": (22, 30),
+    "I-P": (26, 40),
+    "B-L": (20, 28),
+    "I-L": (26, 40),
+}
 rng = np.random.default_rng(0)
 
 
@@ -43,15 +49,24 @@ def draw(length=14):
     tags = []
     while len(tags) < length:
         name = rng.choice(["", "", "P", "L"])
-        tags += [f"B-{name}"] + [f"I-{name}"] * rng.integers(0, 3) if name else ["O"] * rng.integers(1, 4)
+        tags += (
+            [f"B-{name}"] + [f"I-{name}"] * rng.integers(0, 3)
+            if name
+            else ["O"] * rng.integers(1, 4)
+        )
     tags = tags[: rng.integers(6, length + 1)]
-    return torch.tensor([rng.integers(*RANGES[tag]) for tag in tags]), torch.tensor([TAGS.index(tag) for tag in tags])
+    return torch.tensor([rng.integers(*RANGES[tag]) for tag in tags]), torch.tensor(
+        [TAGS.index(tag) for tag in tags]
+    )
 
 
 def pad(samples):
     """Return words, tags and lengths of sentences as a padded batch."""
     words, tags = zip(*samples)
-    padded = (torch.nn.utils.rnn.pad_sequence(rows, batch_first=True) for rows in (words, tags))
+    padded = (
+        torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        for rows in (words, tags)
+    )
     return *padded, torch.tensor([len(own) for own in words])
 
 
@@ -80,7 +95,7 @@ class Tagger(torch.nn.Module):
         return scores, self.chain(scores, lengths, transitions=self.transitions)
 
 
-print("Loading the kernels; the very first run compiles them, which takes a minute ...", flush=True)
+print("Loading the kernels; the first run compiles them ...", flush=True)
 torch.manual_seed(0)
 torch.set_num_threads(1)
 tagger = Tagger()
@@ -91,8 +106,8 @@ for epoch in range(8):
     total = 0.0
     for places in np.array_split(rng.permutation(len(train)), 25):
         words, tags, lengths = pad([train[i] for i in places])
-        loss = chain_loss(tagger.score(tagger.read(tagger.embed(words))[0]), tags, lengths,
-                          transitions=tagger.transitions)  # fmt: skip
+        scores = tagger.score(tagger.read(tagger.embed(words))[0])
+        loss = chain_loss(scores, tags, lengths, transitions=tagger.transitions)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -114,8 +129,11 @@ together = (marginals.argmax(2) == tags)[inside].double().mean()
 sure = (marginals.max(2).values > 1 - 1e-6)[inside]
 right = (marginals.argmax(2) == tags)[inside]
 print(f"\nright tags: {alone:.1%} by their scores alone, {together:.1%} by the chain")
-print(f"sure of {sure.double().mean():.1%} of the tags, of which {right[sure].double().mean():.1%} are right; "
-      f"of the others {right[~sure].double().mean():.1%}")  # fmt: skip
+print(
+    f"sure of {sure.double().mean():.1%} of the tags, "
+    f"of which {right[sure].double().mean():.1%} are right; "
+    f"of the others {right[~sure].double().mean():.1%}"
+)
 print(f"compiled and eager differ by {float((marginals - eager).abs().max()):.1e}")
 
 # %%
@@ -128,12 +146,24 @@ doubts = (torch.count_nonzero(marginals, 2) > 1).sum(1)
 shown = int(doubts.argmax())
 n = int(lengths[shown])
 gold = tags[shown, :n].numpy()
-figure, (left, right_axes) = plt.subplots(1, 2, figsize=(13, 3.6), width_ratios=(2.6, 1), layout="constrained")
+figure, (left, right_axes) = plt.subplots(
+    1, 2, figsize=(13, 3.6), width_ratios=(2.6, 1), layout="constrained"
+)
 table = marginals[shown, :n].T.numpy()
-left.imshow(np.ma.masked_equal(table, 0.0), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto")
+left.imshow(
+    np.ma.masked_equal(table, 0.0), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto"
+)
 for (tag, step), probability in np.ndenumerate(table):
     if probability > 0:
-        left.text(step, tag, f"{probability:.2f}", ha="center", va="center", fontsize=9, color=INK)
+        left.text(
+            step,
+            tag,
+            f"{probability:.2f}",
+            ha="center",
+            va="center",
+            fontsize=9,
+            color=INK,
+        )
 left.scatter(range(n), gold, s=900, marker="s", facecolors="none", edgecolors="#d55e00")
 left.set_xticks(range(n), [f"w{word}" for word in words[shown, :n].tolist()])
 left.set_yticks(range(len(TAGS)), TAGS)
@@ -149,6 +179,7 @@ for ax in (left, right_axes):
     ax.tick_params(length=0, colors=INK)
     ax.spines[:].set_visible(False)
 
-picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sys.argv[0]).with_name("lstm_tagger.png")
+beside = Path(sys.argv[0]).with_name("lstm_tagger.png")
+picture = sys.argv[1] if len(sys.argv) > 1 else beside
 figure.savefig(picture, dpi=100, facecolor="white")
 print(f"\nPicture: {picture}")

@@ -5,6 +5,7 @@ additions, so that results are the same.
 """
 
 import sys
+import warnings
 from concurrent import futures
 
 from .._threads import count_threads
@@ -66,16 +67,18 @@ class DaskEngine:
         self.client, self._running = client, []
 
     def submit(self, function, *args):
-        return self.client.submit(function, *args, pure=False)
+        """Return the future of a call. Arguments that are no futures stay with the scheduler, to be there again."""
+        with warnings.catch_warnings():
+            # Of data that are in this process, who knows how large they are.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            return self.client.submit(function, *args, pure=False)
 
     def result(self, future):
         return future.result()
 
     def hold(self, parts):
         """Return parts of data as futures on workers, where they are lazy."""
-        return [
-            self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts
-        ]
+        return [self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts]
 
     def close(self):
         """End: futures that nobody holds any more are forgotten by themselves."""

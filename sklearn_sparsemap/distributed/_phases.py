@@ -59,6 +59,11 @@ class Phase:
         return (task, X) if self.columns is None else estimator._debiasing_data(self.columns, task, X)
 
 
+def state_of(optimizer):
+    """Return the state of an optimiser, without what an estimator has beside it."""
+    return TrainingState(**read_optimizer(optimizer))
+
+
 def begin(estimator, shard, classes):
     """Return a blank estimator that has seen the first samples of a shard, and the state from which it learns."""
     estimator = copy(estimator)
@@ -68,7 +73,7 @@ def begin(estimator, shard, classes):
             break
     if getattr(estimator, "_optimizer", None) is None:
         raise ValueError("the first shard has no sample to learn from; mend its labels, or leave it out")
-    state = TrainingState(**read_optimizer(estimator._optimizer))
+    state = state_of(estimator._optimizer)
     estimator._optimizer = estimator._model = None
     return estimator, state
 
@@ -81,8 +86,8 @@ def survey_shard(estimator, shard):
 def learn(phase, blank, state, shard, turn):
     """Learn from a piece of a shard, beginning at the state of all; return the `Outcome`."""
     # One order for all pieces of a round.
-    rng = np.random.RandomState([turn.seed, turn.round, shard.number])
-    dropout = np.random.RandomState([turn.seed, turn.round, shard.number, turn.piece])
+    key = [turn.seed, phase.number, turn.round, shard.number]
+    rng, dropout = np.random.RandomState(key), np.random.RandomState([*key, turn.piece])
     estimator = phase.awaken(blank, state.without_history(), dropout)
     optimizer, n_samples, loss, weight = estimator._optimizer, 0, 0.0, 0.0
     estimator._begin_pass()
@@ -97,7 +102,7 @@ def learn(phase, blank, state, shard, turn):
             weight += task.weights[order[first:stop]].sum()
             n_samples += stop - first
     check_finite_loss(loss, estimator._step_size)
-    partial = partial_mixture(TrainingState(**read_optimizer(optimizer)), float(n_samples))
+    partial = partial_mixture(state_of(optimizer), float(n_samples))
     return Outcome(partial, loss, weight, n_samples, getattr(estimator, "n_violations_", 0))
 
 
@@ -117,22 +122,22 @@ def end_turn(phase, blank, outcome, start, turn):
         return mixture
     estimator = phase.awaken(blank, mixture)
     estimator._end_round(phase.n_samples, turn.round, phase.n_shards)
-    return TrainingState(**read_optimizer(estimator._optimizer))
+    return state_of(estimator._optimizer)
 
 
 def sums_of(outcome):
-    """Return the numbers of an outcome: what travels to who waits for them."""
-    return outcome[1:]
+    """Return an outcome without the mixture: what travels to who waits for its numbers."""
+    return outcome._replace(partial=None)
 
 
-def score_of(phase, blank, state, shard):
+def score_of(phase, state, blank, shard):
     """Return the sum of the scores of the parts of a shard, each times its number of samples, and that number."""
     estimator = phase.awaken(blank, state)
     estimator._model = estimator._optimizer.model()
     return estimator._sum_of_scores(shard.parts(), estimator._model)
 
 
-def tune(phase, blank, state, shard):
+def tune(phase, state, blank, shard):
     """Return the threshold of label sets, tuned on the first part of a shard."""
     estimator = phase.awaken(blank, state)
     estimator._model = estimator._optimizer.model()

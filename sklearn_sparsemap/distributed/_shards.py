@@ -1,7 +1,5 @@
 """Shards: what each worker learns from, one or more parts of the data."""
 
-import numpy as np
-
 from ..estimators._partitions import read_partition
 
 
@@ -19,11 +17,11 @@ class Shard:
     names : list of str
         What messages call the parts; empty where samples have their own numbers.
     parts : partitions
-        See `fit_partitions`; also lists of pairs (x, y), as bags have them.
+        See `fit_partitions`.
     """
 
     def __init__(self, number, names, *parts):
-        self.number, self.names, self.sources = number, names, [_as_pair(part) for part in parts]
+        self.number, self.names, self.sources = number, names, parts
         self._laid_out, self._phase = {}, None
 
     def __getstate__(self):
@@ -56,14 +54,6 @@ class Shard:
             yield laid_out
             # Before the next one is read.
             del laid_out
-
-
-def _as_pair(part):
-    """Return a part that is held in memory as a pair (X, y)."""
-    if isinstance(part, list) and not (len(part) == 2 and np.ndim(part[0]) != 1):
-        X, y = zip(*part)
-        return list(X), list(y)
-    return tuple(part) if isinstance(part, list) else part
 
 
 def join_parts(X, y):

@@ -1,7 +1,8 @@
 """Factor graphs: binary variables joined by logic, scores of pairs, and whole structures; constraints on labels."""
 
 from ._graph import FactorGraph
-from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Hierarchy, Implies
+from ._hierarchy import Hierarchy
+from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies, Label
 from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Implies",
     "Imply",
     "Knapsack",
+    "Label",
     "Or",
     "OrOut",
     "Pair",

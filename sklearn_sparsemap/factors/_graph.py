@@ -10,6 +10,7 @@ from operator import index
 import numpy as np
 
 from ..graphs._arrays import PAIR, STRUCTURE
+from ._label_constraints import LabelConstraint
 from ._layout import Layout
 from ._logic import Factor
 from ._variables import Variables
@@ -96,28 +97,32 @@ class FactorGraph:
         self._layouts.clear()
         return self._arrays[name]
 
-    def add(self, *factors: Factor) -> None:
+    def add(self, *factors: Factor | LabelConstraint) -> None:
         """Join variables of this graph.
 
         Parameters
         ----------
-        *factors : Factor
-            For example ``Xor(u[0])``.
+        *factors : Factor, or rule
+            For example ``Xor(u[0])``; or a rule that is about label sets, too, of variables: ``AtMost(2, u[0])``,
+            ``Exactly(1, u[1])``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
 
         Raises
         ------
         ValueError
-            If a factor is none, joins variables of another graph, or has a name that is taken.
+            If a factor is none, joins variables of another graph, or has a name for scores that is taken.
         """
-        taken = {factor.name for factor in self.factors} - {None}
+        # Rules have no scores, and may share their names.
+        factors = [factor.as_factor() if isinstance(factor, LabelConstraint) else factor for factor in factors]
+        taken = {factor.name for factor in self.factors if factor.kind in (PAIR, STRUCTURE)} - {None}
         for factor in factors:
             if not isinstance(factor, Factor):
                 raise ValueError(f"add takes factors, such as Xor(u); got {factor!r}")
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
-            if factor.name in taken:
-                raise ValueError(f"there is a factor named {factor.name!r} already; names tell scores apart")
-            taken |= {factor.name} - {None}
+            if factor.kind in (PAIR, STRUCTURE):
+                if factor.name in taken:
+                    raise ValueError(f"there is a factor named {factor.name!r} already; names tell scores apart")
+                taken |= {factor.name} - {None}
         self.factors.extend(factors)
         self._layouts.clear()
 

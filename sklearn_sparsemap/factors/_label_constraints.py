@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._logic import Factor
+from ._logic import Factor, check_name
+from ._variables import Variables, as_literals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 class Count(Factor):
     """The number of variables that are on lies between `low` and `high`."""
 
-    def __init__(self, variables, low, high):
-        super().__init__(variables)
-        self.low, self.high = low, high
+    def __init__(self, variables, low, high, name=None, rule=None):
+        super().__init__(variables, name=name)
+        self.low, self.high, self.rule = low, high, rule
 
     def bounds(self):
         return self.low, self.high
@@ -28,14 +29,48 @@ class Count(Factor):
     def _arguments(self):
         return f", {self.low:g} to {self.high:g}"
 
+    def __repr__(self):
+        return super().__repr__() if self.rule is None else self.rule
 
-class LabelConstraint:
-    """Base of the constraints: bounds on how many labels of a set are on.
 
-    A constraint is written before the labels are known; `resolve` finds their indices.
+class Label:
+    """A label by its name or index, which ``~`` negates: in rules it then counts where it is off.
+
+    Parameters
+    ----------
+    name : label name or index
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.factors import AtMost, Implies, Label
+    >>> Implies(["jazz", "live"], ~Label("disco"))
+    Implies(['jazz', 'live'], ~'disco')
     """
 
-    labels = None
+    def __init__(self, name: Any, negated: bool = False) -> None:
+        self.name, self.negated = name, bool(negated)
+
+    def __invert__(self) -> Label:
+        return Label(self.name, not self.negated)
+
+    def __eq__(self, other):
+        return isinstance(other, Label) and (self.name, self.negated) == (other.name, other.negated)
+
+    def __hash__(self):
+        return hash((self.name, self.negated))
+
+    def __repr__(self):
+        return f"{'~' if self.negated else ''}{self.name!r}"
+
+
+class LabelConstraint:
+    """Base of the rules: bounds on how many labels of a set are on, or variables of a factor graph.
+
+    A rule about labels is written before these are known; `resolve` finds their indices. One about variables is a
+    factor at once, see `as_factor`.
+    """
+
+    labels = name = None
 
     def resolve(self, names: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
         """Return what the constraint means where the labels have these names.
@@ -59,9 +94,13 @@ class LabelConstraint:
             If a label is unknown or named twice, or no set of labels can satisfy the constraint.
         """
         if self.labels is None:
-            indices = np.arange(len(names))
+            indices, negated = np.arange(len(names)), np.zeros(len(names), bool)
         else:
-            indices = np.array([_index_of(label, names, self) for label in self.labels], dtype=np.int64)
+            if _are_variables(self.labels):
+                raise ValueError(f"{self!r} is about variables of a factor graph; name labels by name or index")
+            found = [_literal_of(label, names, self) for label in self.labels]
+            indices = np.array([index for index, _ in found], dtype=np.int64)
+            negated = np.array([is_negated for _, is_negated in found], dtype=bool)
         values, counts = np.unique(indices, return_counts=True)
         if len(indices) == 0 or counts.max() > 1:
             what = "names no labels" if len(indices) == 0 else f"names {names[values[counts.argmax()]]!r} twice"
@@ -69,7 +108,27 @@ class LabelConstraint:
         low, high = self._bounds()
         if low > len(indices):
             raise ValueError(f"{self!r} asks for {low:g} of {len(indices)} labels; no set of labels satisfies that")
-        return indices, self._signs(len(indices)), low, high
+        return indices, np.where(negated, -1.0, 1.0) * self._signs(len(indices)), low, high
+
+    def as_factor(self) -> Count:
+        """Return the rule as a factor of the variables that it is about.
+
+        Raises
+        ------
+        ValueError
+            If it is about labels.
+        """
+        if self.labels is None or not _are_variables(self.labels):
+            raise ValueError(
+                f"{self!r} is about labels; in a factor graph pass variables, such as {type(self).__name__}(2, u[0])"
+            )
+        literals = as_literals(self.labels, type(self).__name__)
+        low, high = self._bounds()
+        if low > literals.size:
+            raise ValueError(f"{self!r} asks for {low:g} of {literals.size} variables, which cannot be")
+        signs = self._signs(literals.size)
+        literals = Variables(literals._graph, literals.indices, literals.negated ^ (signs < 0))
+        return Count(literals, low, high, self.name, repr(self))
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
         """Return the bounds that the constraint is made of, each as `resolve` returns."""
@@ -81,11 +140,25 @@ class LabelConstraint:
     def _bounds(self):
         raise NotImplementedError
 
+    def _named(self):
+        return "" if self.name is None else f", name={self.name!r}"
+
     def __eq__(self, other):
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self):
         return hash(repr(self))
+
+
+def _literal_of(label, names, constraint):
+    """Return the index of a label in a rule, and whether it is negated: as ``~Label(name)``, or ``~index``."""
+    if isinstance(label, Label):
+        index, negated = _literal_of(label.name, names, constraint)
+        return index, negated ^ label.negated
+    is_index = isinstance(label, numbers.Integral) and not isinstance(label, bool)
+    if is_index and 0 <= ~label < len(names) and label not in names:
+        return int(~label), True
+    return _index_of(label, names, constraint), False
 
 
 def _index_of(label, names, constraint):
@@ -103,42 +176,57 @@ def _index_of(label, names, constraint):
 
 
 def _check_labels(labels, what):
-    if labels is None:
-        return None
+    if labels is None or isinstance(labels, Variables):
+        return labels
     if isinstance(labels, str | bytes) or not hasattr(labels, "__iter__"):
         raise ValueError(f"the labels of {what} must be a list of names or indices; got {labels!r}")
     return tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
 
 
+def _are_variables(labels):
+    return isinstance(labels, Variables) or any(isinstance(label, Variables) for label in labels)
+
+
+def _shown(labels):
+    """Write labels, or variables."""
+    return repr(labels) if isinstance(labels, Variables) and not labels.ndim else repr(list(labels))
+
+
 class _Counted(LabelConstraint):
     """A constraint on how many of some labels are on."""
 
-    def __init__(self, k: int, labels: Iterable[Any] | None = None) -> None:
-        name = type(self).__name__
+    def __init__(self, k: int, labels: Iterable[Any] | Variables | None = None, *, name: str | None = None) -> None:
+        what = type(self).__name__
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
-            raise ValueError(f"{name} takes a number of labels, an int that is not negative; got {k!r}")
+            raise ValueError(f"{what} takes a number of labels, an int that is not negative; got {k!r}")
         self.k = int(k)
-        self.labels = _check_labels(labels, name)
+        self.labels = _check_labels(labels, what)
+        self.name = None if name is None else check_name(name, what)
 
     def __repr__(self):
-        labels = "" if self.labels is None else f", labels={list(self.labels)!r}"
-        return f"{type(self).__name__}({self.k}{labels})"
+        labels = "" if self.labels is None else f", labels={_shown(self.labels)}"
+        return f"{type(self).__name__}({self.k}{labels}{self._named()})"
 
 
 class AtMost(_Counted):
-    """At most `k` of the labels are on.
+    """At most `k` of the labels are on; or of the variables of a factor graph.
 
     Parameters
     ----------
     k : int
-    labels : list of label names or indices, default=None
-        All labels if None.
+    labels : list of label names or indices, or Variables, default=None
+        All labels if None. Negated ones count where they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
+    name : str, default=None
+        What errors call it; several rules may share one.
 
     Examples
     --------
-    >>> from sklearn_sparsemap.factors import AtMost
+    >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
     >>> AtMost(2, labels=["jazz", "rock", "pop"])
     AtMost(2, labels=['jazz', 'rock', 'pop'])
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AtMost(2, u))
     """
 
     def _bounds(self):
@@ -146,13 +234,19 @@ class AtMost(_Counted):
 
 
 class AtLeast(_Counted):
-    """At least `k` of the labels are on.
+    """At least `k` of the labels are on; or of the variables of a factor graph.
 
     Parameters
     ----------
     k : int
-    labels : list of label names or indices, default=None
-        All labels if None.
+    labels, name
+        As of `AtMost`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.factors import AtLeast
+    >>> AtLeast(1, ["jazz", "rock"])
+    AtLeast(1, labels=['jazz', 'rock'])
     """
 
     def _bounds(self):
@@ -160,13 +254,19 @@ class AtLeast(_Counted):
 
 
 class Exactly(_Counted):
-    """Exactly `k` of the labels are on.
+    """Exactly `k` of the labels are on; or of the variables of a factor graph.
 
     Parameters
     ----------
     k : int
-    labels : list of label names or indices, default=None
-        All labels if None.
+    labels, name
+        As of `AtMost`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.factors import Exactly
+    >>> Exactly(2, ["a", "b", "c"], name="two of three")
+    Exactly(2, labels=['a', 'b', 'c'], name='two of three')
     """
 
     def _bounds(self):
@@ -174,126 +274,65 @@ class Exactly(_Counted):
 
 
 class Exclusive(LabelConstraint):
-    """No two of the labels are on together.
+    """No two of the labels are on together; or of the variables of a factor graph.
 
     Parameters
     ----------
-    labels : list of label names or indices
+    labels : list of label names or indices, or Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.factors import Exclusive
+    >>> Exclusive(["quiet", "loud"])
+    Exclusive(['quiet', 'loud'])
     """
 
-    def __init__(self, labels: Iterable[Any]) -> None:
+    def __init__(self, labels: Iterable[Any] | Variables, *, name: str | None = None) -> None:
         if labels is None:
             raise ValueError("Exclusive needs its labels: a list of names or indices")
         self.labels = _check_labels(labels, "Exclusive")
+        self.name = None if name is None else check_name(name, "Exclusive")
 
     def _bounds(self):
         return -np.inf, 1.0
 
     def __repr__(self):
-        return f"Exclusive({list(self.labels)!r})"
+        return f"Exclusive({_shown(self.labels)}{self._named()})"
 
 
 class Implies(LabelConstraint):
-    """Where label `a` is on, label `b` is on.
+    """Where label `a` is on, or all of several, label `b` is on; or of the variables of a factor graph.
 
     Parameters
     ----------
-    a, b : label names or indices
+    a : label name or index, Variables, or a list of these
+        Negated ones hold where they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
+    b : label name or index, or a variable
+    name : str, default=None
+        What errors call it; several rules may share one.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.factors import Implies, Label
+    >>> Implies(["rain", ~Label("umbrella")], "wet")
+    Implies(['rain', ~'umbrella'], 'wet')
     """
 
-    def __init__(self, a: Any, b: Any) -> None:
+    def __init__(self, a: Any, b: Any, *, name: str | None = None) -> None:
         self.a, self.b = a, b
-        self.labels = _check_labels((a, b), "Implies")
+        several = isinstance(a, list) or (isinstance(a, Variables) and a.ndim > 0)
+        if several and not len(a):
+            raise ValueError("Implies needs something that implies: a label, or a list of labels")
+        self.labels = _check_labels([*(a if several else [a]), b], "Implies")
+        self.name = None if name is None else check_name(name, "Implies")
 
     def _signs(self, n):
-        return np.array([-1.0, 1.0])
+        return np.append(-np.ones(n - 1), 1.0)
 
     def _bounds(self):
         return 1.0, np.inf
 
     def __repr__(self):
-        return f"Implies({self.a!r}, {self.b!r})"
-
-
-class Hierarchy(LabelConstraint):
-    """Where a label is on, its parents are on.
-
-    Where no label has more than one parent, inference is isotonic regression on trees: exact in one pass, for thousands
-    of labels. Else it is that of a factor graph.
-
-    Parameters
-    ----------
-    parents : sequence, or dict
-        For each label, in their order, its parent: a label by index, None (or -1) at the top, or a list of several, by
-        name or index. A sequence of str is one of paths such as ``"a/b/c"``, one for each label: what is above a path
-        is its parent, if it is a label. A dict has the parents of the labels that have any.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_sparsemap import MultilabelLPSparseMAP
-    >>> from sklearn_sparsemap.factors import Hierarchy
-    >>> Hierarchy(["music", "music/jazz"]) == Hierarchy([None, 0])
-    False
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(100, 2))
-    >>> Y = np.stack([X[:, 0] > 0, (X > 0).all(axis=1)], axis=1).astype(int)
-    >>> model = MultilabelLPSparseMAP(constraints=Hierarchy(["music", "music/jazz"])).fit(X, Y)
-    >>> model.predict([[2.0, 2.0], [2.0, -2.0], [-2.0, 2.0]])
-    array([[1, 1],
-           [1, 0],
-           [0, 0]])
-    """
-
-    def __init__(self, parents: Any) -> None:
-        if isinstance(parents, str) or not hasattr(parents, "__len__"):
-            raise ValueError(f"Hierarchy takes the parents of all labels, or paths such as 'a/b'; got {parents!r}")
-        self._is_dict = isinstance(parents, dict)
-        entries = list(parents.items()) if self._is_dict else list(enumerate(parents))
-        self.paths = bool(entries) and not self._is_dict and all(isinstance(above, str) for _, above in entries)
-        self.entries = tuple((label, above if self.paths else _listed_parents(above)) for label, above in entries)
-
-    def resolve_all(self, names: Sequence[Any]) -> list[Any]:
-        """Return one implication for each pair of a label and a parent; see `LabelConstraint.resolve`."""
-        return [(np.array(pair), np.array([-1.0, 1.0]), 1.0, np.inf) for pair in self.pairs(names)]
-
-    def pairs(self, names: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return the indices of each label and its parents, where the labels have these names."""
-        if not self._is_dict and len(self.entries) != len(names):
-            raise ValueError(f"{self!r} has {len(self.entries)} entries for {len(names)} labels; give one for each")
-        if self.paths:
-            index = {path: i for i, path in self.entries}
-            if len(index) < len(names):
-                raise ValueError(f"{self!r} has a path twice")
-            found = [(i, index.get(path.rpartition("/")[0])) for path, i in index.items()]
-            return [(i, parent) for i, parent in found if parent is not None]
-        known = {name: i for i, name in enumerate(names)}
-
-        def index_of(label):
-            return known[label] if isinstance(label, str) and label in known else _index_of(label, names, self)
-
-        found = []
-        for label, above in self.entries:
-            child = index_of(label) if self._is_dict else label
-            found += [(child, index_of(parent)) for parent in above]
-        for child, parent in found:
-            if child == parent:
-                raise ValueError(f"{self!r} puts the label {names[child]!r} above itself")
-        return list(dict.fromkeys(found))
-
-    def __eq__(self, other):
-        return type(self) is type(other) and (self.paths, self.entries) == (other.paths, other.entries)
-
-    def __hash__(self):
-        return hash((self.paths, self.entries))
-
-    def __repr__(self):
-        return f"Hierarchy(<{len(self.entries)} labels>)"
-
-
-def _listed_parents(above):
-    if above is None or (isinstance(above, numbers.Integral) and above == -1):
-        return ()
-    if isinstance(above, str | numbers.Integral):
-        return (above,)
-    return tuple(label.item() if isinstance(label, np.generic) else label for label in above)
+        return f"Implies({self.a!r}, {self.b!r}{self._named()})"

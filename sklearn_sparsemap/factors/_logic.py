@@ -29,14 +29,18 @@ class Factor:
     literals : Variables
         What the factor joins, flat.
     name : str or None
-        Under which its additional scores are given and its marginals are returned.
+        Under which its additional scores are given and its marginals are returned. Rules (all but `Pair` and
+        `StructureFactor`) have no scores: they may share a name, such as "every job has a worker", under which errors
+        speak of them.
     """
 
     kind = COUNT
     name = None
     at_least = 1
 
-    def __init__(self, variables: Variables | Iterable[Variables]) -> None:
+    def __init__(self, variables: Variables | Iterable[Variables], *, name: str | None = None) -> None:
+        if name is not None:
+            self.name = check_name(name, type(self).__name__)
         self.literals = as_literals(variables, type(self).__name__)
         n = self.literals.size
         if n < self.at_least:
@@ -73,7 +77,8 @@ class Factor:
 
     def __repr__(self):
         names = _listed([repr(literal) for literal in self.literals[:4]], self.literals.size)
-        return f"{type(self).__name__}([{names}]{self._arguments()})"
+        name = "" if self.name is None else f", name={self.name!r}"
+        return f"{type(self).__name__}([{names}]{self._arguments()}{name})"
 
 
 def _listed(names, n):
@@ -86,6 +91,8 @@ class Xor(Factor):
     Parameters
     ----------
     variables : Variables or list of Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
 
     Examples
     --------
@@ -108,6 +115,8 @@ class AtMostOne(Factor):
     Parameters
     ----------
     variables : Variables or list of Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
     def bounds(self) -> tuple[float, float]:
@@ -120,6 +129,8 @@ class Or(Factor):
     Parameters
     ----------
     variables : Variables or list of Variables
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
     def bounds(self) -> tuple[float, float]:
@@ -133,6 +144,8 @@ class Imply(Or):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
     at_least = 2
@@ -151,6 +164,8 @@ class XorOut(Factor):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
     at_least = 2
@@ -172,6 +187,8 @@ class OrOut(Factor):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
     kind = OR_OUT
@@ -195,6 +212,8 @@ class AndOut(OrOut):
     ----------
     variables : Variables or list of Variables
         At least two.
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
     @property
@@ -211,10 +230,12 @@ class Budget(Factor):
     variables : Variables or list of Variables
     budget : int
         Not negative. From the number of variables on, the factor always holds.
+    name : str, default=None
+        What errors call it; several rules may share one.
     """
 
-    def __init__(self, variables: Variables | Iterable[Variables], budget: int) -> None:
-        super().__init__(variables)
+    def __init__(self, variables: Variables | Iterable[Variables], budget: int, *, name: str | None = None) -> None:
+        super().__init__(variables, name=name)
         if isinstance(budget, bool) or not isinstance(budget, numbers.Integral):
             raise ValueError(f"the budget must be an int; got {budget!r}. For fractions of costs see Knapsack")
         if budget < 0:
@@ -242,8 +263,10 @@ class Knapsack(Factor):
         Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
     """
 
-    def __init__(self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float) -> None:
-        super().__init__(variables)
+    def __init__(
+        self, variables: Variables | Iterable[Variables], costs: ArrayLike, budget: float, *, name: str | None = None
+    ) -> None:
+        super().__init__(variables, name=name)
         costs = check_numbers(costs, "costs").copy()
         if costs.shape != (self.literals.size,):
             raise ValueError(f"costs has shape {costs.shape} for {self.literals.size} variables; give one for each")
@@ -321,7 +344,7 @@ class Pair(Factor):
         same = np.flatnonzero(self.first.indices == self.second.indices)
         if len(same):
             raise ValueError(f"Pair joins {self.first[same[0]]!r} with itself, at place {same[0]}")
-        self.name = _check_name(name, "Pair")
+        self.name = check_name(name, "Pair")
         self.tied = bool(tied)
 
     @property
@@ -385,7 +408,7 @@ class StructureFactor(Factor):
                 f"{structure!r} has scores with {structure.score_ndim} axes; got variables of shape {self.shape}"
             )
         structure.dims(self.shape, {})
-        self.name = None if name is None else _check_name(name, "StructureFactor")
+        self.name = None if name is None else check_name(name, "StructureFactor")
 
     @property
     def is_equality(self) -> bool:
@@ -396,7 +419,7 @@ class StructureFactor(Factor):
         return f"StructureFactor({self.structure!r}, variables of shape {self.shape}{name})"
 
 
-def _check_name(name, what):
+def check_name(name, what):
     if not isinstance(name, str) or not name:
         raise ValueError(f"{what} needs a name, a str, for its scores; got {name!r}")
     return name

@@ -36,21 +36,22 @@ def write_optimizer(state, make_groups=None, rng=None):
         return _write_network(state, rng)
     n_outputs, counters = state.shape[1], state.counters
     intercept, additional = np.split(state.dense["weights"], [n_outputs])
-    coef = state.coef()
     if state.kind == "groups":
         optimizer = make_groups(n_outputs, len(additional))
-        optimizer.load(LinearModel(coef, intercept, additional), shrunk=False)
+        optimizer.load(LinearModel(state.coef(), intercept, additional), shrunk=False)
         _write_groups(state, optimizer)
     else:
         kind = MiraOptimizer if state.kind == "mira" else OnlineOptimizer
-        coef = coef if state.holds_pairs else coef.toarray()
+        coef = state.coef() if state.holds_pairs else np.zeros(state.shape)
         optimizer = kind(LinearModel(coef, intercept, additional), average="sums" in state.dense)
     for place, name in _COUNTERS.items():
         optimizer.counters[place] = counters[name]
     store, n = optimizer.store, optimizer.store.n_dense
-    places, at, _, so_far = _places(store, counters["n_steps"])
-    if not state.holds_pairs:
-        places, at, so_far = (a[state.places] for a in (places, at, so_far))
+    if state.holds_pairs:
+        _, at, _, so_far = _pairs_of(store, counters["n_steps"])
+    else:
+        at, so_far = state.places + n, float(counters["n_steps"])
+        store.values[at] = state.pairs["weights"]
     if "sums" in state.dense:
         store.sums[:n] = counters["n_steps"] * store.values[:n] - state.dense["sums"]
         store.sums[at] = store.values[at] * so_far - state.pairs["sums"]
@@ -64,8 +65,20 @@ def write_optimizer(state, make_groups=None, rng=None):
 _COUNTERS = {STEP: "n_steps", UNCONVERGED: "n_inexact", SINCE: "n_since", N_SHRINKAGES: "n_shrinkages"}
 
 
-def _places(store, n_steps):
-    """Find all weights of pairs that a store holds.
+def _touched_of(store, first_state, n_steps):
+    """Find the weights of a dense store that are not as they were made; returns as `_pairs_of` does."""
+    values, sums, state = (array[store.n_dense :] for array in (store.values, store.sums, store.state))
+    touched = values != 0.0
+    if len(sums):
+        touched |= sums != 0.0
+    if len(state):
+        touched |= state != first_state
+    places = np.flatnonzero(touched)
+    return places, places + store.n_dense, 1.0, float(n_steps)
+
+
+def _pairs_of(store, n_steps):
+    """Find the weights that a store of pairs holds.
 
     Returns
     -------
@@ -76,9 +89,6 @@ def _places(store, n_steps):
     scale, so_far : arrays
         What its value there is multiplied by, now and summed over all steps.
     """
-    if isinstance(store, Dense):
-        places = np.arange(len(store.values) - store.n_dense)
-        return places, places + store.n_dense, np.ones(len(places)), np.full(len(places), float(n_steps))
     features = np.flatnonzero(store.features[:, COUNT])
     starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))
     # A negative count is that of a block with a place for each output.
@@ -99,7 +109,10 @@ def _places(store, n_steps):
 def _read_store(optimizer):
     store, n = optimizer.store, optimizer.store.n_dense
     counters = {name: int(optimizer.counters[place]) for place, name in _COUNTERS.items()}
-    places, at, scale, so_far = _places(store, counters["n_steps"])
+    if isinstance(store, Dense):
+        places, at, scale, so_far = _touched_of(store, optimizer._first_state, counters["n_steps"])
+    else:
+        places, at, scale, so_far = _pairs_of(store, counters["n_steps"])
     dense, pairs = {"weights": store.values[:n].copy()}, {"weights": store.values[at] * scale}
     if optimizer.average:
         # The store holds each change times the number of steps before it.
@@ -112,11 +125,6 @@ def _read_store(optimizer):
         kind = "mira"
     else:
         dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
-    if isinstance(store, Dense):
-        touched = np.zeros(len(places), bool)
-        for name, values in pairs.items():
-            touched |= values != BLANK.get(name, 0.0)
-        places, pairs = places[touched], {name: values[touched] for name, values in pairs.items()}
     return {
         "kind": kind,
         "shape": (optimizer._n_features, store.n_outputs),

@@ -177,7 +177,9 @@ def _check_additional(graph, additional, label):
     additional = {} if additional is None else additional
     if not isinstance(additional, dict):
         raise ValueError(f"{label} must be a dict by the names of factors; got {type(additional).__name__}")
-    named = {factor.name: factor for factor in graph.factors if factor.name is not None}
+    # Rules have names for messages only.
+    scored = [factor for factor in graph.factors if factor.kind in (PAIR, STRUCTURE)]
+    named = {factor.name: factor for factor in scored if factor.name is not None}
     unknown = sorted(set(additional) - set(named), key=str)
     if unknown:
         raise ValueError(f"{label} names {unknown[0]!r}, but the named factors are {sorted(named)}")

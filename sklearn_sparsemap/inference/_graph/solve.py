@@ -340,10 +340,19 @@ def check_feasible(layout, solutions, many=True, numbers=None):
     message = f"infeasible: under {which} (with the additional scores) no marginals satisfy all factors"
     if strength.any():
         order = np.argsort(-strength, kind="stable")
-        numbers = [f for f in order if strength[f] > 1e-6 * strength.max()]
-        message += "; these contradict each other: " + ", ".join(repr(layout.graph.factor_of(f)) for f in numbers[:4])
-        message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
+        factors = [layout.graph.factor_of(f) for f in order if strength[f] > 1e-6 * strength.max()]
+        message += f"; these contradict each other: {list_rules(factors)}"
     raise ValueError(f"{message}. Remove a factor, or allow more variables by scores above -inf")
+
+
+def list_rules(factors):
+    """List factors for a message: those with a name under it, and all of them."""
+    by_name = {}
+    for factor in dict.fromkeys(factors):
+        by_name.setdefault(factor.name, []).append(repr(factor).replace(f", name={factor.name!r}", ""))
+    unnamed = by_name.pop(None, [])
+    named = [f"{name!r} ({', '.join(own)})" for name, own in by_name.items()]
+    return ", ".join([*named, *unnamed])
 
 
 def _name(i, many, numbers):

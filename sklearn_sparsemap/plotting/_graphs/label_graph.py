@@ -101,6 +101,7 @@ class LabelGraphDisplay:
         *,
         n_edges: int = 20,
         sign: Literal["attraction", "repulsion"] | None = None,
+        order: Sequence[Any] | None = None,
         ax: Any = None,
     ) -> Self:
         """Draw the strongest edges that an estimator has learned.
@@ -110,7 +111,7 @@ class LabelGraphDisplay:
         estimator : MultilabelLPSparseMAP
             Fitted, with a label graph; or a pipeline or a search around it. (Any object with ``classes_``, ``edges_``
             and ``edge_scores_``.)
-        n_edges, sign, ax
+        n_edges, sign, order, ax
             As for `plot`.
 
         Returns
@@ -136,7 +137,7 @@ class LabelGraphDisplay:
                 'label a sample; fit it with label_graph="full" and loss="sparsemap"'
             )
         display = cls(np.asarray(estimator.classes_).tolist(), estimator.edges_, estimator.edge_scores_)
-        return display.plot(ax=ax, n_edges=n_edges, sign=sign)
+        return display.plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
 
     @classmethod
     def from_edges(
@@ -147,6 +148,7 @@ class LabelGraphDisplay:
         *,
         n_edges: int = 20,
         sign: Literal["attraction", "repulsion"] | None = None,
+        order: Sequence[Any] | None = None,
         ax: Any = None,
     ) -> Self:
         """Draw the strongest of some edges.
@@ -155,7 +157,7 @@ class LabelGraphDisplay:
         ----------
         labels, edges, scores
             As for the class.
-        n_edges, sign, ax
+        n_edges, sign, order, ax
             As for `plot`.
 
         Returns
@@ -163,10 +165,15 @@ class LabelGraphDisplay:
         display : LabelGraphDisplay
             With `ax_` and `figure_`.
         """
-        return cls(labels, edges, scores).plot(ax=ax, n_edges=n_edges, sign=sign)
+        return cls(labels, edges, scores).plot(ax=ax, n_edges=n_edges, sign=sign, order=order)
 
     def plot(
-        self, ax: Any = None, *, n_edges: int = 20, sign: Literal["attraction", "repulsion"] | None = None
+        self,
+        ax: Any = None,
+        *,
+        n_edges: int = 20,
+        sign: Literal["attraction", "repulsion"] | None = None,
+        order: Sequence[Any] | None = None,
     ) -> Self:
         """Draw the strongest edges, and the labels that they join.
 
@@ -178,6 +185,9 @@ class LabelGraphDisplay:
             How many edges, the strongest ones.
         sign : {"attraction", "repulsion"}, default=None
             Which edges; None is both.
+        order : sequence of labels, default=None
+            The labels clockwise from the top; all of these are drawn, those without a strong edge, too. So the labels
+            of several pictures stand at the same places. None puts strong partners near each other.
 
         Returns
         -------
@@ -186,7 +196,8 @@ class LabelGraphDisplay:
         Raises
         ------
         ValueError
-            If no edge has the sign, or the edges join more than 200 labels.
+            If no edge has the sign, the edges join more than 200 labels, or `order` lacks one of these or names one
+            twice.
         """
         check_positive("n_edges", n_edges, integer=True)
         check_choice("sign", sign, _SIGNS)
@@ -195,13 +206,15 @@ class LabelGraphDisplay:
         if not len(shown):
             raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
         used, joined = np.unique(self.edges[shown], return_inverse=True)
+        if order is not None:
+            used, joined = self._given_order(order, shown)
         if len(used) > MOST_LABELS:
             raise ValueError(
                 f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
                 "cannot be read. Lower n_edges"
             )
         plt = import_pyplot()
-        ring = Ring(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]))
+        ring = Ring(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]), arrange=order is None)
         self.shown_edges_, self.shown_labels_ = shown, used[ring.order]
         names = [self.labels[i] for i in self.shown_labels_]
         entries = self._entries(self.scores[shown])
@@ -254,6 +267,18 @@ class LabelGraphDisplay:
             self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
         self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale)
         return self
+
+    def _given_order(self, order, shown):
+        """Return the labels of a given order, and the places in it of the ends of the edges that are shown."""
+        place_of = {str(label): place for place, label in enumerate(order)}
+        unknown = [label for label in place_of if label not in self.labels]
+        if unknown or len(place_of) < len(order):
+            raise ValueError(f"order must name labels, each once; got {list(order)!r}")
+        lacking = sorted({self.labels[i] for i in self.edges[shown].flat} - set(place_of))
+        if lacking:
+            raise ValueError(f"order lacks {lacking[0]!r}, which a strong edge joins; name it, too, or lower n_edges")
+        joined = np.array([place_of[self.labels[i]] for i in self.edges[shown].flat])
+        return np.array([self.labels.index(label) for label in place_of]), joined
 
     def _entries(self, scores):
         """Return what the legend says: list of (label, style of a line)."""

@@ -25,6 +25,8 @@ class Ring:
     edges : int array of shape (n_edges, 2)
     strengths : array of shape (n_edges,)
         Positive.
+    arrange : bool, default=True
+        Whether to look for an order; else labels stand as they are counted.
 
     Attributes
     ----------
@@ -34,8 +36,8 @@ class Ring:
         For each place of the order.
     """
 
-    def __init__(self, n, edges, strengths):
-        self.order = order_by_strength(n, edges, strengths)
+    def __init__(self, n, edges, strengths, arrange=True):
+        self.order = order_by_strength(n, edges, strengths) if arrange else np.arange(n)
         self.place_of = np.argsort(self.order)
         self.edges = edges
         self.on_the_right = np.arange(n) < (n + 1) // 2

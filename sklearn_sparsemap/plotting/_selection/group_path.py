@@ -127,7 +127,7 @@ class GroupPathDisplay:
             ax.axhline(score, color=MUTED, lw=1.0, linestyle=(0, (4, 3)), zorder=1)
             style = {"color": INK, "marker": "x", "ms": 8, "mew": 1.8, "linestyle": "none", "zorder": 4}
             ax.plot(n_weights, score, label="all groups", **style)
-        ax.set(xscale="log", xlabel="nonzero weights", ylabel=score_name)
+        ax.set(xscale="log", xlabel="nonzero weights; at the points, the budget", ylabel=score_name)
         ax.margins(x=0.08, y=0.1)
         self._tick(ax)
         lay_bare(ax)

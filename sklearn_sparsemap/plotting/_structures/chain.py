@@ -31,7 +31,8 @@ class ChainDisplay(StructuresDisplay):
     """The selected paths of a chain, over the grid of its steps and states.
 
     A cell is shaded by the marginal probability of the state at the step; a cell that is exactly zero is empty. The
-    width of a path grows with its probability.
+    width of a path grows with its probability. Where states are numbers, a path is a line; where they are names, which
+    have no order, it is a stroke in each of its cells, and thin lines only say which strokes belong together.
 
     Parameters
     ----------
@@ -162,10 +163,14 @@ class ChainDisplay(StructuresDisplay):
 
         size = min(9.0, 0.32 * down)
         if size >= 5.0 and text_width("0.00", size) < 0.6 * across:
+            reach = 0.5 * text_width("0.00", size) / across, 0.5 * size / down
+            courses = [row_of[self.structures[k]] for members, _, _ in strands for k in members]
             for step, row in zip(*np.nonzero(self.marginals[:, states])):
                 text = as_text(self.marginals[step, states[row]])
-                text = ax.text(step - 0.47, row - 0.44, text, ha="left", va="top", fontsize=size, color=INK, zorder=20)
+                x, y = _free_place(step, row, courses, reach)
+                text = ax.text(x, y, text, ha="center", va="center", fontsize=size, color=INK, zorder=20)
                 text.set_path_effects(halo())
+        has_order = all(isinstance(label, (int, float, np.number)) for label in self.labels)
         # Set apart a little, so that paths with common stretches can all be seen; the most probable is on top.
         thick = min(1.0, down / 24)
         handles, steps = [], np.arange(n_steps)
@@ -176,11 +181,32 @@ class ChainDisplay(StructuresDisplay):
                 lw = (1.3 + 4.5 * self.weights[k]) * thick
                 style = {**style, "lw": lw, "marker": "o", "markersize": max(5.0 * thick, 1.4 * lw)}
                 rows = row_of[self.structures[k]] + shift
-                self.paths_ += ax.plot(steps, rows, solid_joinstyle="round", zorder=15 - place, **style)
-            handles.append(Line2D([], [], **style))
+                line = style if has_order else {**style, "lw": 0.3 * lw, "linestyle": "-", "marker": "", "alpha": 0.7}
+                self.paths_ += ax.plot(steps, rows, solid_joinstyle="round", zorder=15 - place, **line)
+                if not has_order:
+                    stroke = {"color": style["color"], "lw": 1.5 * lw, "zorder": 15 - place, "capstyle": "round"}
+                    ax.hlines(rows, steps - 0.24, steps + 0.24, **stroke)
+            handles.append(Line2D([], [], **style if has_order else {**style, "marker": "", "linestyle": "-"}))
         if self.y_true is not None:
             mark = {"marker": "o", "linestyle": "", "markersize": min(17.0, 0.62 * down), "mfc": "none", "mec": INK}
             ax.plot(steps, row_of[self.y_true], zorder=18, **mark)
             handles.append(Line2D([], [], label="truth", **{**mark, "markersize": 9}))
         self.legend_ = legend_below(ax, handles)
         return self
+
+
+def _free_place(step, row, courses, reach):
+    """Return where in a cell a number is farthest from all lines: one of the corners, the upper left one if it may be.
+
+    `courses` are the rows of each path, by step; `reach` is half of the size of the number, in cells.
+    """
+    along = np.linspace(-0.5, 0.5, 21)
+    places = [(x * (0.47 - reach[0]), y * (0.45 - reach[1])) for x, y in ((-1, -1), (1, 1), (1, -1), (-1, 1))]
+    near = np.full(len(places), np.inf)
+    for rows in courses:
+        height = np.interp(step + along, np.arange(len(rows)), rows) - row
+        for place, (x, y) in enumerate(places):
+            gaps = np.hypot(np.maximum(abs(along - x) - reach[0], 0.0), np.maximum(abs(height - y) - reach[1], 0.0))
+            near[place] = min(near[place], gaps.min())
+    x, y = places[int(np.argmax(near > near.max() - 0.02))]
+    return step + x, row + y

@@ -1,0 +1,282 @@
+"""ParameterMixing: one model from many workers, by averaging what they have learned after each round."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
+from ..estimators._fitting import keep_if, leaves_whole, warn_of_inference
+from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
+from ..estimators._state.mixin import TrainingStateMixin
+from ._engines import engine_for
+from ._rounds import RoundMonitor, Training
+from ._sources import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+
+def _has(name):
+    def check(mixing):
+        # Raises the AttributeError that says why not.
+        getattr(mixing.estimator_ if hasattr(mixing, "estimator_") else mixing.estimator, name)
+        return True
+
+    return available_if(check)
+
+
+class ParameterMixing(CallbackSupportMixin, BaseEstimator):
+    """Trains an online estimator on shards of the data at once, by iterative parameter mixing.
+
+    In each round every worker goes once through its shard, all beginning with the same weights; what they have come to
+    is averaged, and the next round begins with that [1]_. Workers are those of dask.distributed where there is a
+    client, else threads of this process. The result is the same on either, and on any number of workers: it depends
+    on `n_shards` and `random_state`. A worker that is lost costs time only: its tasks are done again by others.
+
+    Weights are averaged, and so are AdaGrad's sums and Adam's moments; the averaged weights that the estimator returns
+    are those over all steps of all workers. Groups of `GroupLassoPerceptron` that any worker has kept are averaged
+    with zeros of those that have not, and the mixture is shrunk, so that it keeps to the budget after each round;
+    debiasing is mixed, too, in `debias_max_iter` rounds.
+
+    Parameters
+    ----------
+    estimator : StructuredSparseMAPClassifier, GroupLassoPerceptron or MultilabelLPSparseMAP
+        Learns as in `partial_fit`: by its online solver. Its `max_iter`, `early_stopping`, `warm_start` and, for random
+        orders, `random_state` are not used.
+    n_shards : int, default=None
+        How many shards the data are dealt into. None: each partition is one; data in memory are dealt into four.
+    n_rounds : int, default=10
+        Rounds over all data.
+    n_mixes : int, default=1
+        How often weights are averaged in a round. More is closer to learning serially, and costs as many times the
+        traffic.
+    client : distributed.Client or str, default=None
+        The workers, or the address of a scheduler. None takes the client that is current, or that of futures that
+        `fit` is given; if there is none, threads. It is left out where the estimator is pickled.
+    early_stopping : bool, default=False
+        Whether to hold out data, to stop when the score on them no longer improves, and to return the best model.
+    validation_fraction : float, default=0.1
+        The share of the samples, or of the partitions, to hold out.
+    n_iter_no_change : int, default=5
+        Rounds without improvement before training stops.
+    tol : float, default=1e-4
+        What counts as improvement of the score.
+    random_state : int, RandomState or None, default=None
+        Deals data into shards, and orders samples in each round.
+    n_jobs : int, default=None
+        Threads to learn on, where there are no workers. The result does not depend on it.
+    verbose : int, default=0
+        1 reports the first rounds and every tenth, 2 reports all.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator, as its own `fit` would leave it.
+    client_ : distributed.Client or None
+        The client that was used; dropped where the estimator is pickled.
+    loss_curve_ : list of float
+        Mean loss during each round, of all workers, without the penalty.
+    validation_scores_ : list of float
+        With early stopping: the score after each round.
+    n_iter_ : int
+        Rounds run.
+    n_shards_ : int
+    classes_, n_features_in_
+        Of the estimator.
+
+    Notes
+    -----
+    A round is no better than a serial epoch, and for features that occur in few samples it is worse; what is gained is
+    time. The page "Large data" of the guide says by how much, and when to mix more often.
+
+    Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete round, and raises KeyboardInterrupt.
+
+    References
+    ----------
+    .. [1] McDonald, Hall and Mann. Distributed Training Strategies for the Structured Perceptron. NAACL 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.distributed import ParameterMixing
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.where(X[:, 0] > 0, "right", "left")
+    >>> mixing = ParameterMixing(StructuredSparseMAPClassifier(), n_shards=4, n_rounds=5, random_state=0)
+    >>> mixing.fit(X, y).predict([[1.0, 0.0]])
+    array(['right'], dtype='<U5')
+    >>> mixing.to_local()
+    StructuredSparseMAPClassifier()
+    """
+
+    # For messages about training that diverges.
+    _step_size = "the estimator's step size"
+
+    _parameter_constraints = {
+        "estimator": [TrainingStateMixin],
+        "n_shards": [POSITIVE_INT, None],
+        "n_rounds": [POSITIVE_INT],
+        "n_mixes": [POSITIVE_INT],
+        "client": "no_validation",
+        "early_stopping": ["boolean"],
+        "validation_fraction": [FRACTION],
+        "n_iter_no_change": [POSITIVE_INT],
+        "tol": [NOT_NEGATIVE],
+        "random_state": ["random_state"],
+        "n_jobs": [*N_JOBS],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_shards: int | None = None,
+        n_rounds: int = 10,
+        client: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        n_mixes: int = 1,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_shards = n_shards
+        self.n_rounds = n_rounds
+        self.client = client
+        self.random_state = random_state
+        self.n_mixes = n_mixes
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @leaves_whole
+    def fit(self, X: Any, y: Any = None, *, classes: Sequence[Any] | None = None) -> Self:
+        """Learn from data in memory, or from partitions.
+
+        Parameters
+        ----------
+        X, y : data, as the estimator's `fit` takes them
+            They are dealt into shards at random. Or, of dask: two bags, two arrays in blocks of rows, or two lists of
+            delayed objects or of futures, partition by partition; what lies on workers stays there. Or, with y=None, a
+            bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions, files or pairs (X, y),
+            see the estimator's `fit_partitions`. Files must be where workers can read them.
+        classes : sequence, default=None
+            Of partitions: all labels that occur, where structures are made of labels. None reads all partitions once
+            to see.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the data are not as described, or there are fewer parts than shards.
+        ImportError
+            If `client` is an address, and dask.distributed is not installed.
+        """
+        check_parameters(self)
+        source, rng = Source(X, y), check_random_state(self.random_state)
+        engine = engine_for(self.client, self.n_jobs, source.lazy)
+        try:
+            training = Training(self, engine, source, classes, rng)
+            monitor = RoundMonitor(self, training, Progress(self, X, y, training.n_rounds))
+            keep_if(self, lambda: bool(training.reached) and not monitor.diverged, monitor.take)
+            training.run(monitor)
+            monitor.take()
+            self.client_ = engine.client
+            warn_of_inference(training.n_inexact)
+            monitor.progress.end(lambda: monitor.attributes(monitor.model()))
+        finally:
+            engine.close()
+        return self
+
+    def to_local(self) -> Any:
+        """Return the fitted estimator: a copy that knows nothing of shards or clients.
+
+        Returns
+        -------
+        estimator : estimator
+        """
+        check_is_fitted(self)
+        return copy(self.estimator_)
+
+    @_has("predict")
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict by the fitted estimator, as its own method does."""
+        return self._fitted().predict(X)
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Compute probabilities by the fitted estimator, as its own method does."""
+        return self._fitted().predict_proba(X)
+
+    @_has("predict_marginals")
+    def predict_marginals(self, X: Any) -> NDArray[Any]:
+        """Compute marginals by the fitted estimator, as its own method does."""
+        return self._fitted().predict_marginals(X)
+
+    @_has("predict_structures")
+    def predict_structures(self, X: Any) -> list[list[tuple[Any, float]]]:
+        """Find the structures that SparseMAP selects, as the estimator's own method does."""
+        return self._fitted().predict_structures(X)
+
+    @_has("decision_function")
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Compute scores by the fitted estimator, as its own method does."""
+        return self._fitted().decision_function(X)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the score of the fitted estimator."""
+        return self._fitted().score(X, y, sample_weight)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return self._of_estimator("classes_")
+
+    @property
+    def n_features_in_(self) -> int:
+        return self._of_estimator("n_features_in_")
+
+    def _of_estimator(self, name):
+        if "estimator_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return getattr(self.estimator_, name)
+
+    def _fitted(self):
+        check_is_fitted(self)
+        return self.estimator_
+
+    def __sklearn_is_fitted__(self):
+        return "estimator_" in vars(self)
+
+    def __sklearn_clone__(self):
+        # A client has no copies.
+        parameters = self.get_params(deep=False)
+        client = parameters.pop("client")
+        return type(self)(client=client, **{name: clone(value, safe=False) for name, value in parameters.items()})
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "client_"} | {"client": None}
+
+    def __sklearn_tags__(self):
+        return get_tags(self.estimator)

@@ -1,0 +1,199 @@
+"""The rounds of a training: tasks are handed to the workers, and what they have come to is watched."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import _num_samples
+
+from ..estimators._fitting import Monitor
+from ._phases import (
+    Phase,
+    Turn,
+    add_outcomes,
+    begin,
+    end_turn,
+    learn,
+    score_of,
+    state_of,
+    sums_of,
+    survey_shard,
+    tune,
+)
+from ._shards import Shard
+
+# How many outcomes one task adds up.
+_FAN_IN = 8
+
+
+class Training:
+    """A fit of `ParameterMixing`: the shards, and the states that its phases come to.
+
+    Parameters
+    ----------
+    mixing : ParameterMixing
+    engine : ThreadEngine or DaskEngine
+    source : Source
+    classes : sequence or None
+    rng : RandomState
+
+    Attributes
+    ----------
+    n_rounds : int
+        Most rounds, of all phases.
+    reached : list of (Phase, future of a TrainingState)
+        What the phases have come to; of one that is under way after its last complete round.
+    """
+
+    def __init__(self, mixing, engine, source, classes, rng):
+        self.mixing, self.engine, self.reached = mixing, engine, []
+        estimator = clone(mixing.estimator)
+        if estimator.random_state is None:
+            estimator.random_state = rng.randint(2**31 - 1)
+        estimator._check_params()
+        self.seed = rng.randint(2**31 - 1)
+        held = mixing.validation_fraction if mixing.early_stopping else 0.0
+        self.n_shards = source.count_shards(mixing.n_shards, held)
+        self.shards, self.held_out = source.shards(engine, self.n_shards, held, rng)
+        if source.parts:
+            labels, self.n_samples = self._survey(estimator)
+            classes = labels if classes is None else classes
+            begun = engine.result(engine.submit(begin, estimator, self.shards[0], classes))
+        else:
+            self.n_samples = _num_samples(source.X)
+            if classes is None and (labels := estimator._labels_in(source.y)) is not None:
+                classes = list(labels)
+            # All of the data at once: messages then have the numbers of samples, and a label graph sees all.
+            begun = begin(estimator, Shard(0, [], (source.X, source.y)), classes)
+        self.estimator, state = begun
+        self.blank, self.state = (engine.submit(_same, thing) for thing in (self.estimator, state))
+        self.n_rounds = mixing.n_rounds + (estimator.debias_max_iter if self._debiases() else 0)
+
+    def _survey(self, estimator):
+        """Return the labels in all shards, None where there are none to know, and the number of samples to learn."""
+        surveys = [self.engine.submit(survey_shard, estimator, shard) for shard in [*self.shards, *self.held_out]]
+        found = [self.engine.result(survey) for survey in surveys]
+        labels = None if any(own is None for own, _ in found) else list(set().union(*(own for own, _ in found)))
+        return labels, sum(n for _, n in found[: self.n_shards])
+
+    def _debiases(self):
+        """Tell whether the weights of selected groups are learned anew."""
+        estimator = self.estimator
+        if getattr(estimator, "debias", None) is None:
+            return False
+        return estimator.budget is not None or estimator.alpha > 0.0
+
+    def _phase(self, number, columns=None):
+        return Phase(number, self.n_samples, self.n_shards, self.estimator.shuffle, columns)
+
+    def run(self, monitor):
+        """Run all rounds."""
+        self._run_phase(self._phase(0), self.state, self.mixing.n_rounds, monitor)
+        if not self._debiases() or monitor.stopped:
+            return
+        self.reached = monitor.end_phase()
+        phase, state = self.reached[0]
+        first = phase.awaken(self.estimator, self.engine.result(state))
+        last = first._debiasing_optimizer(first._optimizer, self.n_samples)
+        state = self.engine.submit(_same, state_of(last))
+        self._run_phase(self._phase(1, last.columns), state, self.estimator.debias_max_iter, monitor)
+
+    def _run_phase(self, phase, state, n_rounds, monitor):
+        before, n_pieces = self.reached, self.mixing.n_mixes
+        for number in range(n_rounds):
+            loss = weight = 0.0
+            for piece in range(n_pieces):
+                turn = Turn(self.seed, number, piece, n_pieces)
+                outcome = self._learn(phase, state, turn)
+                state = self.engine.submit(end_turn, phase, self.blank, outcome, state, turn)
+                sums = self.engine.result(self.engine.submit(sums_of, outcome))
+                loss, weight = loss + sums.loss, weight + sums.weight
+                if phase.number == number == piece == 0:
+                    self.n_violations = sums.n_violations
+            # What has failed is not kept.
+            self.engine.result(self.engine.submit(_nothing, state))
+            self.reached = [*before, (phase, state)]
+            if monitor.iteration(loss / max(weight, np.finfo(float).tiny)):
+                return
+
+    def _learn(self, phase, state, turn):
+        """Let all shards learn from a state; return the future of their outcomes' sum, the same on any engine."""
+        outcomes = [self.engine.submit(learn, phase, self.blank, state, shard, turn) for shard in self.shards]
+        while len(outcomes) > 1:
+            groups = (outcomes[start : start + _FAN_IN] for start in range(0, len(outcomes), _FAN_IN))
+            outcomes = [self.engine.submit(add_outcomes, *group) for group in groups]
+        return outcomes[0]
+
+    def score(self, reached):
+        """Return the score on the data held out."""
+        phase, state = reached[-1]
+        scores = [self.engine.submit(score_of, phase, state, self.blank, shard) for shard in self.held_out]
+        total, n = np.sum([self.engine.result(score) for score in scores], axis=0)
+        return float(total / n)
+
+    def fitted(self, reached, losses, scores):
+        """Return the estimator that has come to some states."""
+        states = [(phase, self.engine.result(state)) for phase, state in reached]
+        awake = [phase.awaken(self.estimator, state) for phase, state in states]
+        self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
+        estimator = awake[-1]
+        # Drawn for this fit, where there was none.
+        estimator.random_state = self.mixing.estimator.random_state
+        estimator._take_rounds([each._optimizer for each in awake], list(losses), list(scores))
+        if hasattr(estimator, "threshold"):
+            shard = (self.held_out or self.shards)[0]
+            estimator.threshold_ = self.engine.result(self.engine.submit(tune, *reached[-1], self.blank, shard))
+            estimator.n_violations_ = self.n_violations
+        return estimator
+
+
+def _same(thing):
+    return thing
+
+
+def _nothing(state):
+    """Wait for a state where it is."""
+
+
+class Reached:
+    """What phases have come to, as a `Monitor` keeps a model."""
+
+    def __init__(self, reached):
+        self.reached = reached
+
+    def copy(self):
+        return self
+
+
+class RoundMonitor(Monitor):
+    """Watches the rounds of a training."""
+
+    def __init__(self, mixing, training, progress):
+        validate = (lambda model: training.score(model.reached)) if training.held_out else None
+        super().__init__(mixing, None, validate, progress, watch_loss=False)
+        self.training, self.stopped = training, False
+        self.latest = lambda: Reached(training.reached)
+
+    def end_phase(self):
+        """Return what was reached so far, the best where there is a validation. The next phase has none."""
+        reached = self.model().reached
+        self.validate = self._best_model = None
+        self._without_improvement = 0
+        return reached
+
+    def iteration(self, loss):
+        stop = bool(super().iteration(loss))
+        # By a callback, and not for want of improvement in this phase.
+        self.stopped = stop and self._without_improvement < self.estimator.n_iter_no_change
+        return stop
+
+    def attributes(self, model):
+        estimator = self.training.fitted(model.reached, self.losses, self.scores)
+        return {
+            "estimator_": estimator,
+            "loss_curve_": list(self.losses),
+            "validation_scores_": list(self.scores),
+            "n_iter_": max(1, len(self.losses)),
+            "n_shards_": self.training.n_shards,
+        }
+
+    def take(self):
+        vars(self.estimator).update(self.attributes(self.model()))

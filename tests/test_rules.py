@@ -1,0 +1,167 @@
+"""Rules with names, the same for label sets and for factor graphs."""
+
+import pickle
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
+from sklearn_sparsemap.factors import (
+    AndOut,
+    AtLeast,
+    AtMost,
+    AtMostOne,
+    Budget,
+    Exactly,
+    Exclusive,
+    FactorGraph,
+    Implies,
+    Imply,
+    Knapsack,
+    Label,
+    Or,
+    OrOut,
+    Pair,
+    Xor,
+    XorOut,
+)
+
+RULES = [
+    (lambda u: AtMost(2, u), lambda v: sum(v) <= 2),
+    (lambda u: AtMost(1, [u[0], ~u[1], u[2]]), lambda v: v[0] + (1 - v[1]) + v[2] <= 1),
+    (lambda u: AtLeast(3, u), lambda v: sum(v) >= 3),
+    (lambda u: Exactly(2, u, name="two"), lambda v: sum(v) == 2),
+    (lambda u: Exclusive(u[1:]), lambda v: sum(v[1:]) <= 1),
+    (lambda u: Implies(u[0], u[1]), lambda v: not v[0] or v[1]),
+    (lambda u: Implies([u[0], ~u[1]], u[2]), lambda v: not (v[0] and not v[1]) or v[2]),
+    (lambda u: Implies(u[:3], ~u[3]), lambda v: not all(v[:3]) or not v[3]),
+]
+
+
+@pytest.mark.parametrize("rule, holds", RULES)
+def test_rules_of_variables(rule, holds):
+    rng = np.random.default_rng(0)
+    graph = FactorGraph()
+    u = graph.variables(4)
+    graph.add(rule(u))
+    allowed = np.array([v for v in product((0, 1), repeat=4) if holds(v)])
+    for _ in range(20):
+        scores = rng.normal(size=4) * 3
+        best = map_inference(graph, scores)
+        assert holds(best.structure.tolist()) and best.value == pytest.approx((allowed @ scores).max())
+    assert type(rule(u)).__name__ in repr(graph.factors[0])
+
+
+def test_one_naming_for_both_worlds():
+    rng = np.random.default_rng(0)
+    pairs = [
+        (lambda u: Budget(u, 2), lambda u: AtMost(2, u)),
+        (lambda u: Or(u), lambda u: AtLeast(1, u)),
+        (lambda u: Xor(u), lambda u: Exactly(1, u)),
+        (lambda u: AtMostOne(u), lambda u: Exclusive(u)),
+        (lambda u: Imply(u), lambda u: Implies(u[:-1], u[-1])),
+    ]
+    for factor, rule in pairs:
+        scores, found = rng.normal(size=(3, 4)), []
+        for make in (factor, rule):
+            graph = FactorGraph()
+            graph.add(make(graph.variables(4)))
+            found.append([r.marginals for r in lp_sparsemap(graph, list(scores))])
+        assert np.allclose(*found, atol=1e-7)
+
+
+def test_every_factor_has_a_name_and_errors_list_all():
+    graph = FactorGraph()
+    u = graph.variables((3, 2), name="jobs")
+    for job in u:
+        graph.add(Xor(job, name="every job has a worker"))
+    for worker in u.T:
+        graph.add(AtMost(1, worker, name="a worker has one job"))
+    with pytest.raises(ValueError) as raised:
+        lp_sparsemap(graph, np.zeros((3, 2)))
+    message = str(raised.value)
+    assert message.count("Xor(") == 3 and message.count("AtMost(") == 2
+    assert "'every job has a worker' (Xor([jobs[" in message and "'a worker has one job' (AtMost(1" in message
+    assert pickle.loads(pickle.dumps(graph)).factors[0].name == "every job has a worker"
+    many = FactorGraph()
+    v = many.variables(6)
+    many.add(*(Imply([v[i], v[i + 1]]) for i in range(5)), Xor([v[0], ~v[5]], name="ends"), Or([v[0], ~v[5]]))
+    many.add(Exactly(1, [v[0]]), Exactly(0, [v[5]]))
+    with pytest.raises(ValueError, match="contradict") as raised:
+        lp_sparsemap(many, np.zeros(6))
+    assert str(raised.value).count("Imply(") == 5 and " more." not in str(raised.value)
+    w = FactorGraph().variables(3)
+    for kind in (Xor, AtMostOne, Or, Imply, XorOut, OrOut, AndOut):
+        assert kind(w, name="rule").name == "rule" and "name='rule'" in repr(kind(w, name="rule"))
+    assert Budget(w, 1, name="b").name == "b" and Knapsack(w, [1, 1, 1], 2.0, name="k").name == "k"
+    for wrong in ("", 3):
+        with pytest.raises(ValueError, match="Xor needs a name, a str"):
+            Xor(w, name=wrong)
+
+
+def test_names_of_rules_and_of_scores_do_not_mix():
+    graph = FactorGraph()
+    u = graph.variables(3)
+    graph.add(Xor(u, name="p"), Pair(u[:-1], u[1:], name="p"))
+    plain = FactorGraph()
+    v = plain.variables(3)
+    plain.add(Xor(v), Pair(v[:-1], v[1:], name="p"))
+    found = [lp_sparsemap(g, [1.0, 0.5, 0.2], additional={"p": 0.3}).marginals for g in (graph, plain)]
+    assert np.array_equal(*found)
+    only = FactorGraph()
+    only.add(Xor(only.variables(2), name="rule"))
+    with pytest.raises(ValueError, match="names 'rule', but the named factors are"):
+        lp_sparsemap(only, [0.0, 0.0], additional={"rule": 1.0})
+
+
+def test_rules_of_labels_negate_and_have_several_causes():
+    names = ["rain", "umbrella", "wet", "dry"]
+    rules = [
+        Implies(["rain", ~Label("umbrella")], "wet", name="rain wets"),
+        AtMost(1, [~Label("rain"), "wet"]),
+        Implies(~0, Label(3)),
+        Exactly(1, ["wet", "dry"]),
+    ]
+
+    def holds(y):
+        rain, umbrella, wet, dry = y
+        first = not (rain and not umbrella) or wet
+        return first and (not rain) + wet <= 1 and (rain or dry) and wet + dry == 1
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = np.array([v for v in product((0, 1), repeat=4) if holds(v)])[rng.integers(3, size=60)]
+    model = MultilabelLPSparseMAP(
+        constraints=rules, label_graph=None, label_names=names, max_iter=3, random_state=0, decision="map"
+    )
+    with warnings.catch_warnings():
+        # Three epochs are few.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, Y)
+    assert all(map(holds, model.predict(3 * rng.normal(size=(50, 3))).tolist()))
+    # A label may have a negative number for its name.
+    indices, signs, _, _ = Exclusive([-1, -2]).resolve([-1, 5, 7])
+    assert indices.tolist() == [0, 1] and signs.tolist() == [1.0, -1.0]
+    assert repr(rules[0]) == "Implies(['rain', ~'umbrella'], 'wet', name='rain wets')"
+    assert Label("a") == ~~Label("a") and len({Label("a"), ~Label("a"), Label("a")}) == 2
+    for rule, message in (
+        (Implies(["rain", ~Label("rain")], "wet"), "names 'rain' twice"),
+        (AtMost(1, [~Label("snow")]), "names the label 'snow', which does not exist"),
+        (AtMost(1, [~9]), "names label -10, but there are 4 labels"),
+        (AtMost(1, FactorGraph().variables(2)), "is about variables of a factor graph"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rule.resolve(names)
+    graph = FactorGraph()
+    u = graph.variables(2)
+    for rule, message in (
+        (lambda: AtMost(1, ["a"]), r"is about labels; in a factor graph pass variables, such as AtMost\(2, u\[0\]\)"),
+        (lambda: AtLeast(3, u), "asks for 3 of 2 variables"),
+        (lambda: AtMost(1, [u[0], "a"]), "AtMost takes variables of a graph"),
+        (lambda: Implies([], u[0]), "Implies needs something that implies"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            graph.add(rule())
