@@ -219,6 +219,11 @@ class AtMost(_Counted):
     name : str, default=None
         What errors call it; several rules may share one.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
@@ -242,6 +247,11 @@ class AtLeast(_Counted):
     labels, name
         As of `AtMost`.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import AtLeast
@@ -262,6 +272,11 @@ class Exactly(_Counted):
     labels, name
         As of `AtMost`.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import Exactly
@@ -281,6 +296,11 @@ class Exclusive(LabelConstraint):
     labels : list of label names or indices, or Variables
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If the labels are no list, a label is named twice or unknown, which is known at `fit`.
 
     Examples
     --------
@@ -312,6 +332,11 @@ class Implies(LabelConstraint):
     b : label name or index, or a variable
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        At `fit`, if a label is unknown, or both are the same.
 
     Examples
     --------
