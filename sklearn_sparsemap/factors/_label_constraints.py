@@ -130,6 +130,10 @@ class LabelConstraint:
         literals = Variables(literals._graph, literals.indices, literals.negated ^ (signs < 0))
         return Count(literals, low, high, self.name, repr(self))
 
+    def resolve_all(self, names: Sequence[Any]) -> list[Any]:
+        """Return the bounds that the constraint is made of, each as `resolve` returns."""
+        return [self.resolve(names)]
+
     def _signs(self, n):
         return np.ones(n)
 
