@@ -1,7 +1,8 @@
 """Build the documentation: ``python doc/build.py`` makes the site, runs its examples, and checks doctests and links.
 
 ``--quick`` executes no example of the gallery, ``--serve`` shows the site at http://localhost:8000 afterwards,
-``--clean`` begins anew, ``--intersphinx`` links to the pages of NumPy, SciPy and scikit-learn (needs the network).
+``--clean`` begins anew, ``--pictures`` stores in `doc/images` what the examples of the last build drew, and
+``--intersphinx`` links to the pages of NumPy, SciPy and scikit-learn (needs the network).
 """
 
 import argparse
@@ -17,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 DOC = Path(__file__).resolve().parent
 SITE = DOC / "_build" / "html"
+WIDEST = 1400
 MADE = ("_build", "auto_examples", "generated")
 
 
@@ -55,6 +57,24 @@ def dead_links(site):
     return dead, tried
 
 
+def store_pictures():
+    """Put what the examples have drawn into `doc/images`, without white edges and at most 1,400 pixels wide."""
+    from PIL import Image, ImageChops
+
+    drawn = {path.name: path for path in (DOC.parent / "examples").rglob("*.png")}
+    for stored in sorted((DOC / "images").glob("*.png")):
+        if stored.name not in drawn:
+            continue
+        picture = Image.open(drawn[stored.name]).convert("RGB")
+        box = ImageChops.difference(picture, Image.new("RGB", picture.size, "white")).getbbox()
+        picture = picture.crop((max(box[0] - 8, 0), max(box[1] - 8, 0), box[2] + 8, box[3] + 8))
+        if picture.width > WIDEST:
+            height = round(picture.height * WIDEST / picture.width)
+            picture = picture.resize((WIDEST, height), Image.Resampling.LANCZOS)
+        picture.quantize(256).save(stored, optimize=True)
+        print(f"stored {stored.relative_to(DOC.parent)}, {picture.width} x {picture.height}")
+
+
 def run(*command):
     """Run a command of this interpreter from the root of the repository, and stop where it fails."""
     print("+", " ".join(command), flush=True)
@@ -70,7 +90,11 @@ def main():
     parser.add_argument("--serve", action="store_true", help="show the site at http://localhost:8000 afterwards")
     parser.add_argument("--no-tests", action="store_true", help="leave out the doctests of the pages")
     parser.add_argument("--intersphinx", action="store_true", help="link to other projects' pages (needs the network)")
+    parser.add_argument("--pictures", action="store_true", help="only store what the examples have drawn in doc/images")
     options = parser.parse_args()
+    if options.pictures:
+        store_pictures()
+        return
     if options.clean:
         for folder in MADE:
             shutil.rmtree(DOC / folder, ignore_errors=True)

@@ -38,6 +38,7 @@ html_theme_options = {
     "logo": {"text": "sklearn‑sparsemap"},  # the hyphen does not break
     "show_version_warning_banner": False,
     "header_links_before_dropdown": 6,
+    "navbar_align": "left",
     "navbar_end": ["theme-switcher", "version.html", "navbar-icon-links"],
     "icon_links": [{"name": "GitHub", "url": _site.REPOSITORY, "icon": "fa-brands fa-github"}],
     "show_toc_level": 2,
@@ -58,6 +59,7 @@ if os.environ.get("SPHINX_INTERSPHINX"):
         "sklearn": ("https://scikit-learn.org/stable/", None),
     }
 
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 # The cache does not hold functions of `_site`; included Markdown begins at its second level.
 suppress_warnings = ["config.cache", "myst.header"]

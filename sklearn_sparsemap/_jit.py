@@ -33,6 +33,7 @@ from ._jit_cache import PackageCache
 from ._jit_link import EntryCompiler, KernelCompiler, set_environments
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+FLOATS_32 = types.Array(types.float32, 1, "C", readonly=True)
 FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
 INTS = types.Array(types.int64, 1, "C", readonly=True)
 INTS_2D = types.Array(types.int64, 2, "C", readonly=True)

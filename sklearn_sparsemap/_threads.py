@@ -260,6 +260,46 @@ def ends_at(deadline, limit):
         ended.set()
 
 
+def together(function, n_threads, give_up):
+    """Call ``function(number)`` for each thread of a team, all at the same time: they may wait for each other.
+
+    Parameters
+    ----------
+    function : callable
+        Releases the GIL.
+    n_threads : int
+    give_up : callable
+        Called where one has failed: the others must not wait for it.
+    """
+
+    def guarded(number):
+        try:
+            function(number)
+        except BaseException:
+            give_up()
+            raise
+
+    if n_threads == 1:
+        function(0)
+        return
+    is_main = threading.current_thread() is threading.main_thread()
+    # Threads that are kept may be busy with another team, unless only one thread asks for them.
+    pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_threads - 1)
+    running = []
+    try:
+        running += [pool.submit(guarded, number) for number in range(1, n_threads)]
+        guarded(0)
+    except BaseException:
+        give_up()
+        raise
+    finally:
+        futures.wait(running)
+        if not is_main:
+            pool.shutdown()
+    for own in running:
+        own.result()
+
+
 def _over_cuts(function, cuts, n_threads):
     """Call a function for each range between two cuts; return its results in order."""
     if n_threads == 1 or len(cuts) == 2:

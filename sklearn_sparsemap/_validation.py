@@ -156,7 +156,7 @@ def are_scores(array):
 
 
 def check_samples(X, n_features=None, n_axes=1):
-    """Return structured features as a RaggedArray of float64 rows (dense, or CSR).
+    """Return structured features as a RaggedArray of rows (dense of float64, or CSR of float64 or float32).
 
     Parameters
     ----------
@@ -188,7 +188,10 @@ def check_samples(X, n_features=None, n_axes=1):
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
         samples = _check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features)
-        X = RaggedArray.from_list(samples, np.float64 if all(x.dtype.kind in "fiub" for x in samples) else None)
+        dtype = np.float64 if all(x.dtype.kind in "fiub" for x in samples) else None
+        if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
+            dtype = np.float32
+        X = RaggedArray.from_list(samples, dtype)
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
     values = X.values
@@ -199,8 +202,10 @@ def check_samples(X, n_features=None, n_axes=1):
     empty = np.flatnonzero(X.lengths == 0)
     if len(empty):
         raise ValueError(f"X[{empty[0]}] has no steps; leave out empty samples")
-    if values.dtype != np.float64 or not sparse.issparse(values):
-        values = values.astype(np.float64) if sparse.issparse(values) else np.ascontiguousarray(values, np.float64)
+    if not sparse.issparse(values):
+        values = np.ascontiguousarray(values, np.float64)
+    elif values.dtype not in (np.float64, np.float32):
+        values = values.astype(np.float64)
     data = values.data if sparse.issparse(values) else values
     with np.errstate(over="ignore", invalid="ignore"):
         total = data.sum()
@@ -297,7 +302,7 @@ def _check_widths(samples, n_features):
 def check_magnitude(X):
     """Raise ValueError if features of a RaggedArray are so large that their squares overflow."""
     data = X.values.data if sparse.issparse(X.values) else X.values
-    if data.size and max(data.max(), -data.min()) > _LARGEST:
+    if data.size and max(float(data.max()), -float(data.min())) > _LARGEST:
         raise ValueError(f"X contains values beyond {_LARGEST:g}; rescale the features, for example to unit variance")
 
 

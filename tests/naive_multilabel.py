@@ -3,7 +3,7 @@
 from itertools import product
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 
 
 def naive_linear(X, Y, weights, alpha, loss, temperature, implies=False):
@@ -53,3 +53,29 @@ def naive_seen(marginals, threshold, seen, slack):
         )  # fmt: skip
         found.append(best if highest - value[best] <= slack else plain)
     return np.array(found)
+
+
+def naive_forest(scores, parents, known=None):
+    """Find the nearest point where no label exceeds its parent, by non-negative least squares on the multipliers.
+
+    `known` is 1.0 or 0.0 for labels that are fixed, -1.0 for others.
+    """
+    n = len(scores)
+    states = np.full(n, -1.0) if known is None else np.array(known)
+    for _ in range(n):
+        for child, parent in enumerate(parents):
+            if parent >= 0 and states[child] == 1.0:
+                states[parent] = 1.0
+    for _ in range(n):
+        for child, parent in enumerate(parents):
+            if parent >= 0 and states[parent] == 0.0:
+                states[child] = 0.0
+    free = np.flatnonzero(states < 0)
+    rows = [(c, p) for c, p in enumerate(parents) if p >= 0 and states[c] < 0 and states[p] < 0]
+    found = scores.copy()
+    if rows:
+        signs = np.zeros((n, len(rows)))
+        for k, (child, parent) in enumerate(rows):
+            signs[child, k], signs[parent, k] = 1.0, -1.0
+        found[free] = (scores - signs @ nnls(signs[free], scores[free])[0])[free]
+    return np.where(states >= 0, states, np.clip(found, 0.0, 1.0))

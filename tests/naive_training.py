@@ -15,6 +15,15 @@ def two_loops(pairs, gradient):
     return q
 
 
+def merge_columns(X):
+    """Return the groups of columns of a dense array that are the same in all rows, without those of zeros."""
+    groups = {}
+    for j, column in enumerate(X.T):
+        if column.any():
+            groups.setdefault(tuple(column.tolist()), []).append(j)
+    return [tuple(group) for group in groups.values()]
+
+
 def averaged(states, shares, start=None):
     """Average training states by dictionaries: of each slot, a dict of place -> value, with the dense ones by name.
 

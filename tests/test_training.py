@@ -91,8 +91,8 @@ def test_a_part_of_a_task_is_the_task_of_that_part(structure):
     assert other_loss.loss_gradient(scores, model.additional, None)[0] > 0.0 and anew.loss == "margin_sparsemap"
 
 
-def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, temperature, every):
-    """AdaGrad with dense vectors and the average kept explicitly."""
+def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, temperature, every, batch_size=1):
+    """AdaGrad with dense vectors and the average kept explicitly; blocks of samples see the same weights."""
     m = N_LABELS
     w = np.concatenate([model.coef.ravel(), model.intercept, model.additional])
     n_coef = model.coef.size
@@ -101,13 +101,15 @@ def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, tem
     loss = FenchelYoungLoss(structure, temperature=temperature)
     shapes = structure.learned_shapes(m)
     penalised = np.r_[0:n_coef, n_coef + m : len(w)]
-    since = 0
-    for i in order:
+    since, seen = 0, w
+    for number, i in enumerate(order):
+        if number % batch_size == 0:
+            seen = w.copy()
         rows = slice(targets.row_ptr[i], targets.row_ptr[i + 1])
-        scores = X.values[rows] @ w[:n_coef].reshape(-1, m) + w[n_coef : n_coef + m]
+        scores = X.values[rows] @ seen[:n_coef].reshape(-1, m) + seen[n_coef : n_coef + m]
         additional, start = {}, n_coef + m
         for name, shape in shapes.items():
-            additional[name] = w[start : start + int(np.prod(shape))].reshape(shape)
+            additional[name] = seen[start : start + int(np.prod(shape))].reshape(shape)
             start += int(np.prod(shape))
         if isinstance(structure, Simplex):
             scores = scores[0]
@@ -127,16 +129,16 @@ def plain_adagrad(structure, X, gold, targets, model, order, *, alpha, eta0, tem
             step(np.arange(n_coef + m, len(w)), weight * np.concatenate([gradient[n].ravel() for n in shapes]))
         total += w
         since += 1
-        if since == every:
+        if since >= every and (number % batch_size == batch_size - 1 or number == len(order) - 1):
             # From here on, so it counts from the next step's average.
-            w[penalised] /= 1.0 + eta0 * alpha * every / np.sqrt(squares[penalised])
+            w[penalised] /= 1.0 + eta0 * alpha * since / np.sqrt(squares[penalised])
             since = 0
     return w, total / len(order)
 
 
 @pytest.mark.parametrize("structure", [Simplex(), LinearChain()], ids=repr)
-@pytest.mark.parametrize("average", [True, False])
-def test_adagrad_equals_a_plain_implementation(structure, average, monkeypatch):
+@pytest.mark.parametrize(("average", "batch_size"), [(True, 1), (False, 1), (True, 3)])
+def test_adagrad_equals_a_plain_implementation(structure, average, batch_size, monkeypatch):
     monkeypatch.setattr(_online, "_SAMPLES_PER_PENALTY", 1)
     X, gold, targets, model = make_problem(structure)
     settings = {"alpha": 0.01, "eta0": 0.2}
@@ -146,13 +148,14 @@ def test_adagrad_equals_a_plain_implementation(structure, average, monkeypatch):
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(gold)), 5))[: 5 * len(gold) // every * every]
     order = order[:-1] if every > 1 else order
     optimizer = OnlineOptimizer(model.copy(), average=average)
-    optimizer.configure(tol=1e-12, fit_intercept=True, **settings)
+    optimizer.configure(tol=1e-12, fit_intercept=True, batch_size=batch_size, **settings)
     form, inference = loss_form(structure, "sparsemap", 0.8, None), inference_of(structure, "sparsemap")
-    half = len(order) // 2
+    half = len(order) // 2 // batch_size * batch_size
     for part in (order[:half], order[half:]):
         optimizer.epoch(inference, form, rows, targets, part, new_memory(targets.sizes, 10**6))
     found = optimizer.model()
-    last, mean = plain_adagrad(structure, X, gold, targets, model, order, every=every, temperature=0.8, **settings)
+    settings |= {"every": every, "temperature": 0.8, "batch_size": batch_size}
+    last, mean = plain_adagrad(structure, X, gold, targets, model, order, **settings)
     expected = mean if average else last
     np.testing.assert_allclose(BatchObjective.pack(found), expected, atol=1e-7)
 

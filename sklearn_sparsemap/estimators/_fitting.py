@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 import warnings
-from functools import wraps
+from copy import copy
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._ragged import RaggedArray
+from ..training._columns import columns_of
+from ..training._data import LinearModel
 from ..training._lbfgs import minimize_lbfgs
 from ..training._merging import Merging
 from ..training._minibatch import LinearMinibatchOptimizer
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 # Duality gap of the inference in online training, by which losses are inexact: a matter of the gradients' noise.
 _ONLINE_TOL = 1e-8
 _WARM_UP_EPOCHS = 3
+# Up to this many weights of columns of its own, an online optimiser holds all of them.
+_MOST_DENSE = 2**22
 # By how much an epoch must improve, where the estimator's `tol` is None.
 _TOL = 1e-3
 # How the names of the attributes begin in which scikit-learn holds the callbacks of a call.
@@ -51,8 +58,9 @@ class Monitor:
     def __init__(self, estimator, model, validate, progress, watch_loss):
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
         self.losses, self.scores = [], []
-        # Returns the present model; the optimisers replace it.
-        self.latest = lambda: model
+        # Returns the present model; the optimisers replace it. What makes it one of the user's columns: an online
+        # optimiser may have others.
+        self.latest, self.expand = lambda: model, lambda model: model
         # Tells whether there is something to keep if training ends now; online optimisers replace it.
         self.begun = lambda: bool(self.losses)
         self.diverged = False
@@ -61,7 +69,7 @@ class Monitor:
 
     def model(self):
         """Return the model to keep if training ended now."""
-        return self._best_model if self._best_model is not None else self.latest()
+        return self.expand(self._best_model if self._best_model is not None else self.latest())
 
     def attributes(self, model):
         """Return the fitted attributes of an estimator with this model."""
@@ -106,13 +114,39 @@ class Monitor:
                 self._best_model = model.copy()
         stop = False
         if self.progress is not None:
-            stop = self.progress.iteration(loss, lambda: self.attributes(self.latest()), note)
+            stop = self.progress.iteration(loss, lambda: self.attributes(self.expand(self.latest())), note)
         if self.validate is not None or self.watch_loss:
             improved = value > self._best + (_TOL if self.estimator.tol is None else self.estimator.tol)
             self._without_improvement = 0 if improved else self._without_improvement + 1
             self._best = max(self._best, value)
             stop = stop or self._without_improvement >= self.estimator.n_iter_no_change
         return stop
+
+
+class Validation:
+    """The score of a model on samples that were held out.
+
+    Parameters
+    ----------
+    score : callable
+        From a task, features, what is right, a model and weights to the score.
+    task : Task
+    X : RaggedArray
+    gold : array or RaggedArray
+    weights : array of shape (n_samples,)
+    """
+
+    def __init__(self, score, task, X, gold, weights):
+        self.score, self.task, self.X, self.gold, self.weights = score, task, X, gold, weights
+
+    def __call__(self, model):
+        return self.score(self.task, self.X, self.gold, model, self.weights)
+
+    def narrowed(self, columns):
+        """Return what scores models of other columns."""
+        found = copy(self)
+        found.X = RaggedArray(columns.narrow(self.X.values), self.X.indptr, shapes=self.X.shapes)
+        return found
 
 
 def start_fit(estimator, data, model, validate, max_iter, watch_loss=True):
@@ -175,7 +209,15 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
 
 def fit_online(estimator, task, X, model, max_iter, monitor):
     """Run epochs of AdaGrad or MIRA, starting at `model`; returns as `fit_lbfgs` does."""
-    optimizer = new_optimizer(estimator, task, model)
+    columns = columns_of(X.values, model.coef) if task.sequential else None
+    if columns is not None:
+        is_sparse, shape = sparse.issparse(model.coef), (len(columns.multiplicity), task.n_outputs)
+        narrow = LinearModel.zeros(*shape, 0, sparse_coef=is_sparse and np.prod(shape) > _MOST_DENSE)
+        model = LinearModel(narrow.coef, model.intercept, model.additional)
+        monitor.expand = partial(columns.expand, sparse_coef=is_sparse)
+        if monitor.validate is not None:
+            monitor.validate = monitor.validate.narrowed(columns)
+    optimizer = new_optimizer(estimator, task, model, columns)
     name = "MIRA" if estimator.solver == "mira" else "AdaGrad"
     rng = check_random_state(estimator.random_state)
     return run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng)
@@ -222,9 +264,10 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
     return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
 
 
-def new_optimizer(estimator, task, model):
+def new_optimizer(estimator, task, model, columns=None):
     """Make the online optimiser that an estimator's parameters ask for."""
-    return adjust_optimizer(estimator, task, _kind(estimator, task)(model, average=estimator.average))
+    options = {} if columns is None else {"columns": columns}
+    return adjust_optimizer(estimator, task, _kind(estimator, task)(model, average=estimator.average, **options))
 
 
 def _kind(estimator, task):
@@ -245,8 +288,12 @@ def adjust_optimizer(estimator, task, optimizer):
     if isinstance(optimizer, MiraOptimizer):
         optimizer.configure(C=estimator.C, **parameters)
     else:
-        own = {"tol": _ONLINE_TOL} if task.sequential else {"n_jobs": estimator.n_jobs}
-        optimizer.configure(alpha=estimator.alpha, eta0=estimator.eta0, **own, **parameters)
+        own = {"tol": _ONLINE_TOL} if task.sequential else {}
+        if estimator.batch_size is not None:
+            own["batch_size"] = int(estimator.batch_size)
+        optimizer.configure(
+            alpha=estimator.alpha, eta0=estimator.eta0, n_jobs=estimator.n_jobs, **own, **parameters
+        )
     return optimizer
 
 

@@ -1,6 +1,7 @@
 """Factor graphs: binary variables joined by logic, scores of pairs, and whole structures; constraints on labels."""
 
 from ._graph import FactorGraph
+from ._hierarchy import Hierarchy
 from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies, Label
 from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
 
@@ -13,6 +14,7 @@ __all__ = [
     "Exactly",
     "Exclusive",
     "FactorGraph",
+    "Hierarchy",
     "Implies",
     "Imply",
     "Knapsack",

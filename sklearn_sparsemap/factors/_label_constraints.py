@@ -130,6 +130,10 @@ class LabelConstraint:
         literals = Variables(literals._graph, literals.indices, literals.negated ^ (signs < 0))
         return Count(literals, low, high, self.name, repr(self))
 
+    def resolve_all(self, names: Sequence[Any]) -> list[Any]:
+        """Return the bounds that the constraint is made of, each as `resolve` returns."""
+        return [self.resolve(names)]
+
     def _signs(self, n):
         return np.ones(n)
 
@@ -215,6 +219,11 @@ class AtMost(_Counted):
     name : str, default=None
         What errors call it; several rules may share one.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import AtMost, FactorGraph
@@ -238,6 +247,11 @@ class AtLeast(_Counted):
     labels, name
         As of `AtMost`.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import AtLeast
@@ -258,6 +272,11 @@ class Exactly(_Counted):
     labels, name
         As of `AtMost`.
 
+    Raises
+    ------
+    ValueError
+        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+
     Examples
     --------
     >>> from sklearn_sparsemap.factors import Exactly
@@ -277,6 +296,11 @@ class Exclusive(LabelConstraint):
     labels : list of label names or indices, or Variables
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If the labels are no list, a label is named twice or unknown, which is known at `fit`.
 
     Examples
     --------
@@ -308,6 +332,11 @@ class Implies(LabelConstraint):
     b : label name or index, or a variable
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        At `fit`, if a label is unknown, or both are the same.
 
     Examples
     --------

@@ -94,6 +94,11 @@ class Xor(Factor):
     name : str, default=None
         What errors call it; several rules may share one.
 
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
     Examples
     --------
     >>> from sklearn_sparsemap import lp_sparsemap
@@ -117,6 +122,21 @@ class AtMostOne(Factor):
     variables : Variables or list of Variables
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AtMostOne, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AtMostOne(u))
+    >>> lp_sparsemap(graph, [0.5, 0.25, 0.0]).marginals.round(3).tolist()
+    [0.5, 0.25, 0.0]
     """
 
     def bounds(self) -> tuple[float, float]:
@@ -131,6 +151,21 @@ class Or(Factor):
     variables : Variables or list of Variables
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Or, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Or(u))
+    >>> lp_sparsemap(graph, [0.25, 0.0, -1.0]).marginals.round(3).tolist()
+    [0.625, 0.375, 0.0]
     """
 
     def bounds(self) -> tuple[float, float]:
@@ -146,6 +181,21 @@ class Imply(Or):
         At least two.
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Imply, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(2)
+    >>> graph.add(Imply(u))
+    >>> lp_sparsemap(graph, [0.75, 0.25]).marginals.round(3).tolist()
+    [0.5, 0.5]
     """
 
     at_least = 2
@@ -166,6 +216,21 @@ class XorOut(Factor):
         At least two.
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import XorOut, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(XorOut(u))
+    >>> lp_sparsemap(graph, [0.75, 0.25, 0.25]).marginals.round(3).tolist()
+    [0.5, 0.0, 0.5]
     """
 
     at_least = 2
@@ -189,6 +254,21 @@ class OrOut(Factor):
         At least two.
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import OrOut, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(OrOut(u))
+    >>> lp_sparsemap(graph, [1.0, 0.25, 0.5]).marginals.round(3).tolist()
+    [0.75, 0.25, 0.75]
     """
 
     kind = OR_OUT
@@ -214,6 +294,21 @@ class AndOut(OrOut):
         At least two.
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If a variable occurs twice, or there are fewer than the factor needs.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import AndOut, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(AndOut(u))
+    >>> lp_sparsemap(graph, [1.0, 0.5, 1.0]).marginals.round(3).tolist()
+    [1.0, 0.75, 0.75]
     """
 
     @property
@@ -232,6 +327,21 @@ class Budget(Factor):
         Not negative. From the number of variables on, the factor always holds.
     name : str, default=None
         What errors call it; several rules may share one.
+
+    Raises
+    ------
+    ValueError
+        If the budget is no int or negative, or a variable occurs twice.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Budget, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Budget(u, 2))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.75]).marginals.round(3).tolist()
+    [0.75, 0.75, 0.5]
     """
 
     def __init__(self, variables: Variables | Iterable[Variables], budget: int, *, name: str | None = None) -> None:
@@ -261,6 +371,22 @@ class Knapsack(Factor):
         Not negative; in the order of the variables.
     budget : float
         Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
+
+    Raises
+    ------
+    ValueError
+        If costs are not one finite, nonnegative number for each variable, the budget is negative, or a variable
+        occurs twice.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import Knapsack, FactorGraph
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Knapsack(u, [2.0, 1.0, 1.0], 2.0))
+    >>> lp_sparsemap(graph, [1.0, 1.0, 0.5]).marginals.round(3).tolist()
+    [0.5, 0.75, 0.25]
     """
 
     def __init__(
@@ -311,6 +437,11 @@ class Pair(Factor):
         Name of the pair scores.
     tied : bool, default=False
         Whether all pairs share one score. Else there is one score a pair, in the shape of `first`.
+
+    Raises
+    ------
+    ValueError
+        If the two sides are not of one graph and one shape, a variable is paired with itself, or the name is no str.
 
     Examples
     --------
@@ -377,6 +508,11 @@ class StructureFactor(Factor):
         In the shape of the structure's scores (a list counts as flat).
     name : str, default=None
         Under which its additional scores are given, and its selected structures are found in the result.
+
+    Raises
+    ------
+    ValueError
+        If `structure` is no instance, or the name of its scores is missing.
 
     Examples
     --------

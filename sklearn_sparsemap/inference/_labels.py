@@ -13,6 +13,7 @@ from ..factors._label_constraints import Count
 from ..factors._logic import Pair
 from ..solvers._graph.batch import N_ITER
 from ..solvers._graph.pairs import add_pair_residuals
+from ._forests import forest_of
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import best_assignments, relax
 from ._graph.problems import GraphProblems
@@ -64,6 +65,11 @@ class LabelGraph:
         return not self.constraints and not len(self.edges)
 
     @cached_property
+    def forest(self):
+        """The `Forest` that the constraints are, if each label implies one other at most and there are no edges."""
+        return forest_of(self.n_labels, self.constraints) if self.constraints and not len(self.edges) else None
+
+    @cached_property
     def graph(self):
         """The factor graph."""
         graph = FactorGraph()
@@ -86,9 +92,10 @@ class LabelGraph:
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP: array of scores of shape (n_samples, n_labels) to `LabelSolution`."""
-        if self.is_plain:
-            u = np.clip(scores, 0.0, 1.0)
-            return LabelSolution(u, None, ((scores - 0.5 * u) * u).sum(axis=1), np.zeros(len(u)))
+        if self.is_plain or self.forest is not None:
+            return _solution(
+                scores, np.clip(scores, 0.0, 1.0) if self.is_plain else self.forest.project(scores, n_jobs=n_jobs)[0]
+            )
         keep, found = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
             solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
@@ -97,10 +104,22 @@ class LabelGraph:
             found.append((solutions.marginals, solutions.joint, values, np.maximum(np.abs(gaps), residuals)))
         return self._joined(found)
 
+    def solve_known(self, scores, gold, known, *, n_jobs=None):
+        """Solve SparseMAP with the labels that are known fixed: gold 1.0 and 0.0 where `known`."""
+        if self.is_plain:
+            return _solution(scores, np.where(known, gold, np.clip(scores, 0.0, 1.0)))
+        if self.forest is None:
+            raise ValueError(
+                "labels that are NaN need a model without edges, and with no constraints or such that each label "
+                "implies one other at most; fill them in, or drop edges and constraints"
+            )
+        return _solution(scores, self.forest.project(scores, np.where(known, gold, -1.0), n_jobs)[0])
+
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve the linear relaxation of MAP, likewise."""
-        if self.is_plain:
-            return LabelSolution((scores > 0.0) * 1.0, None, np.maximum(scores, 0.0).sum(axis=1), np.zeros(len(scores)))
+        if self.is_plain or self.forest is not None:
+            y = self.assign(scores, n_jobs=n_jobs) * 1.0
+            return LabelSolution(y, None, (scores * y).sum(axis=1), np.zeros(len(y)))
         keep = "all" if self.constraints else "marginals"
         chunks = self._chunks(scores, edge_scores, self.n_labels + len(self.edges))
         return self._joined([relax(problems, tol, n_jobs, keep=keep) for problems in chunks])
@@ -138,6 +157,12 @@ class LabelGraph:
     def violated(self, labels):
         """Tell which rows of an indicator matrix violate a constraint: bool array of shape (n_samples,)."""
         wrong = np.zeros(labels.shape[0], bool)
+        if self.forest is not None:
+            size = max(1, _CHUNK_BYTES // (8 * self.n_labels))
+            for start in range(0, len(wrong), size):
+                own = labels[start : start + size]
+                wrong[start : start + size] = self.forest.violated(own.toarray() if sparse.issparse(own) else own * 1.0)
+            return wrong
         for _, (indices, signs, low, high) in self.constraints:
             columns = labels[:, indices]
             columns = columns.toarray() if sparse.issparse(columns) else np.asarray(columns, dtype=np.float64)
@@ -147,8 +172,8 @@ class LabelGraph:
 
     def assign(self, scores, edge_scores=None, *, n_jobs=None, map_time_limit=None):
         """Find the best label sets that satisfy all constraints: bool array of shape (n_samples, n_labels)."""
-        if self.is_plain:
-            return scores > 0.0
+        if self.is_plain or self.forest is not None:
+            return (scores if self.is_plain else self.forest.best(scores, n_jobs)) > 0.0
         found, late = [], {}
         for problems in self._chunks(scores, edge_scores, self.n_labels + len(self.edges)):
             numbers = sum(map(len, found)) + np.arange(len(problems.scores))
@@ -161,7 +186,7 @@ class LabelGraph:
 
     def check_feasible(self):
         """Raise ValueError, naming constraints that contradict each other, if no set of labels satisfies all."""
-        if self._is_feasible(self.constraints):
+        if self.forest is not None or self._is_feasible(self.constraints):
             return
         needed = list(self.constraints)
         for constraint in self.constraints:
@@ -177,6 +202,10 @@ class LabelGraph:
         alone, nothing = LabelGraph(self.n_labels, self.edges[:0], constraints), np.zeros((1, self.n_labels))
         (problem,) = alone._chunks(nothing, None, self.n_labels)
         return assign_exactly(problem, nothing[0], nothing[0] > 0.0)[-1] > -np.inf
+
+
+def _solution(scores, u):
+    return LabelSolution(u, None, ((scores - 0.5 * u) * u).sum(axis=1), np.zeros(len(u)))
 
 
 class OneLabel:

@@ -11,6 +11,31 @@ _TOL, _RELAX_TOL = 1e-3, 1e-5
 _INEXACT = 1e-3
 
 
+def partly_known_losses(name, temperature, graph, scores, gold, known, weights, n_jobs=None):
+    """Compute losses and gradients of label sets of which some labels are unknown: they are free.
+
+    Of SparseMAP, the loss is how much better the labels could be than with the known ones fixed.
+
+    Parameters
+    ----------
+    known : bool array of shape (n_samples, n_labels)
+
+    Returns
+    -------
+    As `label_losses`; the others are parameters as there.
+    """
+    own = scores / temperature
+    if name == "sparsemap":
+        free, fixed = graph.solve(own, None, n_jobs=n_jobs), graph.solve_known(own, gold, known, n_jobs=n_jobs)
+        losses, residuals = free.objective - fixed.objective, free.marginals - fixed.marginals
+    elif name == "logistic":
+        losses = (np.where(known, np.logaddexp(0.0, own) - own * gold, 0.0)).sum(axis=1)
+        residuals = np.where(known, graph.gibbs(own)[1] - gold, 0.0)
+    else:
+        raise ValueError(f"loss={name!r} takes no labels that are NaN; use 'sparsemap' or 'logistic'")
+    return temperature * np.maximum(losses, 0.0), residuals * weights[:, None], np.zeros(0), 0
+
+
 def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n_jobs=None):
     """Compute losses and gradients of label sets.
 

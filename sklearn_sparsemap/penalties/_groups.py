@@ -42,6 +42,13 @@ class Groups:
         Whether no groups overlap.
     is_nested : bool
         Whether any two groups are disjoint or one is inside the other; shrinking in `order` is then exact.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import as_groups
+    >>> groups = as_groups({"left": [0, 1], "right": [2, 3, 4]}, 5)
+    >>> groups.names, groups.sizes.tolist(), groups.is_partition
+    (('left', 'right'), [2, 3], True)
     """
 
     def __init__(

@@ -20,10 +20,17 @@ _LARGEST = 1e100
 class Penalty:
     """Base class of penalties.
 
-    Conventions
-    -----------
+    Notes
+    -----
     `weights` has shape (n_features,) or (n_features, n_outputs); a group then holds all outputs of its features.
     ``prox(weights, step)`` minimises ``1/2 ||u - weights||^2 + step * value(u)`` over u.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap.penalties import L1, Penalty
+    >>> isinstance(L1(), Penalty), L1().value(np.array([1.0, -2.0]))
+    (True, 3.0)
     """
 
     def value(self, weights: ArrayLike) -> float:

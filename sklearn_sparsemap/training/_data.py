@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS, INTS, INTS_2D, PARTS, kernel, readonly
+from .._jit import FLOATS, FLOATS_32, INTS, INTS_2D, PARTS, kernel, readonly
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
@@ -17,10 +17,14 @@ from ._task import n_scores
 Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights"])
 TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS], Targets)
 
-# Features as CSR rows.
+# Features as CSR rows; those without data hold ones, where a kernel says so.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
 ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
+# The same in half the memory, for kernels that are compiled a second time where they are needed.
+ROWS_32 = types.NamedTuple([FLOATS_32, PARTS, INTS], Rows)
 
+# Entries that are looked at together.
+_PIECE = 2**16
 # Most scores for which an oracle is asked at once whether targets are structures.
 _BLOCK = 2**22
 # Most parts of a wrong target that a message lists.
@@ -218,11 +222,29 @@ def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
     return values > own_values - 0.5 * small
 
 
-def make_rows(X):
-    """Return features as CSR rows for the kernels; zeros of dense features are left out."""
+def make_rows(X, *, lean=False):
+    """Return features as CSR rows for the kernels; zeros of dense features are left out.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+    lean : bool, default=False
+        Whether nothing is copied that need not be: float32 stays float32, and of features that are all one there are no
+        data.
+    """
     X = sparse.csr_array(X)
     if not X.has_canonical_format:
         # Each entry takes a step of its own.
         X = X.copy()
         X.sum_duplicates()
-    return Rows(readonly(X.data), readonly(X.indices, np.int32), readonly(X.indptr, np.int64))
+    data = X.data
+    if lean and all_ones(data):
+        data = np.empty(0)
+    is_lean = lean and data.dtype == np.float32
+    data = readonly(data, np.float32 if is_lean else np.float64)
+    return Rows(data, readonly(X.indices, np.int32), readonly(X.indptr, np.int64))
+
+
+def all_ones(data):
+    """Tell whether an array holds nothing but ones, looking at a piece at a time."""
+    return all((data[start : start + _PIECE] == 1.0).all() for start in range(0, len(data), _PIECE))

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from ..losses._labels import label_losses
+from ..losses._labels import label_losses, partly_known_losses
 from ._task import Task
 
 
@@ -20,9 +20,12 @@ class LabelTask(Task):
     weights : array of shape (n_samples,), default=None
     map_time_limit : float, default=None
         Most seconds for the best labels of a sample.
+    known : bool array of shape (n_samples, n_labels), default=None
+        Which of the gold labels are known; None is all.
     """
 
-    def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None):
+    def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None, known=None):
+        self.known = known
         self.map_time_limit = map_time_limit
         self.graph, self.loss, self.temperature, self.gold, self.weights = graph, loss, temperature, gold, weights
         self.row_ptr = np.arange(1 if gold is None else gold.shape[0] + 1)
@@ -37,13 +40,20 @@ class LabelTask(Task):
     def take(self, places):
         found = super().take(places)
         found.gold = self.gold[places]
+        if self.known is not None:
+            found.known = self.known[places]
         return found
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         shares = self.weights / self.weights.sum() if mean else self.weights
-        losses, residuals, joined, n_inexact = label_losses(
-            self.loss, self.temperature, self.graph, scores, additional, dense(self.gold), shares, n_jobs
-        )
+        if self.known is None:
+            losses, residuals, joined, n_inexact = label_losses(
+                self.loss, self.temperature, self.graph, scores, additional, dense(self.gold), shares, n_jobs
+            )
+        else:
+            losses, residuals, joined, n_inexact = partly_known_losses(
+                self.loss, self.temperature, self.graph, scores, dense(self.gold), self.known, shares, n_jobs
+            )
         return float(self.weights @ losses), residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):

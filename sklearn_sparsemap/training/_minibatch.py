@@ -101,10 +101,10 @@ class LinearMinibatchOptimizer(MinibatchOptimizer):
         network = Network([model.coef], [model.intercept], model.additional)
         super().__init__(network, AdaGrad(network.arrays, average))
 
-    def configure(self, *, alpha, eta0, fit_intercept, n_jobs):
+    def configure(self, *, alpha, eta0, fit_intercept, n_jobs, batch_size=_BATCH_SIZE):
         """Set what may change between epochs."""
         super().configure(
-            rates=(eta0, eta0), alphas=(alpha, alpha), batch_size=_BATCH_SIZE, n_jobs=n_jobs,
+            rates=(eta0, eta0), alphas=(alpha, alpha), batch_size=batch_size, n_jobs=n_jobs,
             fit_intercept=fit_intercept,
         )  # fmt: skip
 

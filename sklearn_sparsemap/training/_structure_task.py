@@ -14,7 +14,7 @@ from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
 from ..solvers._polytope.batch import GAP, OBJECTIVE, Problems
 from ..solvers._polytope.protocol import SOLVER
-from ._data import TARGETS, Targets, encode_gold, linear_problems, make_rows, target_of
+from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
 from ._task import Task, accuracy_of, f1_of
 
 # The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
@@ -123,7 +123,7 @@ class StructureTask(Task):
         return new_memory(self.laid_out[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
 
     def epochs(self, optimizer, X, remember=True):
-        targets, rows, memory = self.targets, make_rows(X.values), self.memory(remember)
+        targets, rows, memory = self.targets, optimizer.rows_of(X.values), self.memory(remember)
         return lambda order: optimizer.epoch(self.inference, self.form, rows, targets, order, memory)
 
     @cached_property

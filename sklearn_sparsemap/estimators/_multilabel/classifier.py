@@ -36,7 +36,7 @@ from .._fitting import learn_batch, leaves_whole, relative, run_epochs, start_fi
 from .._progress import CallbackSupportMixin, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
-from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_names
+from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_known, read_names
 from .linear import automatic_alpha, fit_linear, folds_by_content
 from .sets import SeenSets
 from .threshold import RunningThreshold, Tuning
@@ -81,9 +81,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         training data (`partial_fit`: in the first mini-batch). Training with loss="logistic", and classification with
         one label a sample, have no edges.
     constraints : list of constraints, default=None
-        `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies` from `sklearn_sparsemap.factors`. They hold in training
-        (but for loss="logistic") and in every prediction. Training samples that violate them are left out, with a
-        warning that counts them.
+        `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
+        in training (but for loss="logistic") and in every prediction. Training samples that violate them are left out,
+        with a warning that counts them.
     hidden_layer_sizes : tuple of int, default=()
         Sizes of the hidden layers (ReLU). None: scores are linear in the features.
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
@@ -123,8 +123,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
 
         - ``"seen"``: of the label sets of the training data (in `fit`) the one of the highest sum of marginals less
           threshold; where each lacks more than 2 to the best of all sets, as ``"threshold"``.
-        - ``"auto"``: ``"seen"``; where the threshold is tuned, ``"threshold"`` if that is better on held-out samples;
-          and ``"threshold"`` after `partial_fit` alone.
+        - ``"auto"``: ``"seen"``, but ``"threshold"`` where less than a tenth of the training samples share their set
+          with another one, where the threshold is tuned and this is better on held-out samples, and after `partial_fit`
+          alone.
         - ``"threshold"``: those whose marginal is above the threshold; where that violates a constraint, the feasible
           set of the highest sum of marginals less threshold.
         - ``"map"``: the feasible set that is best under the objective of the loss, edges included: for the SparseMAP
@@ -320,7 +321,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Indicator matrix; or one label a sample.
+            Indicator matrix; or one label a sample. NaN in an indicator matrix is a label that is unknown: it is free,
+            but for what the others imply by a hierarchy.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -335,23 +337,33 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """
         hidden = self._check_params()
         data = X, y
+        y, known = read_known(y)
         X, gold, classes, single = self._check_data(X, y, reset=True)
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
-        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
+            raise ValueError(
+                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
+                "constraints but such that each label implies one other at most"
+            )
+        if known is None:
+            X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
+        else:
+            n_violations = 0
         self._begin(graph, classes, single, n_violations)
         if self._resolve_solver(hidden, graph) == "lbfgs":
-            return self._fit_lbfgs(data, X, gold, weights)
-        return self._fit_adam(data, X, gold, weights, hidden)
+            return self._fit_lbfgs(data, X, gold, weights, known)
+        return self._fit_adam(data, X, gold, weights, known, hidden)
 
-    def _fit_lbfgs(self, data, X, gold, weights):
+    def _fit_lbfgs(self, data, X, gold, weights, known):
         """Minimise over all samples; a threshold is tuned by cross-validation."""
         kept = np.flatnonzero(weights)
-        X, gold, weights = (X, gold, weights) if len(kept) == len(X) else (X[kept], gold[kept], weights[kept])
+        if len(kept) < len(X):
+            X, gold, weights, known = X[kept], gold[kept], weights[kept], None if known is None else known[kept]
         X, max_iter, tol = X.values, self._most_iter("lbfgs"), _LBFGS_TOL if self.tol is None else self.tol
-        task = self._task(gold=dense(gold), weights=weights)
+        task = self._task(gold=dense(gold), weights=weights, known=known)
         self._model, self._optimizer, self._running = self._initial(X, [], None), None, None
-        self._watch_sets(gold, weights)
+        self._watch_sets(task)
         monitor = start_fit(self, data, self._model, None, max_iter, watch_loss=False)
 
         def after_iteration(latest, loss):
@@ -378,17 +390,17 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             tuning, folds = self._new_tuning(), folds_by_content(X, gold)
             for train, held in folds or [(np.arange(len(weights)),) * 2]:
                 model = minimise(train)[0] if folds else found
-                sets = SeenSets(gold[train], weights[train]) if folds else None
+                sets = SeenSets(gold[train], weights[train]) if folds and known is None else None
                 self._tune(tuning, model, X[held], task.take(held), sets)
             self.threshold_, self._draws = tuning.best()
         monitor.end(message, n_inexact)
         return self
 
-    def _fit_adam(self, data, X, gold, weights, hidden):
+    def _fit_adam(self, data, X, gold, weights, known, hidden):
         """Learn from mini-batches; a threshold is tuned, and training stopped, on held-out samples."""
         rng = check_random_state(self.random_state)
         max_iter, tunes = self._most_iter("adam"), self._tunes_threshold(self._single)
-        task, held_out = self._task(gold=gold, weights=weights), None
+        task, held_out = self._task(gold=gold, weights=weights, known=known), None
         n_held = int(np.ceil(self.validation_fraction * len(X))) if self.early_stopping or tunes else 0
         if n_held and (self.early_stopping or n_held >= _FEWEST_HELD_OUT):
             train, held = self._split(gold, self._single, rng)
@@ -397,7 +409,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                 X, task = X[train], task.take(train)
                 if not held_out[1].weights.any():
                     held_out[1].weights = np.ones(len(held))
-        self._watch_sets(task.gold, task.weights)
+        self._watch_sets(task)
         task.weights = relative(task.weights)
         model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
@@ -410,7 +422,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             tuning = self._new_tuning()
             self._tune(tuning, self._model, *(held_out or (X.values, task)), self._sets if held_out else None)
             self.threshold_, self._draws = tuning.best()
-        self._watch_sets(gold, weights, draws=self._draws)
+        self._watch_sets(self._task(gold=gold, weights=weights, known=known), self._draws if tunes else None)
         monitor.end(*ended)
         return self
 
@@ -570,10 +582,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _initial(self, X, hidden, rng):
         return Network.initial([X.shape[1], *hidden, len(self.classes_)], len(self._graph.edges), rng)
 
-    def _watch_sets(self, gold, weights, draws=True):
-        """Note the label sets of training samples."""
-        self._sets = None if self._single else SeenSets(gold, weights)
-        self._draws = draws
+    def _watch_sets(self, task, draws=None):
+        """Note the label sets of training samples, of those that are known in full."""
+        gold, weights = sparse.csr_array(task.gold), task.weights
+        if task.known is not None:
+            whole = np.flatnonzero(task.known.all(axis=1))
+            gold, weights = gold[whole], weights[whole]
+        self._sets = None if self._single or not weights.any() else SeenSets(gold, weights)
+        self._draws = (self._sets is not None and self._sets.recur) if draws is None else draws
 
     def _resolve_solver(self, hidden, graph):
         """Return the solver: "lbfgs" or "adam"."""
@@ -634,7 +650,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     def _tune(self, tuning, model, X, task, sets):
         """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
         for rows in blocks(X.shape[0], task.n_outputs):
-            tuning.add(self._marginals(model, X[rows]), dense(task.gold[rows]), task.weights[rows], sets)
+            marginals = self._marginals(model, X[rows])
+            # What is unknown counts as neither right nor wrong.
+            marginals = marginals if task.known is None else np.where(task.known[rows], marginals, 0.0)
+            tuning.add(marginals, dense(task.gold[rows]), task.weights[rows], sets)
 
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
@@ -642,7 +661,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             tuning = self._new_tuning()
             self._tune(tuning, model, X, task, self._sets)
             return tuning.highest()
-        return task.agreement(dense(task.gold) > 0.5, self._choose(model, X), task.weights)
+        chosen = self._choose(model, X)
+        chosen = chosen if task.known is None else chosen & task.known
+        return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""

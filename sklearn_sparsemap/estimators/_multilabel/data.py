@@ -38,6 +38,18 @@ def read_indicator(Y):
     return matrix
 
 
+def read_known(Y):
+    """Return an indicator matrix without NaN, and which of its labels are known: None is all."""
+    if sparse.issparse(Y) or np.ndim(Y) != 2:
+        return Y, None
+    values = np.asarray(Y)
+    if values.dtype.kind != "f" or not np.isnan(values).any():
+        return Y, None
+    known = ~np.isnan(values)
+    # A DataFrame keeps its columns, which name the labels.
+    return (Y.fillna(0.0) if hasattr(Y, "fillna") else np.where(known, values, 0.0)), known
+
+
 def row_words(X):
     """Return a number for each row of a matrix that equal rows share, dense or sparse: int array of uint64."""
     words = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
@@ -79,10 +91,11 @@ def read_constraints(constraints, names):
     for constraint in constraints:
         if not isinstance(constraint, LabelConstraint):
             raise ValueError(
-                f"{constraint!r} is no constraint on labels; there are AtMost, AtLeast, Exactly, Exclusive and Implies "
-                "in sklearn_sparsemap.factors"
+                f"{constraint!r} is no constraint on labels; there are AtMost, AtLeast, Exactly, Exclusive, Implies "
+                "and Hierarchy in sklearn_sparsemap.factors"
             )
-    return [(constraint, constraint.resolve(names.tolist())) for constraint in constraints]
+    names = names.tolist()
+    return [(constraint, bounds) for constraint in constraints for bounds in constraint.resolve_all(names)]
 
 
 def read_edges(label_graph, names, Y, weights):

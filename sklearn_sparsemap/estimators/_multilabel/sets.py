@@ -9,6 +9,9 @@ from .threshold import example_f1
 # Marginals less threshold that a seen set may lack to the best set of all. What lacks more is not drawn to what was
 # seen: of thousands of labels, no set may have been seen near.
 SLACK = 2.0
+# Where fewer of the samples share their set with another one, what is to come has not been seen: decision="auto" does
+# not draw to seen sets.
+_LEAST_SHARED = 0.1
 # The most frequent sets are kept.
 _MOST_SETS = 10_000
 # Thresholds that are tried with seen sets.
@@ -25,12 +28,21 @@ class SeenSets:
     gold : CSR of shape (n_samples, n_labels)
         0 and 1; in canonical form.
     weights : array of shape (n_samples,)
+        As repetitions of samples.
+
+    Attributes
+    ----------
+    recur : bool
+        Whether a new sample may well have a set that was seen.
     """
 
     def __init__(self, gold, weights):
         _, first, which = np.unique(row_words(gold), return_index=True, return_inverse=True)
         frequency = np.bincount(which, weights)
         chosen = np.flatnonzero(frequency > 0.0)
+        # Good and Turing: what was seen once is as much as was not seen at all.
+        once = frequency[frequency <= 1.0 + 1e-9].sum()
+        self.recur = bool(once <= (1.0 - _LEAST_SHARED) * frequency.sum())
         # Of equally frequent ones the smaller first, then by what they are: not by the order of the samples.
         chosen = chosen[np.lexsort((chosen, np.diff(gold.indptr)[first[chosen]], -frequency[chosen]))[:_MOST_SETS]]
         self.sets = sparse.csr_array(gold[first[chosen]])

@@ -44,6 +44,17 @@ class GroupPath:
     best_index : int
         The place of the highest score; of equal ones that with the fewest weights.
     best_budget : int or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, group_path
+    >>> X = np.random.default_rng(0).normal(size=(200, 6))
+    >>> y = X[:, :2].sum(axis=1) > 0
+    >>> model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], shrink_every=50, random_state=0)
+    >>> path = group_path(model, X[:100], y[:100], [1, 2], X_val=X[100:], y_val=y[100:])
+    >>> path.budgets, path.selected_names(1), path.scores.shape
+    ([1, 2], [0], (2,))
     """
 
     budgets: list

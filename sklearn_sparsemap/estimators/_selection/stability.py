@@ -32,6 +32,17 @@ class StabilitySelection:
     selections : bool ndarray of shape (n_resamples, n_groups)
     names : list
         The name of each group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, stability_selection
+    >>> X = np.random.default_rng(0).normal(size=(200, 6))
+    >>> y = X[:, :2].sum(axis=1) > 0
+    >>> model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], budget=1, shrink_every=50)
+    >>> found = stability_selection(model, X, y, n_resamples=5, random_state=0)
+    >>> found.stable(0.9).tolist(), found.selections.shape
+    ([0], (5, 3))
     """
 
     frequencies: np.ndarray

@@ -81,6 +81,19 @@ class TemplateReport:
         By fields and order.
     offsets : dict of int -> (int, int)
         For each offset how many selected templates look there, and how many templates do.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, template_report
+    >>> from sklearn_sparsemap.features import TemplateVectorizer
+    >>> from sklearn_sparsemap.pipeline import make_structured_pipeline
+    >>> tagger = make_structured_pipeline(
+    ...     TemplateVectorizer(["word[0]", "word[-1]"]),
+    ...     GroupLassoPerceptron("chain", groups="templates", budget=1, shrink_every=1, random_state=0),
+    ... )
+    >>> report = template_report(tagger.fit([["a", "b"], ["b", "a"]], [["x", "y"], ["y", "x"]]))
+    >>> len(report.templates), sorted(report.offsets)
+    (2, [-1, 0])
     """
 
     templates: list = field(repr=False)

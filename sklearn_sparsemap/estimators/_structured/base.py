@@ -27,9 +27,8 @@ from ..._validation import (
 from ...inference import sparsemap
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
-from ...training._data import make_rows
-from ...training._online.scores import sparse_scores
 from ...training._partial_task import PartialTask
+from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
@@ -43,6 +42,7 @@ from .questions import QuestionsMixin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
 
 # What to do about several labels a sample.
 _SEVERAL_LABELS = (
@@ -51,6 +51,8 @@ _SEVERAL_LABELS = (
 )
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
+# Of the features of data with one label a sample.
+_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
@@ -276,6 +278,37 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         coef.eliminate_zeros()
         self._edit(coef=coef)
 
+    def sparsify(self) -> Self:
+        """Make `coef_` a CSR array, which takes less memory where most weights are zero.
+
+        Prediction takes longer where more than about half are not. Training goes on from either form.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return self._convert(True)
+
+    def densify(self) -> Self:
+        """Make `coef_` an ndarray, which is what it is unless the model is large.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return self._convert(False)
+
+    def _convert(self, sparse_coef):
+        check_is_fitted(self)
+        coef = self._current.coef
+        if sparse.issparse(coef) != sparse_coef:
+            # The optimiser, which may go on, has the same weights in a form of its own.
+            self._model = copy(self._current)
+            self._model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
+        return self
+
     @property
     def intercept_(self) -> NDArray[np.float64]:
         return self._current.intercept
@@ -342,11 +375,11 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         return additional[name]
 
     def _check_X(self, structure, X):
-        """Return the features of samples to predict as a RaggedArray of float64."""
+        """Return the features of samples to predict as a RaggedArray."""
         if is_flat(structure):
             X = _flat_rows(X)
-            values = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-            X = RaggedArray(values, np.arange(values.shape[0] + 1))
+            values = validate_data(self, X, **_CHECKS, reset=False)
+            X = _one_row_each(values)
         else:
             check_names_of_features(self, X, reset=False)
             X = check_samples(X, self.n_features_in_, _n_axes(structure))
@@ -369,11 +402,9 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         if is_flat(structure):
             X = _flat_rows(X)
             check_target(y, _SEVERAL_LABELS)
-            values, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=False
-            )
+            values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
             check_classification_targets(y)
-            X = RaggedArray(values, np.arange(values.shape[0] + 1))
+            X = _one_row_each(values)
             labels = y.tolist()
         else:
             if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
@@ -438,13 +469,9 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
-        if sparse.issparse(model.coef):
-            return sparse_scores(make_rows(X.values), make_rows(model.coef), model.intercept, self.n_jobs)
         # Overflow, after someone edited the model, is for those to report who use the scores.
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = X.values @ model.coef
-            scores += model.intercept
-        return scores
+            return linear_scores(X.values, model, self.n_jobs)
 
     def _task(self, X):
         """Lay out samples to predict."""
@@ -591,6 +618,12 @@ def _check_weights(name, values, shape, finite=False):
         wanted = "finite" if finite else "finite, or -inf to forbid a part"
         raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
     return array
+
+
+def _one_row_each(values):
+    """Return rows of numbers as samples; dense ones become float64, sparse ones are not copied."""
+    values = values if sparse.issparse(values) else values.astype(np.float64, copy=False)
+    return RaggedArray(values, np.arange(values.shape[0] + 1))
 
 
 def _flat_rows(X):

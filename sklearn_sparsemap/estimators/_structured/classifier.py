@@ -18,6 +18,7 @@ from ...structures import Structure
 from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
 from .._fitting import (
+    Validation,
     adjust_optimizer,
     fit_lbfgs,
     fit_online,
@@ -46,7 +47,7 @@ _NAMES = {"adagrad": "AdaGrad", "mira": "MIRA"}
 _MOST_BATCH_WEIGHTS = 50_000
 # Beyond this many weights (512 MiB an array), only those exist that are updated, if they are few. Dense ones are a
 # third quicker to update, and several times quicker to predict with.
-_MOST_DENSE_WEIGHTS = 2**26
+_MOST_DENSE_WEIGHTS = 2**24
 
 
 class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassifier):
@@ -114,12 +115,17 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     random_state : int, RandomState or None, default=None
         Seed of the shuffling and of the validation split.
     n_jobs : int, default=None
-        Number of threads for L-BFGS and for prediction. Results do not depend on it. L-BFGS keeps BLAS on one thread.
+        Number of threads for L-BFGS, AdaGrad and prediction. Results do not depend on it. L-BFGS keeps BLAS on one
+        thread; AdaGrad uses up to four, if samples are large enough.
     verbose : int, default=0
         1 reports the first iterations and every tenth, 2 reports all.
     map_time_limit : float or None, default=10.0
         Factor graphs: most seconds for the best assignment of a sample in `predict`. After that the best one found is
         returned, with a ConvergenceWarning that names the samples; None searches on.
+    batch_size : int, default=None
+        AdaGrad: how many samples see the same weights, each of which then makes a step of its own. Several threads
+        solve them at the same time; more than a few cost quality. None is 1; for factor graphs, where the samples of a
+        batch make one step together, 16.
 
     Attributes
     ----------
@@ -128,8 +134,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
         One output for each label; a single one for trees, matchings and others that are not made of labels. A CSR array
         where the model is large and few of its weights exist: learned online from sparse features, with more than
-        67 million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in
-        either form, and keeps its own.
+        16 million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in
+        either form, and keeps its own; `sparsify` and `densify` change it.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
         Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
@@ -219,6 +225,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "n_jobs": [*N_JOBS],
         "verbose": ["verbose"],
         "map_time_limit": [POSITIVE, None],
+        "batch_size": [POSITIVE_INT, None],
     }
 
     def __init__(
@@ -245,6 +252,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         n_jobs: int | None = None,
         verbose: int | bool = 0,
         map_time_limit: float | None = 10.0,
+        batch_size: int | None = None,
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -268,6 +276,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.map_time_limit = map_time_limit
+        self.batch_size = batch_size
 
     @with_callbacks
     @leaves_whole
@@ -448,7 +457,4 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if not task.weights[train].any():
             raise ValueError("all samples with a positive weight were held out; lower validation_fraction")
 
-        def validate(model):
-            return self._accuracy(held_task, X_held, gold, model, weights)
-
-        return X[train], task.take(train), validate
+        return X[train], task.take(train), Validation(self._accuracy, held_task, X_held, gold, weights)

@@ -632,7 +632,8 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
 
     @property
     def n_nonzero_coefs_(self) -> int:
-        return int(self._current.coef.nnz)
+        coef = self._current.coef
+        return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:

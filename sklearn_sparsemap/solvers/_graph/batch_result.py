@@ -23,6 +23,17 @@ class LPSparseMAPBatch(LazyResults):
         See `LPSparseMAPResult`.
     n_iter : int ndarray of shape (n_samples,)
     converged : bool ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Xor
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Xor(u))
+    >>> batch = lp_sparsemap(graph, [[0.5, 1.0, -1.0], [3.0, 0.0, 0.0]])
+    >>> batch[1].marginals.tolist(), batch.converged.tolist()
+    ([1.0, 0.0, 0.0], [True, True])
     """
 
     def __init__(self, groups, n, own_additional, again, tol, n_jobs):

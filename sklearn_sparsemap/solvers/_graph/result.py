@@ -46,6 +46,17 @@ class LPSparseMAPResult:
     ----------
     .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
        2020.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Xor
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Xor(u))
+    >>> result = lp_sparsemap(graph, [0.5, 1.0, -1.0])
+    >>> result.marginals.tolist(), result.integral, result.converged
+    ([0.25, 0.75, 0.0], False, True)
     """
 
     def __init__(self, problem, solution, tol, again):

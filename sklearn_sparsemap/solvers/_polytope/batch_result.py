@@ -63,6 +63,14 @@ class MAPBatch(_OfStructures):
     ----------
     values : ndarray of shape (n_samples,)
         Total score of each.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> batch = map_inference(Simplex(), [[0.5, 1.0], [2.0, 0.0, 1.0]])
+    >>> batch.values.tolist(), batch[1].structure
+    ([1.0, 2.0], 0)
     """
 
     def __init__(self, structure, samples, problems, slots, slot_ptr, values):
@@ -83,6 +91,14 @@ class MarginalBatch(_OfStructures):
     marginals : RaggedArray
         Of all samples, each in the shape of its scores.
     log_partition : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import marginal_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> batch = marginal_inference(Simplex(), [[0.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> batch.log_partition.round(3).tolist(), batch.marginals[0].tolist()
+    ([0.693, 1.099], [0.5, 0.5])
     """
 
     def __init__(self, structure, samples, problems, marginals, expected, log_partition):
@@ -111,6 +127,16 @@ class SparseMAPBatch(_OfStructures):
         See `SparseMAPResult`.
     n_iter : int ndarray of shape (n_samples,)
     converged : bool ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> batch = sparsemap(Simplex(), [[0.5, 1.0], [2.0, 0.0, 1.0]])
+    >>> len(batch), batch[0].marginals.tolist(), batch.converged.tolist()
+    (2, [0.25, 0.75], [True, True])
+    >>> batch.marginals.values.tolist()
+    [0.25, 0.75, 1.0, 0.0, 0.0]
     """
 
     def __init__(self, structure, samples, problems, own_names, marginals, statistics, supports, tol, n_jobs):

@@ -32,6 +32,14 @@ class MAPResult(NamedTuple):
         As the structure's class documents it.
     value : float
         Its total score.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> result = map_inference(Simplex(), [0.5, 1.0, 0.0])
+    >>> result.structure, result.value
+    (1, 1.0)
     """
 
     structure: object
@@ -49,6 +57,14 @@ class MarginalResult(NamedTuple):
         For each additional score that was given, in its shape: the expected count of the part.
     log_partition : float
         Logarithm of the sum of exp(score) over all structures.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import marginal_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> result = marginal_inference(Simplex(), [0.0, 0.0])
+    >>> result.marginals.tolist(), round(result.log_partition, 3)
+    ([0.5, 0.5], 0.693)
     """
 
     marginals: np.ndarray
@@ -85,6 +101,18 @@ class SparseMAPResult:
     References
     ----------
     .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> result = sparsemap(Simplex(), [0.5, 1.0, -1.0])
+    >>> result.marginals.tolist(), result.structures, result.weights.tolist()
+    ([0.25, 0.75, 0.0], [1, 0], [0.75, 0.25])
+    >>> result.vjp([1.0, 0.0, 0.0])["scores"].tolist()
+    [0.5, -0.5, 0.0]
+    >>> result.converged, result.gap < 1e-9
+    (True, True)
     """
 
     def __init__(self, structure, problem, marginals, found, statistics, tol):

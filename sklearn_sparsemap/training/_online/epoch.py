@@ -1,72 +1,179 @@
-"""The loop over samples: a whole epoch is one compiled call, for each step rule with each store that it goes with."""
+"""The loop over samples: a whole epoch is one compiled call a thread, for each step rule with each store it goes with.
+
+Threads share the columns, not the samples: each one scores with its own weights, and moves these. So a weight stays in
+the caches of one core, moves in the order of the samples, and is the same whatever the number of threads. In between,
+the samples of a block, which see the same weights, are solved by the threads in turn.
+"""
 
 from collections import namedtuple
 
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_OUT, INTS, INTS_OUT, ORACLE, entry
+from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, entry, kernel
+from ..._jit_team import LINE, meet
 from ...losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample
 from ...solvers._polytope.protocol import SOLVER
-from .._data import ROWS, TARGETS, target_of
-from .dense import DENSE, PLACE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
+from .._data import ROWS, ROWS_32, TARGETS, target_of
+from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
 from .pairs import PAIRS, Pairs
 from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, score_rows, space, take_step
 from .shrinkage import GRADIENT, Gradient
 
-# How far an epoch is: the counters (see dense.py), and in total[0] the weighted losses, each before its update.
-Progress = namedtuple("Progress", ["counters", "total"])
-_PROGRESS = types.NamedTuple([INTS_OUT, FLOATS_OUT], Progress)
+# What the threads of an epoch share: the counters (see dense.py), and what they tell each other, see `meet`. For each
+# piece the scores of the rows of a block; the residuals of these rows; and for each sample of a block the gradient of
+# the additional scores, the loss and its gap. total[0] has the weighted losses, each before its update. `multiplicity`
+# is that of `Sample`.
+Team = namedtuple(
+    "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
+)
+_TEAM = types.NamedTuple([INTS_2D_OUT, INTS_OUT] + [FLOATS_OUT] * 5 + [FLOATS], Team)
+# Which of the threads this is, the columns it has, and how many samples see the same weights.
+Part = namedtuple("Part", ["me", "n_threads", "batch_size", "share"])
+_PART = types.NamedTuple([types.int64] * 3 + [SHARE], Part)
+
+# At the beginning of the last line of signals: a thread has failed. Behind it: the present block is not completed; the
+# store has no space for the next one.
+FAILED, _ABANDONED, _FULL = 0, 1, 2
+# A thread whose places in the store do not suffice for a block gets those for so many.
+_BLOCKS_AHEAD = 8
 
 
-def _epoch(oracle, solver, form, rows, targets, order, store, rule, memory, progress):
-    """Visit the samples in this order, from place ``counters[PLACE]`` of `progress` on, updating `store`.
+@kernel
+def hand_out(store, counters, wanted):
+    """Give each thread so many places of the store; return whether there are as many."""
+    shared = counters[0]
+    for t in range(counters.shape[0]):
+        own = counters[t]
+        if own[END] - own[TOP] >= wanted:
+            continue
+        if own[END] == shared[FRONT]:
+            end = own[TOP] + wanted
+        else:
+            end = shared[FRONT] + _BLOCKS_AHEAD * wanted
+        if end > store.values.shape[0]:
+            return False
+        if own[END] != shared[FRONT]:
+            own[TOP] = shared[FRONT]
+        own[END] = shared[FRONT] = end
+    return True
 
-    That place is then where the store had no space for another sample; the number of samples at the end.
-    """
-    counters, total = progress.counters, progress.total
-    n_outputs, n_dense = store.n_outputs, store.n_dense
-    additional = store.values[n_outputs:n_dense]
-    additional_residual = np.empty(n_dense - n_outputs)
-    moves = new_moves(rows, n_outputs, n_dense - n_outputs)
-    start = counters[PLACE]
-    counters[PLACE] = order.shape[0]
-    for number in range(start, order.shape[0]):
-        if counters[STOP] != 0:
-            return
+
+@kernel
+def _entries_of(rows, targets, order, start, stop):
+    """Count the entries of the features of some samples of an order."""
+    n = np.int64(0)
+    for number in range(start, min(stop, order.shape[0])):
         i = order[number]
-        first_row, n_rows = targets.row_ptr[i], targets.row_ptr[i + 1] - targets.row_ptr[i]
-        wanted = space(store) * (rows.indptr[first_row + n_rows] - rows.indptr[first_row])
-        if counters[TOP] + wanted > store.values.shape[0]:
-            counters[PLACE] = number
+        n += rows.indptr[targets.row_ptr[i + 1]] - rows.indptr[targets.row_ptr[i]]
+    return n
+
+
+def _epoch(oracle, solver, form, rows, targets, order, store, rule, memory, team, part):
+    """Visit the samples in this order, from place ``PLACE`` of the counters on, updating `store`.
+
+    For the first block it has space. That place is then where there is none for another one; the number of samples at
+    the end.
+    """
+    me, n_threads, share = part.me, part.n_threads, part.share
+    own, shared = team.counters[me], team.counters[0]
+    end_of_signals = n_threads * LINE
+    n_outputs, n_dense, n_pieces = store.n_outputs, store.n_dense, share.begins.shape[0] - 1
+    n_additional = n_dense - n_outputs
+    additional = store.values[n_outputs:n_dense]
+    moves = new_moves(rows, n_outputs, n_additional)
+    start, n = shared[PLACE], order.shape[0]
+    own[STEP], own[SINCE] = shared[STEP], shared[SINCE]
+    while start < n:
+        if n_threads == 1 and shared[STOP] != 0:
+            break
+        stop = min(start + part.batch_size, n)
+        at = 0
+        for number in range(start, stop):
+            first_row = targets.row_ptr[order[number]]
+            n_rows = targets.row_ptr[order[number] + 1] - first_row
+            score_rows(store, rows, first_row, n_rows, share, team.scores[at * n_outputs :])
+            at += n_rows
+        if not meet(team.signals, me, n_threads):
             return
-        scores, residual = np.empty(n_rows * n_outputs), np.empty(n_rows * n_outputs)
-        score_rows(store, rows, first_row, n_rows, scores)
-        additional_residual[:] = 0.0
-        target = target_of(targets, i, scores, additional)
-        loss, gap = loss_of_sample(oracle, solver, form, target, rule.tol, memory, i, residual, additional_residual)
-        if counters[STOP] != 0:
+        if me == 0:
+            # Nobody makes weights now. This block's are made before the threads meet again.
+            wanted = space(store) * _entries_of(rows, targets, order, start, stop + part.batch_size)
+            if not hand_out(store, team.counters[:n_threads], wanted):
+                team.signals[end_of_signals + _FULL] = 1
+        at = 0
+        for number in range(start, stop):
+            i, place = order[number], number - start
+            n_scores = n_outputs * (targets.row_ptr[i + 1] - targets.row_ptr[i])
+            if place % n_threads == me:
+                scores, residual = team.scores[at : at + n_scores], team.residuals[at : at + n_scores]
+                for piece in range(1, n_pieces):
+                    first = at + piece * share.stride
+                    for s in range(n_scores):
+                        scores[s] += team.scores[first + s]
+                additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
+                additional_residual[:] = 0.0
+                target = target_of(targets, i, scores, additional)
+                loss, gap = loss_of_sample(
+                    oracle, solver, form, target, rule.tol, memory, i, residual, additional_residual
+                )
+                team.losses[2 * place], team.losses[2 * place + 1] = loss, gap
+            at += n_scores
+        if shared[STOP] != 0:
             # Ended short of the solution.
+            team.signals[end_of_signals + _ABANDONED] = 1
+        if not meet(team.signals, me, n_threads):
             return
-        counters[STEP] += 1
-        counters[SINCE] += 1
-        counters[UNCONVERGED] += is_inexact(loss, gap)
-        total[0] += target.weight * loss
-        if target.weight != 0.0:
-            sample = Sample(first_row, n_rows, target.weight, loss, residual, additional_residual)
-            take_step(rule, store, counters, rows, sample, moves)
-        if counters[SINCE] >= rule.every:
-            end_sample(rule, store, counters)
+        if team.signals[end_of_signals + _ABANDONED] != 0:
+            break
+        at = 0
+        for number in range(start, stop):
+            i, place = order[number], number - start
+            n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
+            loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
+            own[STEP] += 1
+            own[SINCE] += 1
+            if me == 0:
+                own[UNCONVERGED] += is_inexact(loss, gap)
+                team.total[0] += weight * loss
+            if weight != 0.0:
+                residual = team.residuals[at : at + n_outputs * n_rows]
+                additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
+                sample = Sample(
+                    targets.row_ptr[i], n_rows, weight, loss, residual, additional_residual, share, team.multiplicity
+                )
+                take_step(rule, store, own, rows, sample, moves)
+            at += n_outputs * n_rows
+        start = stop
+        if own[SINCE] >= rule.every:
+            if not meet(team.signals, me, n_threads):
+                return
+            n_places = shared[FRONT] - n_outputs
+            first, last = n_places * me // n_threads, n_places * (me + 1) // n_threads
+            end_sample(rule, store, own, n_outputs + first, n_outputs + last)
+            if not meet(team.signals, me, n_threads):
+                return
+        if team.signals[end_of_signals + _FULL] != 0:
+            break
+    if me == 0:
+        shared[PLACE] = start
 
 
-def _entry_of(store, rule):
-    return entry(types.void(ORACLE, SOLVER, LOSS_FORM, ROWS, TARGETS, INTS, store, rule, MEMORY, _PROGRESS))(_epoch)
+def _entry_of(store, rule, rows):
+    return entry(
+        types.void(ORACLE, SOLVER, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART)
+    )(_epoch)
 
 
+# Of the store, the rule, and the type of the features' data.
 EPOCHS = {
-    (Dense, AdaGrad): _entry_of(DENSE, ADAGRAD),
-    (Dense, Mira): _entry_of(DENSE, MIRA),
-    (Pairs, AdaGrad): _entry_of(PAIRS, ADAGRAD),
-    (Pairs, Mira): _entry_of(PAIRS, MIRA),
-    (Pairs, Gradient): _entry_of(PAIRS, GRADIENT),
+    (store, rule, dtype): _entry_of(of_store, of_rule, rows)
+    for store, of_store, rule, of_rule in (
+        (Dense, DENSE, AdaGrad, ADAGRAD),
+        (Dense, DENSE, Mira, MIRA),
+        (Pairs, PAIRS, AdaGrad, ADAGRAD),
+        (Pairs, PAIRS, Mira, MIRA),
+        (Pairs, PAIRS, Gradient, GRADIENT),
+    )
+    for dtype, rows in (("float64", ROWS), ("float32", ROWS_32))
 }

@@ -4,6 +4,7 @@ from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
+from scipy import sparse
 
 from ..._jit import readonly
 from .._curve import Course, highest_of
@@ -52,7 +53,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     def load(self, model, shrunk):
         """Start from the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
-        self._load(model.coef)
+        self._load(sparse.csr_array(model.coef))
         self.store.values[: self.store.n_dense] = np.concatenate([model.intercept, model.additional])
         if shrunk:
             self.counters[N_SHRINKAGES] = 1

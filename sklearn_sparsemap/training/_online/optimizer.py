@@ -4,20 +4,26 @@ import numpy as np
 from scipy import sparse
 
 from ..._jit import readonly
-from ..._threads import interruptible
-from .._data import LinearModel
-from .dense import HELD, N_COUNTERS, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, new_dense
-from .epoch import EPOCHS, Progress
+from ..._jit_team import LINE
+from ..._threads import count_threads, interruptible, together
+from .._columns import N_PIECES
+from .._data import LinearModel, make_rows
+from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
+from .epoch import EPOCHS, FAILED, Part, Team, hand_out
 from .pairs import grow, most_space, new_pairs
 from .rules import AdaGrad, Mira
-from .scores import load_pairs, read_pairs
+from .scores import load_pairs, read_pairs, sum_of_squares
 
 # A proximal step over all weights is taken when the samples since the last one had this many times as many weights.
 _SAMPLES_PER_PENALTY = 4
 # Keeps the first steps of a weight finite, and well below eta0 for gradients smaller than this one's square root.
 _FIRST_SQUARE = 1e-6
 _NEVER = 2**62
-_space = most_space.py_func
+# Where samples take fewer multiplications than that on average, threads would mostly wait for each other.
+_WORTH_THREADS = 2**12
+# Up to so many entries of the features, columns are not cut into pieces; else by the columns of the first ones.
+_MANY, _SEEN = 2**18, 2**16
+_space, _hand_out = most_space.py_func, hand_out.py_func
 
 
 class OnlineOptimizer:
@@ -29,30 +35,42 @@ class OnlineOptimizer:
         Where to start. If its `coef` is sparse, only those weights exist that were updated.
     average : bool
         Whether `model` returns the average of the weights after each step.
+    columns : Columns, default=None
+        What the columns of `model` stand for.
     """
 
     _first_state = _FIRST_SQUARE
+    # How many samples see the same weights, and how many threads there may be.
+    _batch_size, _n_jobs, _columns = 1, 1, None
 
-    def __init__(self, model, *, average):
+    def __init__(self, model, *, average, columns=None):
+        self._columns = columns
         dense = np.concatenate([model.intercept, model.additional]).astype(np.float64)
         options = {"first_state": self._first_state, "average": average}
         if not sparse.issparse(model.coef):
             self._begin(new_dense(model.coef, dense, **options), average)
-            self.counters[TOP] = len(self.store.values)
+            self.counters[FRONT] = len(self.store.values)
             return
         n_features, n_outputs = model.coef.shape
-        self._begin(new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options), average)
+        store = new_pairs(np.zeros(n_features, np.int32), 1, n_outputs, dense, **options, shrinks=False)
+        self._begin(store, average)
         self._load(model.coef)
 
     def _begin(self, store, average):
         self.store, self.average = store, average
-        self.counters = np.zeros(N_COUNTERS, np.int64)
-        self.counters[TOP] = store.n_dense
+        self._all_counters = new_counters(1)
+        self.counters[[TOP, END, FRONT]] = store.n_dense
+
+    @property
+    def counters(self):
+        """The counters that threads share, which are those of the first one."""
+        return self._all_counters[0]
 
     def _load(self, coef):
         """Put the weights of a CSR matrix into a store that has none yet."""
         space = int((np.diff(coef.indptr) > 0).sum()) * _space(self.store)
         grow(self.store, len(self.store.values) + space)
+        self.counters[[END, FRONT]] = len(self.store.values)
         parts = (readonly(a, np.int64) for a in (coef.indptr, coef.indices))
         load_pairs(self.store, self.counters, *parts, readonly(coef.data))
 
@@ -63,11 +81,11 @@ class OnlineOptimizer:
         self.__dict__.update(state)
         # Memory-mapped arrays are not writable, which kernels need, and who does not own its memory cannot grow.
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
-        self.store, self.counters = type(self.store)(*arrays), np.array(self.counters)
+        self.store, self._all_counters = type(self.store)(*arrays), np.array(self._all_counters)
 
-    def configure(self, *, alpha, eta0, tol, fit_intercept):
+    def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=1, n_jobs=None):
         """Set what may change between epochs."""
-        self.alpha = alpha
+        self.alpha, self._batch_size, self._n_jobs = alpha, batch_size, n_jobs
         self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
 
     def epoch(self, inference, form, rows, targets, order, memory):
@@ -86,23 +104,75 @@ class OnlineOptimizer:
         return interruptible(lambda: self._visit(inference, form, rows, targets, order, memory), stop)
 
     def _visit(self, inference, form, rows, targets, order, memory):
-        progress, self.counters[PLACE] = Progress(self.counters, np.zeros(1)), 0
-        rule = self._rule_for(rows, targets)
-        run = EPOCHS[type(self.store), type(rule)]
+        rule, store = self._rule_for(rows, targets), self.store
+        begins = self._begins(rows)
+        n_pieces = len(begins) - 1
+        n_threads = self._n_threads(n_pieces, rows, targets)
+        self._all_counters = np.concatenate([self._all_counters, new_counters(n_threads)[len(self._all_counters) :]])
+        self.counters[PLACE] = 0
+        team, stride = self._new_team(targets, n_threads, n_pieces)
+        ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
+        run = EPOCHS[type(store), type(rule), str(rows.data.dtype)]
+
+        def work(me):
+            part = Part(me, n_threads, self._batch_size, Share(begins, ends[me], ends[me + 1], stride))
+            run(*inference, form, rows, targets, order, store, rule, memory, team, part)
+
         while True:
-            run(*inference, form, rows, targets, order, self.store, rule, memory, progress)
-            place = int(self.counters[PLACE])
-            if place == len(order):
-                return float(progress.total[0])
-            first, stop = rows.indptr[targets.row_ptr[order[place] : order[place] + 2]]
-            needed = self.counters[TOP] + 2 * _space(self.store) * (stop - first)
-            grow(self.store, int(max(needed, 1.5 * len(self.store.values))))
+            if not self._has_space(rows, targets, order, n_threads):
+                grow(store, int(1.5 * len(store.values)))
+                continue
+            together(work, n_threads, lambda: team.signals.__setitem__(n_threads * LINE + FAILED, 1))
+            if self.counters[PLACE] == len(order) or self.counters[STOP]:
+                return float(team.total[0])
+            team.signals[:] = 0
+
+    def rows_of(self, X):
+        """Return features, those of `columns` if there are any, for `epoch`."""
+        return make_rows(X, lean=True) if self._columns is None else self._columns.rows
+
+    def _has_space(self, rows, targets, order, n_threads):
+        """Give each thread the places of the store that the next block takes, if there are as many."""
+        if isinstance(self.store, Dense):
+            return True
+        place = int(self.counters[PLACE])
+        chosen = order[place : place + self._batch_size]
+        n_entries = rows.indptr[targets.row_ptr[chosen + 1]] - rows.indptr[targets.row_ptr[chosen]]
+        return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * int(n_entries.sum()))
+
+    def _begins(self, rows):
+        """Return where the entries of each row begin, by pieces of the columns with about as many entries each."""
+        if self._columns is not None:
+            return self._columns.begins
+        begins = [rows.indptr[:-1], rows.indptr[1:]]
+        if type(self.rule) is AdaGrad and len(rows.indices) > _MANY:
+            # The first rows stand for all.
+            some = np.sort(rows.indices[:_SEEN])
+            cuts = np.unique(some[len(some) * np.arange(1, N_PIECES) // N_PIECES])
+            begins[1:1] = [begins[0] + _count_below(rows, cut) for cut in cuts.tolist()]
+        return readonly(np.array(begins), np.int64)
+
+    def _n_threads(self, n_pieces, rows, targets):
+        """Return how many threads are to work on these samples."""
+        n_products = len(rows.indices) * self.n_outputs
+        if type(self.rule) is not AdaGrad or n_products < _WORTH_THREADS * len(targets.weights):
+            return 1
+        return min(count_threads(self._n_jobs), n_pieces, count_threads(-1))
+
+    def _new_team(self, targets, n_threads, n_pieces):
+        """Make what threads share, and return how far the scores of a piece are behind those of the one before."""
+        n_additional, batch_size = self.store.n_dense - self.n_outputs, self._batch_size
+        most = self.n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
+        arrays = (np.empty(n) for n in (n_pieces * most, most, batch_size * n_additional, 2 * batch_size))
+        times = np.empty(0) if self._columns is None else self._columns.multiplicity
+        signals = np.zeros((n_threads + 1) * LINE, np.int64)
+        return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
 
     def _rule_for(self, rows, targets):
         """Return the rule, whose proximal steps together cost a fraction of what these samples cost."""
         if not self.alpha:
             return self.rule
-        per_sample = max(1, len(rows.data) // max(1, len(targets.weights)))
+        per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
         return self.rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
 
     @property
@@ -122,7 +192,7 @@ class OnlineOptimizer:
     @property
     def n_held(self):
         """How many weights exist in a store of pairs."""
-        return int(self.counters[HELD])
+        return int(self._all_counters[:, HELD].sum())
 
     @property
     def _n_features(self):
@@ -132,9 +202,16 @@ class OnlineOptimizer:
     def penalty(self):
         """Return ``alpha/2 |w|^2`` at the last weights."""
         values, s = self.store.values, self.store
-        return LinearModel(values[s.n_dense : self.counters[TOP]], None, values[s.n_outputs : s.n_dense]).penalty(
-            self.alpha
-        )
+        if self._columns is None or not self.alpha:
+            weights = values[s.n_dense : self.counters[FRONT]]
+            return LinearModel(weights, None, values[s.n_outputs : s.n_dense]).penalty(self.alpha)
+        times, additional = self._columns.multiplicity, values[s.n_outputs : s.n_dense]
+        if isinstance(s, Dense):
+            weights = values[s.n_dense :].reshape(-1, s.n_outputs)
+            squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / times))
+        else:
+            squares = sum_of_squares(s, readonly(times))
+        return 0.5 * self.alpha * (squares + float(additional @ additional))
 
     def model(self):
         """Return the weights learned so far: averaged over all steps if asked for, else the last ones.
@@ -167,6 +244,12 @@ class OnlineOptimizer:
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
         return coef
+
+
+def _count_below(rows, column):
+    """Return how many entries of each row are in columns before this one."""
+    below = np.append(rows.indices < column, False)
+    return np.where(np.diff(rows.indptr) > 0, np.add.reduceat(below, rows.indptr[:-1], dtype=np.int64), 0)
 
 
 class MiraOptimizer(OnlineOptimizer):

@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 
 from ..._jit import FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
-from .dense import HELD, STEP, TOP, add_at
+from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
 
 # Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a
 # dense block; the next feature of the same atom that has a block (-1 at the end); the atom.
@@ -40,9 +40,8 @@ Pairs = namedtuple(
         # its size begins.
         "outputs",
         "features",
-        "first_active",  # of each atom: a feature that has a block, -1 if none has
+        "first_active",  # of each atom: a feature that has a block, -1 if none has; empty where nothing asks for it
         "kept",  # of each atom: whether the last shrinkage left it weights
-        "free",  # by size: the first free block, -1 if there is none
         "scale",  # of each atom
         "rho",
         "peak",  # largest rho since it was last computed anew
@@ -54,7 +53,7 @@ PAIRS = types.NamedTuple(
     [types.int64] * 2
     + [types.float64]
     + [FLOATS_OUT] * 3
-    + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1], INTS_OUT]
+    + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1]]
     + [FLOATS_OUT] * 4
     + [INTS_OUT],
     Pairs,
@@ -62,8 +61,7 @@ PAIRS = types.NamedTuple(
 _ARENA = ("values", "sums", "state", "outputs")
 
 # Kinds of blocks: by the logarithm of their size, and dense ones last.
-_N_KINDS = 32
-_DENSE = _N_KINDS - 1
+_DENSE = N_KINDS - 1
 # Below this an atom's scale goes into its values, before sums over steps lose digits.
 _SMALLEST_SCALE = 1e-2
 # Squared norms are computed anew when updates have cancelled all but this part.
@@ -71,7 +69,7 @@ _CANCELLED = 1e-6
 _FIRST_CAPACITY = 4096
 
 
-def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average):
+def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrinks=True):
     """Make a store without weights but these of the intercept and the additional scores.
 
     Parameters
@@ -82,6 +80,8 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average):
     first_state : float or None
         See `new_dense`.
     average : bool
+    shrinks : bool, default=True
+        Whether atoms are shrunk, for which it must be known what they hold.
     """
     features = np.zeros((len(atom_of), 4), np.int32)
     features[:, HEAD] = -1
@@ -99,9 +99,8 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average):
         np.full(0 if first_state is None else capacity, first_state or 0.0),
         np.zeros(capacity, np.int32),
         features,
-        np.full(n_atoms, -1, np.int32),
+        np.full(n_atoms if shrinks else 0, -1, np.int32),
         np.zeros(n_atoms, bool),
-        np.full(_N_KINDS, -1),
         np.ones(n_atoms),
         np.zeros(n_atoms),
         np.zeros(n_atoms),
@@ -137,9 +136,9 @@ def _kind_of(count):
 
 @kernel
 def _take_block(store, counters, kind):
-    start = np.int64(store.free[kind])
+    start = counters[FREE + kind]
     if start >= 0:
-        store.free[kind] = store.outputs[start]
+        counters[FREE + kind] = store.outputs[start]
         return start
     start = counters[TOP]
     counters[TOP] += store.n_outputs if kind == _DENSE else 1 << kind
@@ -147,9 +146,9 @@ def _take_block(store, counters, kind):
 
 
 @kernel
-def _give_block(store, start, kind):
-    store.outputs[start] = store.free[kind]
-    store.free[kind] = start
+def _give_block(store, counters, start, kind):
+    store.outputs[start] = counters[FREE + kind]
+    counters[FREE + kind] = start
 
 
 @kernel
@@ -211,7 +210,7 @@ def _move_block(store, counters, feature):
         for k in range(n):
             store.outputs[start + k] = store.outputs[old + k]
             _move_place(store, old + k, start + k)
-    _give_block(store, old, old_kind)
+    _give_block(store, counters, old, old_kind)
     store.features[feature, HEAD] = start
 
 
@@ -223,8 +222,9 @@ def make_pair(store, counters, feature, output):
         start = _take_block(store, counters, 0)
         atom = of_feature[ATOM]
         of_feature[HEAD] = start
-        of_feature[NEXT] = store.first_active[atom]
-        store.first_active[atom] = feature
+        if store.first_active.shape[0]:
+            of_feature[NEXT] = store.first_active[atom]
+            store.first_active[atom] = feature
     else:
         place = _find_pair(store.outputs, np.int64(of_feature[HEAD]), np.int64(of_feature[COUNT]), output)
         if place >= 0:
@@ -307,7 +307,7 @@ def _free_atom(store, counters, atom):
     feature = store.first_active[atom]
     while feature >= 0:
         of_feature = store.features[feature]
-        _give_block(store, of_feature[HEAD], _kind_of(of_feature[COUNT]))
+        _give_block(store, counters, of_feature[HEAD], _kind_of(of_feature[COUNT]))
         counters[HELD] -= abs(of_feature[COUNT])
         of_feature[HEAD] = -1
         of_feature[COUNT] = 0

@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 
 from ..._jit import INTS_2D_OUT, by_type, kernel
-from .dense import SINCE, STEP, TOP, Dense, add_at, locate_dense, no_space, score_dense
+from .dense import SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
@@ -27,11 +27,16 @@ ADAGRAD = types.NamedTuple([types.float64, types.boolean, types.int64, types.flo
 Mira = namedtuple("Mira", ["tol", "fit_intercept", "every", "curve", "C"])
 MIRA = types.NamedTuple([types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64], Mira)
 
-# What a rule sees of a sample: its rows of features, its loss, and the gradients.
-Sample = namedtuple("Sample", ["first_row", "n_rows", "weight", "loss", "residual", "additional_residual"])
-# What moves for a row of features, see `_gather`: the features and their values, the wrong outputs and their residuals,
-# and the places of all pairs of the two.
-Moves = namedtuple("Moves", ["features", "values", "outputs", "residuals", "places"])
+# What a rule sees of a sample: its rows of features, its loss, and the gradients. `share` is the columns whose weights
+# a thread moves; who has the first of them moves what goes with no column, too. `multiplicity` is empty, or tells for
+# how many equal columns each one stands; its weight is then the sum of theirs.
+Sample = namedtuple(
+    "Sample",
+    ["first_row", "n_rows", "weight", "loss", "residual", "additional_residual", "share", "multiplicity"],
+)
+# What moves for a row of features, see `_gather`: the features, their values and multiplicities, the wrong outputs and
+# their residuals, and the places of all pairs of the two.
+Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places"])
 
 # Residuals below this are the rounding of marginals that are right.
 _NEGLIGIBLE = 1e-12
@@ -51,6 +56,7 @@ def new_moves(rows, n_outputs, n_additional):
     return Moves(
         np.empty(most + 1, np.int64),
         np.empty(most + 1),
+        np.empty(most + 1),
         np.empty(widest, np.int64),
         np.empty(widest),
         np.empty(max((most + 1) * n_outputs, n_additional), np.int64),
@@ -68,10 +74,13 @@ def _gather(rule, store, counters, rows, sample, r, moves):
     n_features, n_wrong : int
         ``moves.places[p * n_features + k]`` is that of wrong output p and feature k.
     """
+    begins, is_first = sample.share.begins, sample.share.first == 0
     if r < sample.n_rows:
         residual, offset = sample.residual[r * store.n_outputs : (r + 1) * store.n_outputs], 0
-    else:
+    elif is_first:
         residual, offset = sample.additional_residual, store.n_outputs
+    else:
+        return 0, 0
     n, n_wrong = 0, 0
     for j in range(residual.shape[0]):
         if abs(residual[j]) > _NEGLIGIBLE:
@@ -79,18 +88,20 @@ def _gather(rule, store, counters, rows, sample, r, moves):
             n_wrong += 1
     if n_wrong == 0:
         return 0, 0
-    has_constant = int(rule.fit_intercept)
+    has_constant = int(rule.fit_intercept and is_first)
     if r < sample.n_rows:
-        row = sample.first_row + r
-        for at in range(rows.indptr[row], rows.indptr[row + 1]):
-            if rows.data[at] != 0.0:
-                moves.features[n], moves.values[n] = rows.indices[at], rows.data[at]
+        row, has_data, has_times = sample.first_row + r, rows.data.shape[0] != 0, sample.multiplicity.shape[0] != 0
+        for at in range(begins[sample.share.first, row], begins[sample.share.last, row]):
+            value = np.float64(rows.data[at]) if has_data else 1.0
+            if value != 0.0:
+                moves.features[n], moves.values[n] = rows.indices[at], value
+                moves.times[n] = sample.multiplicity[rows.indices[at]] if has_times else 1.0
                 n += 1
         locate(store, counters, moves.features[:n], moves.outputs[:n_wrong], n + has_constant, moves.places)
     else:
         has_constant = 1
     if has_constant:
-        moves.features[n], moves.values[n] = -1, 1.0
+        moves.features[n], moves.values[n], moves.times[n] = -1, 1.0, 1.0
         for p in range(n_wrong):
             moves.places[p * (n + 1) + n] = offset + moves.outputs[p]
     return n + has_constant, n_wrong
@@ -108,7 +119,8 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
                 place = moves.places[p * n + k]
                 gradient = weight * moves.values[k] * moves.residuals[p]
                 squares[place] += gradient * gradient
-                add_at(values, sums, place, -rule.eta0 * gradient / np.sqrt(squares[place]), step)
+                length = moves.times[k] * rule.eta0
+                add_at(values, sums, place, -length * gradient / np.sqrt(squares[place]), step)
 
 
 @kernel
@@ -135,23 +147,24 @@ def _step_mira(rule, store, counters, rows, sample, moves):
                 place = moves.places[p * n + k]
                 before, change = direction[place], moves.residuals[p] * moves.values[k]
                 direction[place] = before + change
-                norm_squared += change * (2.0 * before + change)
+                norm_squared += moves.times[k] * change * (2.0 * before + change)
     # Features that cannot tell the structures apart leave nothing to move.
     length = min(rule.C * sample.weight, sample.loss / norm_squared) if norm_squared > 1e-12 else 0.0
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
-        for e in range(n * n_wrong):
-            place = moves.places[e]
-            add_at(values, sums, place, -length * direction[place], counters[STEP])
-            direction[place] = 0.0
+        for p in range(n_wrong):
+            for k in range(n):
+                place = moves.places[p * n + k]
+                add_at(values, sums, place, -length * moves.times[k] * direction[place], counters[STEP])
+                direction[place] = 0.0
 
 
 @kernel
-def _penalise(rule, store, counters):
-    """Take the proximal step of the squared norm for all weights but the intercept, in the metric of the steps."""
+def _penalise(rule, store, counters, first, stop):
+    """Take the proximal step of the squared norm for the weights of some places, in the metric of the steps."""
     rate = rule.eta0 * rule.alpha * counters[SINCE]
     counters[SINCE] = 0
-    for place in range(store.n_outputs, counters[TOP]):
+    for place in range(first, stop):
         w = store.values[place]
         if w != 0.0:
             shrunk = w / (1.0 + rate / np.sqrt(store.state[place]))
@@ -161,10 +174,15 @@ def _penalise(rule, store, counters):
 
 
 @kernel
-def _end_mira_sample(rule, store, counters):
+def _end_gradient_sample(rule, store, counters, first, stop):
+    end_gradient_sample(rule, store, counters)
+
+
+@kernel
+def _end_mira_sample(rule, store, counters, first, stop):
     counters[SINCE] = 0
     record(rule, counters)
 
 
 take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Mira: _step_mira})
-end_sample = by_type({AdaGrad: _penalise, Gradient: end_gradient_sample, Mira: _end_mira_sample})
+end_sample = by_type({AdaGrad: _penalise, Gradient: _end_gradient_sample, Mira: _end_mira_sample})

@@ -1,55 +1,75 @@
 """The weights of pairs, read and written: scores of rows, and sparse matrices."""
 
+from collections import namedtuple
+
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, copy_into, entry, kernel
-from ..._threads import over_ranges
-from .._data import ROWS
-from .dense import STEP
+from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, entry, kernel
+from ..._jit_team import prefetch
+from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
 from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
 
-
-@kernel(fast_sums=True)
-def _add_row(here, values, start, factor):
-    """Add a multiple of a dense block to scores."""
-    for j in range(here.shape[0]):
-        # Of what may be negative Numba would look from the end.
-        here[j] += factor * values[np.uint64(start + j)]
+# What was looked up of a row's features, before the weights are read: where their blocks begin, how many weights these
+# hold, and what to multiply them with; and where the features of each piece end.
+_Found = namedtuple("_Found", ["starts", "counts", "factors", "ends"])
 
 
 @kernel
-def score_pairs(store, rows, first_row, n_rows, scores):
-    """Compute the scores of consecutive rows.
+def _new_found(most, n_pieces):
+    """Make room for rows of so many features; a place more, where what has no weights is written at the end of one."""
+    return _Found(
+        np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1), np.empty(n_pieces, np.int64)
+    )
 
-    Nearly all time goes into fetching what lies anywhere in memory. So each kind of fetch has a loop of its own over
-    the entries of a row, without branches, in which many fetches are under way at a time.
+
+@kernel
+def score_pairs(store, rows, first_row, n_rows, share, scores):
+    """Compute the scores of consecutive rows, from the columns of each piece of a share.
+
+    Nearly all time goes into fetching what lies anywhere in memory. So a row's weights are looked up before those of
+    the row before it are read, and where to look is fetched a row earlier.
     """
-    n_outputs, most = store.n_outputs, 0
-    for r in range(first_row, first_row + n_rows):
-        most = max(most, rows.indptr[r + 1] - rows.indptr[r])
-    starts, counts, outputs = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    factors, values = np.empty(most), np.empty(most)
-    for r in range(n_rows):
-        here = scores[r * n_outputs : (r + 1) * n_outputs]
-        copy_into(here, store.values[:n_outputs])
-        first, n = rows.indptr[first_row + r], 0
-        for at in range(first, rows.indptr[first_row + r + 1]):
-            f = np.uint64(rows.indices[at])
-            starts[n], counts[n] = store.features[f, HEAD], store.features[f, COUNT]
-            factors[n] = rows.data[at] * store.scale[np.uint64(store.features[f, ATOM])]
-            n += counts[n] != 0
-        for k in range(n):
-            start = np.uint64(starts[k])
-            outputs[k], values[k] = store.outputs[start], store.values[start]
-        for k in range(n):
-            if counts[k] < 0:
-                _add_row(here, store.values, starts[k], factors[k])
-            else:
-                here[np.uint64(outputs[k])] += factors[k] * values[k]
-                for i in range(starts[k] + 1, starts[k] + counts[k]):
-                    place = np.uint64(i)
-                    here[np.uint64(store.outputs[place])] += factors[k] * store.values[place]
+    n_outputs, far, has_data, begins, most = store.n_outputs, is_far(store), rows.data.shape[0] != 0, share.begins, 0
+    features, scale, values, outputs = store.features, store.scale, store.values, store.outputs
+    for row in range(first_row, first_row + n_rows):
+        most = max(most, begins[share.last, row] - begins[share.first, row])
+    now, later = _new_found(most, share.last - share.first), _new_found(most, share.last - share.first)
+    for r in range(n_rows + 1):
+        row = first_row + r
+        if far and r + 1 < n_rows:
+            for at in range(begins[share.first, row + 1], begins[share.last, row + 1]):
+                prefetch(features, 4 * np.int64(rows.indices[at]))
+        if r < n_rows:
+            n = 0
+            for piece in range(share.first, share.last):
+                for at in range(begins[piece, row], begins[piece + 1, row]):
+                    f = np.uint64(rows.indices[at])
+                    start, count = np.int64(features[f, HEAD]), np.int64(features[f, COUNT])
+                    later.starts[n], later.counts[n] = start, count
+                    later.factors[n] = scale[np.uint64(features[f, ATOM])] * (rows.data[at] if has_data else 1.0)
+                    n += count != 0
+                later.ends[piece - share.first] = n
+            if far:
+                for k in range(n):
+                    if later.counts[k] < 0:
+                        fetch_ahead(values, later.starts[k], later.starts[k] + n_outputs)
+                    else:
+                        prefetch(values, later.starts[k])
+                        prefetch(outputs, later.starts[k])
+        k = 0
+        for piece in range(share.first, share.last if r > 0 else share.first):
+            place = piece * share.stride + (r - 1) * n_outputs
+            here = scores[place : place + n_outputs]
+            begin_scores(values, piece, here)
+            while k < now.ends[piece - share.first]:
+                if now.counts[k] < 0:
+                    add_weights(here, now.factors[k], values, now.starts[k])
+                else:
+                    for i in range(now.starts[k], now.starts[k] + now.counts[k]):
+                        here[np.uint64(outputs[np.uint64(i)])] += now.factors[k] * values[np.uint64(i)]
+                k += 1
+        now, later = later, now
 
 
 @entry(types.void(PAIRS, INTS_OUT, types.boolean, INTS_OUT, PARTS_OUT, FLOATS_OUT))
@@ -75,14 +95,18 @@ def read_pairs(store, counters, average, indptr, outputs, weights):
     indptr[store.features.shape[0]] = at
 
 
-@entry(types.void(ROWS, ROWS, types.int64, types.int64, FLOATS_2D_OUT))
-def _add_sparse_scores(rows, coef, start, stop, scores):
-    """Add to `scores`, for rows `start` to `stop`, the products of features and sparse weights, both in CSR rows."""
-    for r in range(start, stop):
-        for at in range(rows.indptr[r], rows.indptr[r + 1]):
-            f, value = rows.indices[at], rows.data[at]
-            for place in range(coef.indptr[f], coef.indptr[f + 1]):
-                scores[r, coef.indices[place]] += value * coef.data[place]
+@entry(types.float64(PAIRS, FLOATS))
+def sum_of_squares(store, multiplicity):
+    """Return the sum of the squares of all weights, where each is the sum of so many that are equal."""
+    total = 0.0
+    for f in range(store.features.shape[0]):
+        if store.features[f, COUNT] != 0:
+            start, stop = block_of(store, f)
+            own = 0.0
+            for place in range(start, stop):
+                own += store.values[place] ** 2
+            total += own * store.scale[store.features[f, ATOM]] ** 2 / multiplicity[f]
+    return total
 
 
 @entry(types.void(PAIRS, INTS_OUT, INTS, INTS, FLOATS))
@@ -94,12 +118,3 @@ def load_pairs(store, counters, indptr, outputs, weights):
         here = outputs[indptr[f] : indptr[f + 1]]
         locate_pairs(store, counters, feature, here, 1, places)
         move_pairs(store, feature, one, weights[indptr[f] : indptr[f + 1]], places, 1.0, 1)
-
-
-def sparse_scores(rows, coef, intercept, n_jobs):
-    """Compute the scores of rows of features under sparse weights, both in `Rows`."""
-    scores = np.empty((len(rows.indptr) - 1, len(intercept)))
-    scores[:] = intercept
-    costs = np.diff(rows.indptr) + 1
-    over_ranges(lambda start, stop: _add_sparse_scores(rows, coef, start, stop, scores), costs, n_jobs)
-    return scores

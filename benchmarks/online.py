@@ -1,0 +1,140 @@
+"""Online training on CoNLL-2000 with all 72 chunking templates: time to a given F1 by threads, and where the time goes.
+
+    python benchmarks/online.py --data DIR
+
+DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. Each fit stops by the score on a held-out tenth of the
+training sentences; the test part is read at the end only. Runs with different settings take turns. Then one epoch on
+one thread is taken apart: updates, inference, scores, and the memory traffic of these alone, which reads once what they
+are made of, in the order of the samples.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap.datasets import load_conll
+from sklearn_sparsemap.estimators._fitting import new_optimizer, relative
+from sklearn_sparsemap.features import TemplateVectorizer, chunking_templates
+from sklearn_sparsemap.metrics import span_f1_score
+from sklearn_sparsemap.training._columns import Columns
+from sklearn_sparsemap.training._data import LinearModel
+from sklearn_sparsemap.training._online.pairs import COUNT, HEAD
+from sklearn_sparsemap.training._scores import linear_scores
+
+
+def new_model(**parameters):
+    return StructuredSparseMAPClassifier("chain", solver="adagrad", alpha=1e-3, **parameters)
+
+
+def time_to_f1(train, test, settings, n_rounds, seed):
+    """Fit with each of the settings in turn; print time and F1."""
+    (X, y), (X_test, y_test) = train, test
+    seconds, notes = {name: [] for name in settings}, {}
+    for _ in range(n_rounds):
+        for name, own in settings.items():
+            model = new_model(early_stopping=True, n_iter_no_change=3, tol=0.0, random_state=seed, **own)
+            started = perf_counter()
+            model.fit(X, y)
+            seconds[name].append(perf_counter() - started)
+            f1 = 100 * span_f1_score(y_test, model.predict(X_test))
+            notes[name] = f"{model.n_iter_:3} epochs, F1 {f1:.2f}, held out {100 * max(model.validation_scores_):.2f}"
+            print(f"  {name:34}{seconds[name][-1]:7.1f} s {notes[name]}", flush=True)
+    first = median(next(iter(seconds.values())))
+    print("median, and relative to the first:")
+    for name, times in seconds.items():
+        print(f"  {name:34}{median(times):7.1f} s {median(times) / first:6.2f}   {notes[name]}")
+
+
+@njit
+def read_once(features, values, outputs, indices, indptr, row_ptr, order, width):
+    """Read the weights of all entries of the features, a number of each cache line."""
+    total = 0.0
+    for i in order:
+        for at in range(indptr[row_ptr[i]], indptr[row_ptr[i + 1]]):
+            start, count = features[indices[at], HEAD], features[indices[at], COUNT]
+            if count < 0:
+                for place in range(start, start + width, 8):
+                    total += values[place]
+            elif count > 0:
+                total += values[start] + outputs[start]
+    return total
+
+
+def take_apart(X, y, n_epochs):
+    """Print what an epoch on one thread consists of, after some epochs."""
+    estimator = new_model()
+    structure = estimator._check_params()
+    X, codes, classes = estimator._check_data(structure, X, y, reset=True)
+    weights = relative(estimator._sample_weights(X, codes, classes, None))
+    task = estimator._training_task(structure, X, codes, classes, weights)
+    started = perf_counter()
+    columns = Columns(X.values)
+    seconds = {"equal columns, once": perf_counter() - started}
+    model = LinearModel.zeros(len(columns.multiplicity), len(classes), task.n_additional, sparse_coef=True)
+    optimizer = new_optimizer(estimator, task, model, columns)
+    rng, order, memory, targets = np.random.default_rng(0), np.arange(len(X)), task.memory(), task.targets
+
+    def run(targets):
+        started = perf_counter()
+        optimizer.epoch(task.inference, task.form, columns.rows, targets, order, memory)
+        return perf_counter() - started
+
+    for _ in range(n_epochs):
+        rng.shuffle(order)
+        seconds["epoch"] = run(targets)
+    # A sample of weight zero moves nothing.
+    still = np.zeros(len(X))
+    still.flags.writeable = False
+    without = min(run(targets._replace(weights=still)) for _ in range(2))
+    rows = columns.rows
+    features = csr_array((np.ones(len(rows.indices)), rows.indices, rows.indptr))
+    features.resize(len(rows.indptr) - 1, model.coef.shape[0])
+    scores = linear_scores(features, optimizer.model(), 1)
+    for _ in range(2):
+        started = perf_counter()
+        task.loss_gradient(scores, optimizer.model().additional, 1)
+        inference = perf_counter() - started
+    seconds |= {"  update": seconds["epoch"] - without, "  inference": inference, "  scores": without - inference}
+    store = optimizer.store
+    arguments = store.features, store.values, store.outputs, rows.indices, rows.indptr, targets.row_ptr, order
+    for _ in range(2):
+        started = perf_counter()
+        read_once(*arguments, store.n_outputs)
+        seconds["  traffic of the scores alone"] = perf_counter() - started
+    print(f"{X.values.shape[1]} columns, {len(columns.multiplicity)} different; {X.values.nnz} entries, ", end="")
+    print(f"{len(rows.indices)} of different columns; {optimizer.n_held} weights exist")
+    for name, time in seconds.items():
+        print(f"  {name:34}{time:7.2f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each setting takes its turn")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[2, 4, 8], help="on two threads")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    parts = [load_conll(arguments.data / "conll2000" / f"{part}.txt.gz") for part in ("train", "test")]
+    (X, y), (X_test, y_test) = ([part[: arguments.limit] for part in both] for both in parts)
+    vectorizer = TemplateVectorizer(chunking_templates(), dtype=np.float32)
+    X, X_test = vectorizer.fit_transform(X), vectorizer.transform(X_test)
+    # Compiles, or loads.
+    new_model(max_iter=1, early_stopping=True).fit(X[:500], y[:500])
+    settings = {"1 thread": {}, "2 threads": {"n_jobs": 2}}
+    settings |= {f"2 threads, batch_size={b}": {"n_jobs": 2, "batch_size": b} for b in arguments.batch_sizes}
+    time_to_f1((X, y), (X_test, y_test), settings, arguments.rounds, arguments.seed)
+    take_apart(X, y, 5)
+
+
+if __name__ == "__main__":
+    main()

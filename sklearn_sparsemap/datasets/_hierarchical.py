@@ -1,0 +1,189 @@
+"""load_hierarchical_arff: the format of hierarchical multilabel data, with classes as paths."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validation import quoted
+from ._arff import _ATTRIBUTE, _read_attribute, _Rows, _without_comment
+from ._lines import MAX_BYTES, read_lines
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+_HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
+# Names that some files give to the root of all, which every row has: no class.
+_ROOT = "root"
+
+
+def load_hierarchical_arff(
+    path: str | PathLike[str], *, encoding: str = "utf-8", max_bytes: int = MAX_BYTES
+) -> tuple[Any, Any, list[str], list[list[int]]]:
+    """Load multilabel data whose classes are a hierarchy, in the format ARFF of Clus.
+
+    The last attribute is ``class hierarchical a,a/b,c``, which lists the classes as paths; or as edges ``parent/child``
+    with ``root`` at the top, where a class may have more than one parent. A row ends with its classes,
+    ``a/b@c``; it then has those above them, too.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or compressed by gzip.
+    encoding : str, default="utf-8"
+        The encoding of the text.
+    max_bytes : int, default=2**32
+        Longest text to read, after decompression.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        A missing value, ``?``, is NaN; of a nominal attribute there is one column of 0 and 1 for each value.
+    Y : int64 array of shape (n_samples, n_classes)
+        The indicator matrix, with all classes above those of the rows.
+    class_names : list of str
+        Paths, or the names of edges' ends; parents stand before their children.
+    parents : list of list of int
+        For each class the indices of its parents, for `sklearn_sparsemap.factors.Hierarchy`.
+
+    Raises
+    ------
+    ValueError
+        If the file is not of this form (the message names the line), is not text in this encoding, or is too long.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_sparsemap.datasets import load_hierarchical_arff
+    >>> path = Path(tempfile.mkdtemp(), "train.arff")
+    >>> header = ["@relation genes", "@attribute length numeric", "@attribute class hierarchical 1,1/2,1/3,2"]
+    >>> _ = path.write_text("\\n".join(header + ["@data", "0.5,1/2@2", "?,1"]))
+    >>> X, Y, names, parents = load_hierarchical_arff(path)
+    >>> names, parents
+    (['1', '2', '1/2', '1/3'], [[], [], [0], [0]])
+    >>> Y
+    array([[1, 1, 1, 0],
+           [1, 0, 0, 0]])
+    """
+    lines = list(read_lines(path, encoding, max_bytes))
+    names, domains, classes, first = _read_header(lines, path)
+    table = _Rows(lines, first, path)
+    cut = [row.rpartition(",") for row in table.rows]
+    columns = _columns(table, [features for features, _, _ in cut], names, domains)
+    class_names, parents = _hierarchy(classes, path)
+    Y = _indicator(table, [own.strip() for _, _, own in cut], class_names, parents)
+    return columns, Y, class_names, parents
+
+
+def _read_header(lines, path):
+    """Return the attributes' names, their values (None: any number), the listed classes and the first line of data."""
+    names, domains, classes = [], [], None
+    for i, line in enumerate(lines):
+        text, where = line.strip(), f"{path}, line {i + 1}"
+        if not text or text.startswith("%"):
+            continue
+        keyword = text.split(None, 1)[0].lower()
+        if keyword == "@data":
+            if classes is None or not names:
+                raise ValueError(f"{where}: no features and a last attribute 'class hierarchical' before @data")
+            return names, domains, classes, i + 1
+        if keyword == "@attribute":
+            if classes is not None:
+                raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
+            match = _ATTRIBUTE.fullmatch(text)
+            kind = "" if match is None else _without_comment(match["type"])
+            found = _HIERARCHICAL.fullmatch(kind)
+            if found is not None:
+                classes = [name.strip() for name in found["classes"].split(",") if name.strip()]
+                continue
+            if kind.startswith("{") and kind.endswith("}"):
+                names.append(match["plain"] or match["single"] or match["double"])
+                domains.append([value.strip() for value in kind[1:-1].split(",")])
+                continue
+            name, _ = _read_attribute(text, where)
+            names.append(name)
+            domains.append(None)
+        elif keyword != "@relation":
+            raise ValueError(f"{where}: expected @relation, @attribute or @data, found {quoted(text)}")
+    raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
+
+
+def _columns(table, rows, names, domains):
+    """Return the features; of nominal ones a column for each value."""
+    cells = [row.split(",") for row in rows]
+    for i, row in enumerate(cells):
+        if len(row) != len(names):
+            raise table._error(i, f"has {len(row)} values for {len(names)} features", "give one for each, and classes")
+    parts = []
+    for place, domain in enumerate(domains):
+        column = [row[place].strip() for row in cells]
+        if domain is None:
+            parts.append(table._parse(column, np.arange(1, len(column) + 1))[:, None])
+            continue
+        odd = next((i for i, cell in enumerate(column) if cell not in domain and cell != "?"), None)
+        if odd is not None:
+            fault = f"has {quoted(column[odd])} for the attribute {quoted(names[place])}"
+            raise table._error(odd, fault, "correct it, or declare it")
+        known = np.array([cell != "?" for cell in column])[:, None]
+        parts.append(np.where(known, np.array(column)[:, None] == np.array(domain), np.nan))
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def _hierarchy(classes, path):
+    """Return the classes' names and the indices of the parents of each, parents first."""
+    as_edges = any(name.split("/")[0] == _ROOT for name in classes)
+    above = {}
+    for name in classes:
+        steps = name.split("/")
+        if as_edges:
+            if len(steps) != 2:
+                raise ValueError(f"{path}: the class {quoted(name)} is no edge parent/child, as others are")
+            above.setdefault(steps[1], [])
+            if steps[0] != _ROOT:
+                above.setdefault(steps[0], [])
+                above[steps[1]].append(steps[0])
+            continue
+        for depth in range(1, len(steps) + 1):
+            above["/".join(steps[:depth])] = ["/".join(steps[: depth - 1])] if depth > 1 else []
+    depths, places = {}, {name: i for i, name in enumerate(above)}
+    for name in above:
+        _depth_of(name, above, depths, path)
+    names = sorted(above, key=lambda name: (depths[name], places[name] if as_edges else name))
+    index = {name: i for i, name in enumerate(names)}
+    return names, [sorted(index[parent] for parent in above[name]) for name in names]
+
+
+def _depth_of(name, above, depths, path):
+    stack, busy = [name], set()
+    while stack:
+        last = stack[-1]
+        missing = [parent for parent in above[last] if parent not in depths]
+        if not missing:
+            depths[last] = 1 + max((depths[parent] for parent in above[last]), default=-1)
+            busy.discard(last)
+            stack.pop()
+        elif last in busy:
+            raise ValueError(f"{path}: the class {quoted(last)} is above itself")
+        else:
+            busy.add(last)
+            stack.extend(missing)
+
+
+def _indicator(table, rows, names, parents):
+    index, Y = {name: i for i, name in enumerate(names)}, np.zeros((len(rows), len(names)), np.int64)
+    for i, row in enumerate(rows):
+        for name in row.split("@"):
+            place = index.get(name.strip())
+            if place is None and name.strip() != _ROOT:
+                raise table._error(i, f"has the class {quoted(name)}, which is not declared", "correct it")
+            if place is not None:
+                Y[i, place] = 1
+    for child in range(len(names) - 1, -1, -1):
+        for parent in parents[child]:
+            Y[:, parent] |= Y[:, child]
+    return Y

@@ -1,0 +1,105 @@
+"""Labels of which each implies its parent: inference in linear time, with derivatives."""
+
+import numpy as np
+
+from .._jit import readonly
+from .._threads import over_ranges
+from ..solvers._forest import best_range, project_range
+
+# Steps of a call on a single thread.
+_COST_PER_CALL = 2**14
+
+
+class Forest:
+    """Trees of labels.
+
+    Parameters
+    ----------
+    parents : int array of shape (n_labels,)
+        The index of each label's parent, -1 for roots.
+
+    Raises
+    ------
+    ValueError
+        If a label is above itself.
+    """
+
+    def __init__(self, parents):
+        self.parents = readonly(parents, np.int64)
+        depths = np.zeros(len(parents), np.int64)
+        above = np.array(parents)
+        while (above >= 0).any():
+            depths[above >= 0] += 1
+            if depths.max() > len(parents):
+                raise ValueError(f"label {int(depths.argmax())} is above itself")
+            above = np.where(above >= 0, np.asarray(parents)[above], -1)
+        self.order = readonly(np.argsort(depths, kind="stable"), np.int64)
+
+    def project(self, scores, known=None, n_jobs=None):
+        """Return the nearest points to scores where no label exceeds its parent, within 0 and 1.
+
+        Parameters
+        ----------
+        scores : array of shape (n_samples, n_labels)
+        known : array of shape (n_samples, n_labels), default=None
+            1.0 and 0.0 for labels that are known, -1.0 for others: what follows from them is fixed.
+        n_jobs : int or None
+
+        Returns
+        -------
+        marginals : array of shape (n_samples, n_labels)
+        blocks : int array of shape (n_samples, n_labels)
+            For each label the first one of those that are averaged with it.
+        """
+        scores = readonly(scores, np.float64)
+        known = readonly(np.zeros((0, scores.shape[1])) if known is None else known, np.float64)
+        out, blocks = np.empty(scores.shape), np.empty(scores.shape, np.int64)
+        self._over(lambda start, stop: project_range(
+            self.order, self.parents, scores, known, start, stop, out, blocks
+        ), scores, n_jobs)  # fmt: skip
+        return out, blocks
+
+    @staticmethod
+    def vjp(marginals, blocks, v):
+        """Return the product of vectors with the derivative of `project`, which is symmetric.
+
+        Within a block that is neither 0 nor 1 it is the mean, else zero.
+        """
+        n_labels = marginals.shape[1]
+        places = (blocks + n_labels * np.arange(len(blocks))[:, None]).ravel()
+        sums = np.bincount(places, np.asarray(v, np.float64).ravel(), minlength=marginals.size)
+        counts = np.maximum(np.bincount(places, minlength=marginals.size), 1)
+        inside = (marginals > 0.0) & (marginals < 1.0)
+        return np.where(inside, (sums / counts)[places].reshape(marginals.shape), 0.0)
+
+    def best(self, scores, n_jobs=None):
+        """Return the sets of the highest sum of scores that have with each label its parent: array of 1.0 and 0.0."""
+        scores = readonly(scores, np.float64)
+        out = np.empty(scores.shape)
+        self._over(lambda start, stop: best_range(self.order, self.parents, scores, start, stop, out), scores, n_jobs)
+        return out
+
+    def violated(self, labels):
+        """Tell which rows of a dense indicator matrix have a label without its parent."""
+        children = np.flatnonzero(self.parents >= 0)
+        return (labels[:, children] > labels[:, self.parents[children]]).any(axis=1)
+
+    @staticmethod
+    def _over(function, scores, n_jobs):
+        over_ranges(function, np.full(len(scores), float(scores.shape[1])), n_jobs, _COST_PER_CALL)
+
+
+def forest_of(n_labels, constraints):
+    """Return the `Forest` of resolved constraints; None if they are more than a parent for each label."""
+    parents = np.full(n_labels, -1)
+    for _, (indices, signs, low, high) in constraints:
+        if len(indices) != 2 or low != 1.0 or np.isfinite(high) or signs[0] * signs[1] > 0.0:
+            return None
+        child, parent = indices if signs[0] < 0.0 else indices[::-1]
+        if parents[child] not in (-1, parent):
+            return None
+        parents[child] = parent
+    try:
+        return Forest(parents)
+    except ValueError:
+        return None

@@ -1,0 +1,102 @@
+"""Scores of rows of features under the weights of a linear model, dense or sparse, on threads."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+from scipy import sparse
+
+from .._jit import FLOATS, FLOATS_2D_OUT, PARTS, entry, kernel, readonly
+from .._jit_team import prefetch
+from .._threads import count_threads, over_ranges
+from ._data import ROWS, Rows, all_ones
+
+# Sparse weights as CSR rows, one for each feature.
+_Weights = namedtuple("_Weights", ["data", "indices", "indptr"])
+_WEIGHTS = types.NamedTuple([FLOATS, PARTS, PARTS], _Weights)
+
+# Multiplications of a call on a single thread.
+_COST_PER_CALL = 2**22
+
+
+@kernel
+def _look_ahead(rows, weights, r):
+    """Begin to fetch where the weights of the features of row `r` are."""
+    for at in range(rows.indptr[r], rows.indptr[r + 1]):
+        prefetch(weights.indptr, np.int64(rows.indices[at]))
+
+
+@entry(types.void(ROWS, _WEIGHTS, FLOATS_2D_OUT))
+def _add_products(rows, weights, scores):
+    """Add to `scores` the products of features and sparse weights; rows without data hold ones.
+
+    As most of the time goes into fetching what lies anywhere in memory, that is begun a row, or two, ahead.
+    """
+    n, has_data = scores.shape[0], rows.data.shape[0] != 0
+    for r in range(min(n, 2)):
+        _look_ahead(rows, weights, r)
+    for r in range(n):
+        if r + 2 < n:
+            _look_ahead(rows, weights, r + 2)
+        if r + 1 < n:
+            for at in range(rows.indptr[r + 1], rows.indptr[r + 2]):
+                start = np.int64(weights.indptr[np.uint64(rows.indices[at])])
+                prefetch(weights.data, start)
+                prefetch(weights.indices, start)
+        own = scores[r]
+        for at in range(rows.indptr[r], rows.indptr[r + 1]):
+            f = np.uint64(rows.indices[at])
+            value = rows.data[at] if has_data else 1.0
+            for place in range(weights.indptr[f], weights.indptr[f + np.uint64(1)]):
+                own[np.uint64(weights.indices[np.uint64(place)])] += value * weights.data[np.uint64(place)]
+
+
+def linear_scores(X, model, n_jobs):
+    """Compute the scores of rows under a linear model.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n_rows, n_features)
+    model : LinearModel
+    n_jobs : int or None
+        The scores do not depend on it.
+
+    Returns
+    -------
+    scores : array of shape (n_rows, n_outputs)
+    """
+    coef = model.coef
+    if not sparse.issparse(coef) and not sparse.issparse(X):
+        return X @ coef + model.intercept
+    if not sparse.issparse(X):
+        X = sparse.csr_array(X)
+    if not sparse.issparse(coef) and X.dtype == coef.dtype and count_threads(n_jobs) == 1:
+        scores = X @ coef
+        scores += model.intercept
+        return scores
+    scores = np.empty((X.shape[0], len(model.intercept)))
+    scores[:] = model.intercept if sparse.issparse(coef) else 0.0
+    if sparse.issparse(coef):
+        weights = _Weights(readonly(coef.data), readonly(coef.indices, np.int32), readonly(coef.indptr, np.int32))
+        ones = all_ones(X.data)
+
+        def fill(start, stop):
+            data, indices, indptr = _slice(X, start, stop)
+            data = readonly(data[:0] if ones else data)
+            rows = Rows(data, readonly(indices, np.int32), readonly(indptr, np.int64))
+            _add_products(rows, weights, scores[start:stop])
+    else:
+
+        def fill(start, stop):
+            own = sparse.csr_array(_slice(X, start, stop), shape=(stop - start, X.shape[1]))
+            np.add(own @ coef, model.intercept, out=scores[start:stop])
+
+    # What is converted to other types is so a part at a time.
+    over_ranges(fill, 1 + scores.shape[1] * np.diff(X.indptr), n_jobs, _COST_PER_CALL)
+    return scores
+
+
+def _slice(X, start, stop):
+    """Return the arrays of some rows of a CSR matrix: views, but for where the rows end."""
+    first, last = X.indptr[start], X.indptr[stop]
+    return X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first

@@ -1,0 +1,200 @@
+"""Hierarchies of labels: isotonic regression on forests, the constraint, partly labelled rows, the loader."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from naive_multilabel import naive_forest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
+from sklearn_sparsemap.datasets import load_hierarchical_arff
+from sklearn_sparsemap.estimators._multilabel.data import read_constraints
+from sklearn_sparsemap.factors import AtMost, Hierarchy, Implies
+from sklearn_sparsemap.inference._forests import Forest, forest_of
+from sklearn_sparsemap.inference._labels import LabelGraph
+from sklearn_sparsemap.losses._labels import partly_known_losses
+
+
+def random_parents(n, rng):
+    """Draw a forest whose labels are in no order."""
+    order, parents = rng.permutation(n), np.full(n, -1)
+    for k in range(1, n):
+        if rng.random() < 0.85:
+            parents[order[k]] = order[rng.integers(0, k)]
+    return parents
+
+
+def graph_of(parents):
+    n = len(parents)
+    return LabelGraph(n, np.zeros((0, 2), np.int64), read_constraints(Hierarchy(parents), np.arange(n)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 25])
+def test_forests_are_solved_exactly(n):
+    rng = np.random.default_rng(n)
+    for _ in range(4):
+        parents = random_parents(n, rng)
+        forest, graph = Forest(parents), graph_of(parents)
+        scores = rng.choice([0.3, 1.0, 4.0]) * rng.normal(size=(6, n))
+        found, _ = forest.project(scores, n_jobs=2)
+        assert_allclose(found, [naive_forest(s, parents) for s in scores], atol=1e-9)
+        assert_array_equal(graph.solve(scores, None).marginals, found)
+        others = lp_sparsemap(graph.graph, list(scores), additional={"edges": np.zeros(0)}, tol=1e-10)
+        assert_allclose(found, [r.marginals for r in others], atol=1e-7)
+        assert_allclose(graph.solve(scores, None).objective, others.objective, atol=1e-7)
+        best = forest.best(scores)
+        assert not forest.violated(best).any() and not graph.violated(found > 0.4).any()
+        wanted = map_inference(graph.graph, list(scores), additional={"edges": np.zeros(0)})
+        assert_allclose((best * scores).sum(axis=1), [r.value for r in wanted], atol=1e-9)
+
+
+def test_the_derivative_of_a_forest():
+    rng = np.random.default_rng(0)
+    forest = Forest(random_parents(20, rng))
+    scores, v, n_averaged = rng.normal(0.3, 0.7, size=(8, 20)), rng.normal(size=(8, 20)), 0
+    found, blocks = forest.project(scores)
+    step = 1e-6 * rng.normal(size=(8, 20))
+    difference = forest.project(scores + step)[0] - forest.project(scores - step)[0]
+    assert_allclose((difference * v).sum(axis=1), 2.0 * (forest.vjp(found, blocks, v) * step).sum(axis=1), atol=1e-11)
+    n_averaged = ((blocks != np.arange(20)) & (found > 0) & (found < 1)).sum()
+    assert n_averaged > 10
+
+
+def test_known_labels_are_fixed_with_what_follows():
+    rng = np.random.default_rng(0)
+    n_fixed = 0
+    for _ in range(20):
+        parents = random_parents(9, rng)
+        forest, scores = Forest(parents), rng.normal(size=(1, 9))
+        gold = forest.best(rng.normal(size=(1, 9)))
+        known = np.where(rng.random((1, 9)) < 0.3, gold, -1.0)
+        (found,), _ = forest.project(scores, known)
+        assert_allclose(found, naive_forest(scores[0], parents, known[0]), atol=1e-9)
+        assert (found[known[0] >= 0] == known[0][known[0] >= 0]).all()
+        n_fixed += (known >= 0).sum()
+    assert n_fixed > 20
+
+
+def test_partly_known_losses_have_their_gradients():
+    rng = np.random.default_rng(1)
+    parents = random_parents(8, rng)
+    graph, scores = graph_of(parents), rng.normal(size=(5, 8))
+    gold, known, weights = graph.forest.best(rng.normal(size=(5, 8))), rng.random((5, 8)) < 0.5, rng.uniform(size=5)
+    for loss, own in (("sparsemap", graph), ("logistic", graph), ("sparsemap", LabelGraph(8, graph.edges))):
+        losses, residuals, *_ = partly_known_losses(loss, 0.7, own, scores, gold, known, weights)
+        step = 1e-6 * rng.normal(size=scores.shape)
+        sides = [partly_known_losses(loss, 0.7, own, scores + s * step, gold, known, weights)[0] for s in (1, -1)]
+        assert_allclose(weights * (sides[0] - sides[1]), 2.0 * (residuals * step).sum(axis=1), atol=1e-9)
+        assert (losses >= 0.0).all() and losses.max() > 0.1
+    with pytest.raises(ValueError, match="loss='hinge' takes no labels that are NaN"):
+        partly_known_losses("hinge", 1.0, graph, scores, gold, known, weights)
+    with pytest.raises(ValueError, match="labels that are NaN need a model without edges"):
+        LabelGraph(8, np.array([[0, 1]])).solve_known(scores, gold, known)
+
+
+def test_hierarchies_are_read():
+    names = ["a", "a/b", "a/b/c", "d"]
+    pairs = [(1, 0), (2, 1)]
+    for given in (names, [None, 0, [1], -1], {"a/b": "a", 2: ["a/b"]}, [[], ["a"], (1,), None]):
+        assert Hierarchy(given).pairs(names) == pairs
+    assert forest_of(4, read_constraints(Hierarchy(names), np.array(names))).parents.tolist() == [-1, 0, 1, -1]
+    two = read_constraints([Hierarchy([None, None, [0, 1]])], np.arange(3))
+    assert len(two) == 2 and forest_of(3, two) is None
+    assert forest_of(2, read_constraints([Implies(0, 1), Implies(1, 0)], np.arange(2))) is None
+    assert forest_of(3, read_constraints([Implies(2, 0), AtMost(2)], np.arange(3))) is None
+    assert Hierarchy(names) == Hierarchy(list(names)) != Hierarchy([None, 0, 1, None])
+    assert repr(Hierarchy(names)) == "Hierarchy(<4 labels>)" and len({Hierarchy(names), Hierarchy(names)}) == 1
+    with pytest.raises(ValueError, match="takes the parents of all labels, or paths"):
+        Hierarchy("a/b")
+    with pytest.raises(ValueError, match="has 2 entries for 3 labels"):
+        Hierarchy([None, 0]).pairs([0, 1, 2])
+    with pytest.raises(ValueError, match="puts the label 1 above itself"):
+        Hierarchy([None, 1]).pairs([0, 1])
+    with pytest.raises(ValueError, match="has a path twice"):
+        Hierarchy(["a", "a"]).pairs([0, 1])
+    with pytest.raises(ValueError, match="above itself"):
+        Forest([1, 0])
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 5))
+    Y = np.zeros((150, 5), int)
+    Y[:, 0] = X[:, 0] + 0.5 * rng.normal(size=150) > 0
+    Y[:, 1] = Y[:, 0] & (X[:, 1] + 0.5 * rng.normal(size=150) > 0)
+    Y[:, 2] = Y[:, 1] & (X[:, 2] + 0.5 * rng.normal(size=150) > 0)
+    Y[:, 3] = X[:, 3] > 0.5
+    Y[:, 4] = Y[:, 3] & Y[:, 0] & (X[:, 4] > 0)
+    return X, Y
+
+
+@pytest.mark.parametrize("parents", [[None, 0, 1, None, 3], [None, 0, 1, None, [3, 0]]])
+def test_no_prediction_is_incoherent(data, parents):
+    X, Y = data
+    far, rules = np.concatenate([X, 5.0 * X[::-1]]), Hierarchy(parents)
+    for loss in ("sparsemap", "logistic"):
+        for params in ({}, {"decision": "threshold", "threshold": "auto"}, {"decision": "map"}):
+            model = MultilabelLPSparseMAP(constraints=rules, loss=loss, **params).fit(X, Y)
+            found = model.predict(far)
+            assert all((found[:, child] <= found[:, parent]).all() for child, parent in rules.pairs(range(5)))
+    marginals = MultilabelLPSparseMAP(constraints=rules).fit(X, Y).predict_marginals(far)
+    assert all((marginals[:, c] <= marginals[:, p] + 1e-9).all() for c, p in rules.pairs(range(5)))
+
+
+def test_unknown_labels_are_free(data):
+    X, Y = data
+    rng = np.random.default_rng(0)
+    hidden = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)
+    rules = Hierarchy([None, 0, 1, None, 3])
+    network = {"hidden_layer_sizes": (5,), "learning_rate_init": 0.02, "max_iter": 100, "tol": 0.01}
+    for params in ({}, {"loss": "logistic"}, {"threshold": "auto"}, {"constraints": rules}, network):
+        model = MultilabelLPSparseMAP(random_state=0, **params)
+        partly = model.fit(X, hidden).score(X, Y)
+        assert partly > 0.4
+    # Without rules: what a sample says nothing of changes nothing.
+    twice, left = np.concatenate([X, X]), np.concatenate([Y, np.full(Y.shape, np.nan)])
+    left[:, 0] = np.concatenate([Y[:, 0], Y[:, 0]])
+    model = MultilabelLPSparseMAP(alpha=0.1, tol=1e-7).fit(twice, pd.DataFrame(left, columns=list("abcde")))
+    assert model.classes_.tolist() == list("abcde")
+    whole = MultilabelLPSparseMAP(alpha=0.2, tol=1e-7).fit(X, Y)
+    assert_allclose(model.coefs_[0][:, 1:], whole.coefs_[0][:, 1:], atol=1e-5)
+    for params in ({"loss": "hinge"}, {"label_graph": "full"}, {"constraints": AtMost(4)}):
+        with pytest.raises(ValueError, match="y has NaN for labels that are unknown; these need"):
+            MultilabelLPSparseMAP(**params).fit(X, hidden)
+
+
+def test_thousands_of_classes():
+    rng = np.random.default_rng(0)
+    parents = np.concatenate([[-1], rng.integers(0, np.arange(1, 3000))])
+    graph, scores = graph_of(parents), rng.normal(-0.5, 1.0, size=(3, 3000))
+    found = graph.solve(scores, None).marginals
+    assert (found[:, 1:] <= found[:, parents[1:]]).all() and 0.0 < found.mean() < 1.0
+    graph.check_feasible()
+    assert not graph.violated(graph.assign(scores)).any()
+
+
+def test_the_loader(tmp_path):
+    path = tmp_path / "a.arff"
+    header = "@relation genes\n% comment\n@attribute 'a b' numeric\n@attribute kind {x,y}\n"
+    header += "@attribute class hierarchical "
+    path.write_text(header + "1/2,1/2/3,4\n@data\n1.5,x,1/2/3\n?,?,4@1/2\n")
+    X, Y, names, parents = load_hierarchical_arff(path)
+    assert_array_equal(X, [[1.5, 1.0, 0.0], [np.nan] * 3])
+    assert names == ["1", "4", "1/2", "1/2/3"] and parents == [[], [], [0], [2]]
+    assert Y.tolist() == [[1, 0, 1, 1], [1, 1, 1, 0]]
+    path.write_text(header + "root/a,root/b,a/c,b/c\n@data\n0,y,c\n")
+    _, Y, names, parents = load_hierarchical_arff(path)
+    assert names == ["a", "b", "c"] and parents == [[], [], [0, 1]] and Y.tolist() == [[1, 1, 1]]
+    for text, message in (
+        (header + "1,2\n@data\n1,x,3\n", "line 7: the row has the class '3', which is not declared"),
+        (header + "1,2\n@data\n1,z,1\n", "line 7: the row has 'z' for the attribute 'kind'"),
+        (header + "1,2\n@data\n1,1\n", "line 7: the row has 1 values for 2 features"),
+        (header + "1\n@attribute late numeric\n@data\n", "line 6: an attribute after the one of the classes"),
+        (header + "root/a,b/c,c/b\n@data\n", "has no rows after @data"),
+        (header + "root/a,b/c,c/b\n@data\n1,x,a\n", "is above itself"),
+        ("@relation x\n@attribute a numeric\n@data\n1\n", "line 3: no features and a last attribute 'class hier"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            load_hierarchical_arff(path)

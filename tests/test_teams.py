@@ -1,0 +1,232 @@
+"""Online training on several threads, and over columns that stand for equal ones: the same weights."""
+
+import threading
+
+import numpy as np
+import pytest
+from naive_training import merge_columns
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap._ragged import RaggedArray
+from sklearn_sparsemap._threads import together
+from sklearn_sparsemap._validation import check_samples
+from sklearn_sparsemap.estimators import _fitting
+from sklearn_sparsemap.estimators._structured import classifier as _classifier
+from sklearn_sparsemap.training import _columns
+from sklearn_sparsemap.training._columns import Columns
+from sklearn_sparsemap.training._data import LinearModel
+from sklearn_sparsemap.training._online import optimizer as _online
+from sklearn_sparsemap.training._scores import linear_scores
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+LABELS = ["p", "q", "r", "s"]
+
+
+def make_text(n=30, ones=True, dtype=np.float64, seed=0):
+    """Make sequences with many columns that are the same in all rows, as rare words bring them."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 8, n)
+    rows = lengths.sum()
+    common = sparse.random_array((rows, 12), density=0.3, rng=rng, format="csc")
+    rare = sparse.csc_array(
+        (np.ones(rows), (np.arange(rows), rng.permutation(rows))), shape=(rows, rows)
+    )
+    X = sparse.hstack([rare, common, rare, common[:, :4], sparse.csc_array((rows, 3)), rare]).tocsr()
+    X.data[:] = 1.0 if ones else np.round(4 * X.data) + 1.0
+    X.sort_indices()
+    values = sparse.csr_array(X).astype(dtype)
+    y = [[LABELS[(j + k) % 4] for k in range(length)] for j, length in enumerate(lengths)]
+    return RaggedArray(values, np.concatenate([[0], np.cumsum(lengths)])), y
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Take every problem for one that is worth threads, and note how many work on each epoch."""
+    noted = []
+
+    def note(function, n_threads, give_up):
+        noted.append(n_threads)
+        return together(function, n_threads, give_up)
+
+    monkeypatch.setattr(_online, "together", note)
+    monkeypatch.setattr(_online, "_MANY", 0)
+    monkeypatch.setattr(_online, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(_online, "count_threads", lambda n_jobs: 4 if n_jobs == -1 else n_jobs or 1)
+    return noted
+
+
+@pytest.fixture
+def merging(monkeypatch):
+    """Return a function that calls one with and one without columns that stand for equal ones."""
+
+    def both(function):
+        found = []
+        for many in (0, 2**40):
+            with monkeypatch.context() as patch:
+                patch.setattr(_columns, "_MANY", many)
+                # A penalty after each sample: how often it is taken depends on the number of columns.
+                patch.setattr(_online, "_SAMPLES_PER_PENALTY", 0)
+                found.append(function())
+        return found
+
+    return both
+
+
+def new_model(**parameters):
+    options = {"loss": "hinge", "solver": "adagrad", "max_iter": 3, "tol": 0.0, "random_state": 0, "alpha": 1e-2}
+    return StructuredSparseMAPClassifier("chain", **options | parameters)
+
+
+def dense(coef):
+    return coef.toarray() if sparse.issparse(coef) else coef
+
+
+def assert_equal_models(one, other, atol=0.0):
+    assert_allclose(dense(one.coef_), dense(other.coef_), rtol=0.0, atol=atol)
+    assert np.abs(dense(one.coef_)).max() > 0.01
+    for name in ("intercept_", "transitions_", "loss_curve_", "validation_scores_"):
+        if hasattr(one, name):
+            assert_allclose(getattr(one, name), getattr(other, name), rtol=0.0, atol=atol)
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_columns_stand_for_equal_ones(ones):
+    X, _ = make_text(ones=ones)
+    columns, groups = Columns(X.values), merge_columns(X.values.toarray())
+    assert len(groups) == len(columns.multiplicity) and columns.multiplicity.max() >= 3
+    found = [tuple(np.flatnonzero(columns.places == place)) for place in range(len(groups))]
+    assert sorted(found) == sorted(groups)
+    assert_array_equal(columns.multiplicity, [len(group) for group in found])
+    assert (columns.places[~X.values.toarray().any(axis=0)] == -1).all() and (columns.places == -1).sum() >= 3
+    # The frequent ones come first in each piece.
+    frequencies = np.bincount(columns.rows.indices)
+    for start, stop in zip(columns.cuts, columns.cuts[1:]):
+        assert stop > start and (np.diff(frequencies[start:stop]) <= 0).all()
+    # Equal weights have the scores of their sums, in rows whose entries come piece by piece.
+    rng = np.random.default_rng(0)
+    sums, rows = rng.normal(size=(len(groups), 3)), columns.rows
+    data = rows.data if len(rows.data) else np.ones(len(rows.indices))
+    assert (len(rows.data) == 0) == ones
+    pieces = np.searchsorted(columns.cuts, rows.indices, side="right")
+    for first, stop in zip(rows.indptr, rows.indptr[1:]):
+        assert (np.diff(pieces[first:stop]) >= 0).all()
+    narrow = sparse.csr_array((data, rows.indices, rows.indptr), shape=(len(X.values.indptr) - 1, len(groups)))
+    model = LinearModel(sums, np.zeros(3), np.zeros(0))
+    for coef in (sums, sparse.csr_array(sums)):
+        for is_sparse in (True, False):
+            wide = columns.expand(LinearModel(coef, np.zeros(3), np.zeros(0)), sparse_coef=is_sparse)
+            assert sparse.issparse(wide.coef) == is_sparse
+            assert_allclose(X.values @ dense(wide.coef), narrow @ sums, atol=1e-12)
+    other, _ = make_text(seed=1, ones=ones)
+    other = sparse.csr_array(other.values[:, : X.values.shape[1]])
+    other.resize(other.shape[0], X.values.shape[1])
+    assert_allclose(columns.narrow(other) @ sums, other @ columns.expand(model, sparse_coef=False).coef, atol=1e-12)
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"average": False}, {"loss": "perceptron"}, {"solver": "mira"}, {"early_stopping": True}],
+    ids=str,
+)
+def test_equal_columns_learn_as_one(parameters, large, merging, monkeypatch):
+    if large:
+        monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+    X, y = make_text(60)
+    merged, plain = merging(lambda: new_model(**parameters).fit(X, y))
+    assert sparse.issparse(merged.coef_) == large
+    assert_equal_models(merged, plain, 1e-9)
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("parameters", [{"loss": "sparsemap"}, {"batch_size": 3}], ids=str)
+@pytest.mark.parametrize("many", [0, 2**40], ids=["merged", "as they are"])
+def test_weights_do_not_depend_on_the_number_of_threads(parameters, many, large, threads, monkeypatch):
+    monkeypatch.setattr(_columns, "_MANY", many)
+    if large:
+        monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+    X, y = make_text(60)
+    model = new_model(**parameters).fit(X, y)
+    assert set(threads) == {1}
+    for n_jobs in (2, 3, 4):
+        threads.clear()
+        assert_equal_models(model, clone(model).set_params(n_jobs=n_jobs).fit(X, y))
+        assert set(threads) == {n_jobs}
+
+
+def test_streams_on_threads_have_the_same_weights(threads):
+    X, y = make_text(60)
+    models = [new_model(n_jobs=n_jobs) for n_jobs in (1, 2)]
+    for part in (slice(0, 20), slice(20, 60)):
+        for model in models:
+            model.partial_fit(X[part], y[part], classes=LABELS)
+    assert set(threads) == {1, 2}
+    assert_equal_models(*models)
+
+
+def test_a_thread_that_fails_ends_the_epoch(threads, monkeypatch):
+    X, y = make_text()
+    waited = threading.Event()
+
+    def fails(*arguments):
+        team, part = arguments[-2:]
+        if part.me == 1:
+            raise MemoryError("no more")
+        while not team.signals.any():
+            waited.set()
+
+    monkeypatch.setattr(_online, "EPOCHS", dict.fromkeys(_online.EPOCHS, fails))
+    with pytest.raises(MemoryError, match="no more"):
+        new_model(n_jobs=2).fit(X, y)
+    assert set(threads) == {2}
+
+
+def test_single_precision_is_not_copied(threads):
+    X, y = make_text(dtype=np.float32)
+    assert np.shares_memory(check_samples(X).values.data, X.values.data)
+    wide, _ = make_text()
+    assert_equal_models(new_model().fit(X, y), new_model().fit(wide, y))
+    X, y = make_text(dtype=np.float32, ones=False)
+    wide, _ = make_text(ones=False)
+    model = new_model().fit(X, y)
+    assert_equal_models(model, new_model().fit(wide, y))
+    assert_array_equal(np.concatenate(model.predict(X)), np.concatenate(model.predict(wide)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("ones", [True, False])
+def test_linear_scores(dtype, ones):
+    rng = np.random.default_rng(0)
+    X = make_text(ones=ones, dtype=dtype)[0].values
+    coef = rng.normal(size=(X.shape[1], 5)) * (rng.random((X.shape[1], 5)) < 0.5)
+    intercept = rng.normal(size=5)
+    expected = X.toarray().astype(np.float64) @ coef + intercept
+    for own in (coef, sparse.csr_array(coef)):
+        model = LinearModel(own, intercept, np.zeros(0))
+        for features in (X, X.toarray().astype(np.float64)):
+            scores = [linear_scores(features, model, n_jobs) for n_jobs in (1, 2)]
+            assert_allclose(scores[0], expected, atol=1e-12)
+            assert_array_equal(*scores)
+
+
+def test_sparse_and_dense_weights():
+    X, y = make_text()
+    model = new_model().fit(X, y)
+    coef, predicted = model.coef_.copy(), np.concatenate(model.predict(X))
+    for _ in range(2):
+        assert sparse.issparse(model.sparsify().coef_)
+        assert_array_equal(model.coef_.toarray(), coef)
+        assert_array_equal(np.concatenate(model.predict(X)), predicted)
+        assert_array_equal(model.densify().coef_, coef)
+    # A stream goes on as if nothing had been asked for.
+    streams = [new_model() for _ in range(2)]
+    for part in (slice(0, 15), slice(15, 30)):
+        for stream in streams:
+            stream.partial_fit(X[part], y[part], classes=LABELS)
+        streams[0].sparsify()
+    assert_equal_models(*streams)
