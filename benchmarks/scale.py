@@ -98,7 +98,8 @@ def measure_sizes(args):
         (Path(folder) / "classes").write_text("\n".join(sorted({label for labels in y for label in labels})))
         largest = max(path.stat().st_size for path in Path(folder).glob("*.npz")) / 2**20
         print(f"\nEpochs over files of {largest:.0f} MB, {args.columns:,} columns")
-        print(f"{'times':>8}{'tokens':>14}{'seconds':>10}{'CPU s':>10}{'tokens / CPU s':>18}{'peak MB':>12}", flush=True)
+        head = f"{'times':>8}{'tokens':>14}{'seconds':>10}{'CPU s':>10}{'tokens / CPU s':>18}{'peak MB':>12}"
+        print(head, flush=True)
         for size in args.sizes:
             command = [sys.executable, __file__, "--worker", folder, str(size)]
             subprocess.run(command, check=True)
