@@ -1,7 +1,7 @@
 """Slow, obvious twins of the fast code: enumeration, dense linear algebra, finite differences."""
 
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -128,6 +128,43 @@ def all_matchings(n, m):
         if len(matched) == len(set(matched)) == min(n, m):
             matchings.append(columns)
     return matchings
+
+
+def enumerate_alignments(scores, gaps=None, kind="warping"):
+    """Return (alignments, unary indicators M, total scores) of all monotone alignments."""
+    n, m = scores.shape
+    if kind == "warping":
+        paths = all_warping_paths(n, m)
+        return _indicators(paths, scores, lambda path: path)
+    alignments = [
+        columns
+        for columns in product(range(-1, m), repeat=n)
+        if all(a < b for a, b in pairwise([c for c in columns if c >= 0]))
+    ]
+    found, M, theta = _indicators(
+        alignments, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0]
+    )
+    if gaps is not None:
+        theta = theta + np.array([gap_counts(columns, m, kind) @ np.asarray(gaps) for columns in alignments])
+    return found, M, theta
+
+
+def gap_counts(columns, m, kind):
+    """Count the rows and the columns without a partner; in a local alignment those between its pairs only."""
+    pairs = [(i, c) for i, c in enumerate(columns) if c >= 0]
+    spans = len(columns), m
+    if kind == "local":
+        spans = [pairs[-1][axis] - pairs[0][axis] + 1 for axis in (0, 1)] if pairs else (0, 0)
+    return np.array([span - len(pairs) for span in spans], float)
+
+
+@cache
+def all_warping_paths(n, m):
+    """Return the cells of all paths through a grid, from its first cell to its last one."""
+    if n == m == 1:
+        return [((0, 0),)]
+    before = [(n - i, m - j) for i, j in ((0, 1), (1, 0), (1, 1)) if n > i and m > j]
+    return [(*path, (n - 1, m - 1)) for shape in before for path in all_warping_paths(*shape)]
 
 
 def enumerate_subsets(scores, min_size=0, max_size=None):

@@ -7,7 +7,15 @@ from typing import Any
 import naive
 import numpy as np
 
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    Alignment,
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Simplex,
+    Subset,
+)
 
 
 @dataclass
@@ -24,6 +32,7 @@ class Instance:
             DependencyTree: naive.enumerate_trees,
             Matching: naive.enumerate_matchings,
             Subset: naive.enumerate_subsets,
+            Alignment: naive.enumerate_alignments,
             CustomStructure: naive.enumerate_segments,
         }
         options = {} if isinstance(self.structure, CustomStructure) else vars(self.structure)
@@ -31,6 +40,11 @@ class Instance:
 
     def __repr__(self):
         return f"{self.structure!r} {self.scores.shape} with {sorted(self.additional)}"
+
+
+def listed(structure):
+    """Return a structure as the twins list it: with tuples in the place of arrays."""
+    return tuple(map(listed, structure)) if np.ndim(structure) else structure
 
 
 def draw(rng, shape, scale, ties):
@@ -112,6 +126,27 @@ def random_subset(rng, scale=1.0, ties=False, forbid=False):
     return Instance(Subset(min_size, max_size if rng.random() < 0.8 else None), scores, {})
 
 
+def random_alignment(rng, scale=1.0, ties=False, forbid=False, kind="warping"):
+    n, m = rng.integers(1, 5, size=2)
+    scores, additional = draw(rng, (n, m), scale, ties), {}
+    if kind != "warping" and rng.random() < 0.7:
+        additional["gaps"] = draw(rng, (2,), scale, ties)
+    if forbid:
+        mask = rng.random((n, m)) < 0.3
+        # A path along the first row and the last column is left.
+        mask[0] = mask[:, -1] = False
+        scores[mask] = -np.inf
+    return Instance(Alignment(kind), scores, additional)
+
+
+def random_global_alignment(rng, **options):
+    return random_alignment(rng, kind="global", **options)
+
+
+def random_local_alignment(rng, **options):
+    return random_alignment(rng, kind="local", **options)
+
+
 def best_segment(scores, additional):
     """Return the best run of neighbouring parts, and the place of its length's score."""
     scores, additional, runs = scores.tolist(), additional.tolist(), []
@@ -144,5 +179,8 @@ RANDOM = {
     "projective single-root tree": random_projective_single_root_tree,
     "matching": random_matching,
     "subset": random_subset,
+    "warping": random_alignment,
+    "global alignment": random_global_alignment,
+    "local alignment": random_local_alignment,
     "custom": random_segment,
 }

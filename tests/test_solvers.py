@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pytest
 from numba import njit
-from registry import RANDOM, Instance
+from registry import RANDOM, Instance, listed
 
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import ORACLE, readonly
@@ -79,7 +79,7 @@ def check_solution(instance, result, atol=1e-8):
     assert result.weights.sum() == pytest.approx(1.0, abs=1e-10)
     assert (result.weights > 0).all()
     assert (np.diff(result.weights) <= 0).all()
-    places = [structures.index(tuple(s) if np.ndim(s) else s) for s in result.structures]
+    places = [structures.index(listed(s)) for s in result.structures]
     np.testing.assert_allclose(M[:, places] @ result.weights, result.marginals.ravel(), atol=1e-10)
     linear = theta[places] @ result.weights
     norm = result.marginals.ravel() @ result.marginals.ravel()
@@ -121,7 +121,7 @@ def test_conditional_gradient_reaches_the_same_solution(solver, kind, options):
         structures, M, theta = instance.enumerate()
         u, _ = naive.solve_qp(M, theta)
         result = sparsemap(instance.structure, instance.scores, solver=solver, max_iter=3000, **instance.additional)
-        places = [structures.index(tuple(s) if np.ndim(s) else s) for s in result.structures]
+        places = [structures.index(listed(s)) for s in result.structures]
         np.testing.assert_allclose(M[:, places] @ result.weights, result.marginals.ravel(), atol=1e-9)
         assert result.weights.sum() == pytest.approx(1.0, abs=1e-9)
         linear, norm = theta[places] @ result.weights, (result.marginals**2).sum()
@@ -478,8 +478,8 @@ def test_derivatives_of_the_weights_equal_differences(kind):
         def weights_at(step):
             moved = {name: a + step * direction[name] for name, a in instance.additional.items()}
             there = sparsemap(instance.structure, instance.scores + step * direction["scores"], **moved)
-            found = {tuple(np.atleast_1d(s)): w for s, w in zip(there.structures, there.weights)}
-            selected = [tuple(np.atleast_1d(s)) for s in result.structures]
+            found = {listed(s): w for s, w in zip(there.structures, there.weights)}
+            selected = [listed(s) for s in result.structures]
             return np.array([found[s] for s in selected]) if set(found) == set(selected) else None
 
         ahead, behind = weights_at(1e-6), weights_at(-1e-6)

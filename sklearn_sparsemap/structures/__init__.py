@@ -1,5 +1,6 @@
 """What is predicted: the structures, each with its MAP oracle."""
 
+from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
@@ -8,4 +9,13 @@ from ._simplex import Simplex
 from ._subset.structure import Subset
 from ._tree.structure import DependencyTree
 
-__all__ = ["CustomStructure", "DependencyTree", "LinearChain", "Matching", "Simplex", "Structure", "Subset"]
+__all__ = [
+    "Alignment",
+    "CustomStructure",
+    "DependencyTree",
+    "LinearChain",
+    "Matching",
+    "Simplex",
+    "Structure",
+    "Subset",
+]

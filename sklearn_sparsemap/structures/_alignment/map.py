@@ -1,0 +1,126 @@
+"""The best monotone alignment.
+
+Of gapped alignments each set of matched cells has one derivation: after a match come the gaps in rows, then those in
+columns. So there are three tables with an entry for each number of rows and of columns that are done: of alignments
+that end with a match, that end with a match or a gap in a row, and of all.
+"""
+
+import numpy as np
+
+from ..._jit import as_oracle, kernel
+
+WARPING, GLOBAL, LOCAL = 0, 1, 2
+
+
+@kernel
+def gap_scores(additional):
+    """Return the scores of a gap in a row and of one in a column."""
+    if additional.shape[0] == 0:
+        return 0.0, 0.0
+    return additional[0], additional[1]
+
+
+@kernel
+def _warp(scores, n, m, best):
+    """Fill in the best score of a path to each cell."""
+    for i in range(n):
+        for j in range(m):
+            before = 0.0 if i == 0 and j == 0 else -np.inf
+            if i > 0:
+                before = max(before, best[(i - 1) * m + j])
+                if j > 0:
+                    before = max(before, best[(i - 1) * m + j - 1])
+            if j > 0:
+                before = max(before, best[i * m + j - 1])
+            best[i * m + j] = before + scores[i * m + j]
+
+
+@kernel
+def _trace_warp(n, m, best, slots):
+    """Follow the best path back; the cells of one antidiagonal share a slot, as a path has one of them at most."""
+    i, j = n - 1, m - 1
+    slots[i + j] = i * m + j
+    while i > 0 or j > 0:
+        value, to_i, to_j = -np.inf, i, j
+        if i > 0 and j > 0:
+            value, to_i, to_j = best[(i - 1) * m + j - 1], i - 1, j - 1
+        if i > 0 and best[(i - 1) * m + j] > value:
+            value, to_i, to_j = best[(i - 1) * m + j], i - 1, j
+        if j > 0 and best[i * m + j - 1] > value:
+            value, to_i, to_j = best[i * m + j - 1], i, j - 1
+        i, j = to_i, to_j
+        slots[i + j] = i * m + j
+
+
+@kernel
+def _align(scores, n, m, is_local, gaps, tables):
+    """Fill in the best scores of alignments of the first rows and columns; see above."""
+    matched, paused, best = tables
+    width = m + 1
+    for i in range(n + 1):
+        for j in range(m + 1):
+            here = i * width + j
+            ends_here = 0.0 if i == 0 and j == 0 and not is_local else -np.inf
+            if i > 0 and j > 0:
+                before = best[here - width - 1]
+                ends_here = scores[(i - 1) * m + j - 1] + (max(before, 0.0) if is_local else before)
+            matched[here] = ends_here
+            paused[here] = max(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
+            best[here] = max(paused[here], best[here - 1] + gaps[1]) if j > 0 else paused[here]
+
+
+@kernel
+def _trace(m, is_local, tables, end, slots, additional_slots):
+    """Follow the best alignment back from an entry; a match in row i goes to slot i, gaps where there is room.
+
+    A local alignment ends with a match, others in any way.
+    """
+    matched, paused, best = tables
+    width, here, n_gaps = m + 1, end, 0
+    at_match = is_local
+    while True:
+        while not at_match and best[here] > paused[here]:
+            here -= 1
+            if additional_slots.shape[0]:
+                additional_slots[n_gaps] = 1
+            n_gaps += 1
+        while not at_match and paused[here] > matched[here]:
+            here -= width
+            if additional_slots.shape[0]:
+                additional_slots[n_gaps] = 0
+            n_gaps += 1
+        if here // width == 0 or here % width == 0:
+            break
+        i, j = here // width - 1, here % width - 1
+        slots[i] = i * m + j
+        here -= width + 1
+        at_match = False
+        if is_local and not best[here] > 0.0:
+            break
+
+
+@as_oracle
+def best_alignment(scores, additional, dims, work, slots, additional_slots):
+    """Find the best alignment: of time warping, or with gaps, from end to end or anywhere."""
+    n, m, kind = dims[0], dims[1], dims[2]
+    slots[:] = -1
+    if kind == WARPING:
+        best = work[: n * m]
+        _warp(scores, n, m, best)
+        if best[n * m - 1] > -np.inf:
+            _trace_warp(n, m, best, slots)
+        return best[n * m - 1]
+    additional_slots[:] = -1
+    is_local, size = kind == LOCAL, (n + 1) * (m + 1)
+    tables = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
+    _align(scores, n, m, is_local, gap_scores(additional), tables)
+    end = size - 1
+    value = tables[2][end]
+    if is_local:
+        for here in range(size):
+            end = here if tables[0][here] > tables[0][end] else end
+        # Maybe nothing is worth aligning.
+        value = max(tables[0][end], 0.0)
+    if value > (0.0 if is_local else -np.inf):
+        _trace(m, is_local, tables, end, slots, additional_slots)
+    return value
