@@ -41,6 +41,8 @@ class Page(HTMLParser):
 def dead_links(site):
     """Return (page, link) for each link within a built site that leads nowhere, and how many links were tried."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    # Templates of the theme are no pages.
+    pages = {path: page for path, page in pages.items() if "_static" not in path.relative_to(site).parts}
     dead, tried = [], 0
     for path, page in pages.items():
         for link in page.links:
@@ -67,11 +69,13 @@ def store_pictures():
             continue
         picture = Image.open(drawn[stored.name]).convert("RGB")
         box = ImageChops.difference(picture, Image.new("RGB", picture.size, "white")).getbbox()
-        picture = picture.crop((max(box[0] - 8, 0), max(box[1] - 8, 0), box[2] + 8, box[3] + 8))
+        left, top, right, bottom = box
+        inside = max(left - 8, 0), max(top - 8, 0), min(right + 8, picture.width), min(bottom + 8, picture.height)
+        picture = picture.crop(inside)
         if picture.width > WIDEST:
             height = round(picture.height * WIDEST / picture.width)
             picture = picture.resize((WIDEST, height), Image.Resampling.LANCZOS)
-        picture.quantize(256).save(stored, optimize=True)
+        picture.save(stored, optimize=True)
         print(f"stored {stored.relative_to(DOC.parent)}, {picture.width} x {picture.height}")
 
 

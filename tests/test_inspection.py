@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from test_structured import make_chains
 
-from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
+from sklearn_sparsemap import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.inspection import explain, feature_table, transition_table
 from sklearn_sparsemap.pipeline import make_structured_pipeline
@@ -111,6 +111,9 @@ def test_feature_table_has_the_weights():
     assert set(feature_table(perceptron, n=None)["weight"]) == set(perceptron.coef_.data)
     assert len(feature_table(LogisticRegression().fit(np.eye(4), [0, 1, 0, 1]))) == 4
     assert feature_table(model, output="pandas").shape == (12, 3)
+    sets = MultilabelLPSparseMAP(label_names=["p", "q"], label_graph=None, random_state=0)
+    sets.fit(np.vstack(X), np.vstack(X)[:, :2] > 0.5)
+    assert feature_table(sets, list("abcd"), n=1)[["label", "feature"]].tolist() == [("p", "a"), ("q", "b")]
     for call, message in (
         (lambda: feature_table(model, ["a"]), "feature_names has 1 entries for 4 features"),
         (lambda: feature_table(StructuredSparseMAPClassifier()), "needs a fitted linear model"),

@@ -125,7 +125,7 @@ def test_known_labels_stay_and_the_rest_is_the_best_completion(crf, chains):
     loaded = pickle.loads(pickle.dumps(crf))
     assert all(np.array_equal(a, b) for a, b in zip(loaded.predict(X, known=known), completed, strict=True))
     for bad, message in (
-        ([["x"]] * len(X), r"X\[0\] has \d steps, but y\[0\] has 1 labels"),
+        ([["x"]] * len(X), r"X\[0\] has \d steps, but known\[0\] has 1 labels"),
         ([["nope"] * len(x) for x in X], r"known\[0\] has the label 'nope', which is not in classes_"),
         (3, "known must be a sequence"),
     ):

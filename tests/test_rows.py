@@ -167,6 +167,7 @@ def test_on_rows_is_the_transformer_on_all_rows():
     assert OnRows(StandardScaler(with_mean=False)).fit_transform(wide).groups.tolist() == [0, 1, 1, 2]
     scaler = OnRows(StandardScaler()).partial_fit(X[:3]).partial_fit(X[3:])
     assert np.allclose(scaler.transform(X).values, OnRows(StandardScaler()).fit_transform(X).values)
+    assert not hasattr(OnRows(PCA(2)), "partial_fit")
     y = [["ab"[int(row[2] > 0)] for row in x] for x in X]
     assert OnRows(SelectKBest(k=1)).fit(X, y).get_feature_names_out().tolist() == ["x2"]
 

@@ -116,7 +116,7 @@ for (top, bottom), (title, (trees, marginals)) in zip(axes.T, solutions.items())
 axes[1, 0].set_ylabel("expected modifiers", color=INK)
 axes[1, 0].legend(frameon=False, labelcolor=INK)
 figure.subplots_adjust(
-    left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.12
+    left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.3
 )
 
 beside = Path(sys.argv[0]).with_name("valency.png")

@@ -7,7 +7,7 @@ nor which of them belong together. It aligns the words by a layer, SparseMAP ove
 aligned words fit. What it has learned can then be read off the layer: few whole alignments, with their weights, as in
 Figure 5 of the SparseMAP paper.
 
-The example needs PyTorch (``pip install "sklearn-sparsemap[torch]"``). The path of the picture may be given on the
+The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
 command line; otherwise it is saved beside this script.
 """
 
@@ -23,7 +23,7 @@ from sklearn_sparsemap.structures import Matching
 try:
     import torch
 except ImportError:
-    sys.exit('This example needs PyTorch: pip install "sklearn-sparsemap[torch]"')
+    sys.exit('This example needs PyTorch: pip install ".[torch]"')
 
 from sklearn_sparsemap.torch import SparseMAP
 

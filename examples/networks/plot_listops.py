@@ -8,7 +8,7 @@ scores all arcs between them, and passes on nothing but the marginals of a tree 
 modifiers: five arguments and the closing bracket. To count, it has to find trees. This is the experiment of section 5.1
 of the LP-SparseMAP paper, made small.
 
-The example needs PyTorch (``pip install "sklearn-sparsemap[torch]"``). The path of the picture may be given on the
+The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
 command line; otherwise it is saved beside this script.
 """
 
@@ -26,7 +26,7 @@ from sklearn_sparsemap.structures import DependencyTree
 try:
     import torch
 except ImportError:
-    sys.exit('This example needs PyTorch: pip install "sklearn-sparsemap[torch]"')
+    sys.exit('This example needs PyTorch: pip install ".[torch]"')
 from torch import nn
 
 from sklearn_sparsemap.torch import LPSparseMAP

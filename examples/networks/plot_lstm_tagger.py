@@ -7,7 +7,7 @@ together: an LSTM scores them, a learned table scores pairs of neighbours, and S
 both at once. The marginals of the layer then say how sure the tagger is; many of them are exactly zero or one. For
 prediction the network is compiled by ``torch.compile``, layer included.
 
-The example needs PyTorch (``pip install "sklearn-sparsemap[torch]"``). The path of the picture may be given on the
+The example needs PyTorch (``pip install ".[torch]"``). The path of the picture may be given on the
 command line; otherwise it is saved beside this script.
 """
 
@@ -22,7 +22,7 @@ from sklearn_sparsemap.structures import LinearChain
 try:
     import torch
 except ImportError:
-    sys.exit('This example needs PyTorch: pip install "sklearn-sparsemap[torch]"')
+    sys.exit('This example needs PyTorch: pip install ".[torch]"')
 
 from sklearn_sparsemap.torch import FenchelYoungLoss, SparseMAP
 

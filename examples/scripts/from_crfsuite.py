@@ -36,9 +36,7 @@ y = [[token["chunk"] for token in s] for s in sentences]
 X_train, y_train, X_test, y_test = X[:60], y[:60], X[60:], y[60:]
 
 # Instead of `crf = sklearn_crfsuite.CRF(algorithm="lbfgs", c1=0.1, c2=0.1, all_possible_transitions=True)`
-crf = pipeline.make_structured_pipeline(
-    features.TokenDictVectorizer(), StructuredSparseMAPClassifier("chain", "crf", alpha=2 * 0.1 / len(X_train))
-)
+crf = pipeline.make_structured_pipeline(features.TokenDictVectorizer(), StructuredSparseMAPClassifier("chain", "crf"))
 crf.fit(X_train, y_train)
 y_pred = crf.predict(X_test)
 

@@ -24,7 +24,7 @@ def places_of(structure, dims):
         return np.arange(dims[0])[None]
     if isinstance(structure, LinearChain):
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
-    if type(structure) is DependencyTree:
+    if type(structure) is DependencyTree and len(dims) == 3:
         n = dims[0]
         return np.arange((n + 1) * n).reshape(n + 1, n).T
     if isinstance(structure, Matching):

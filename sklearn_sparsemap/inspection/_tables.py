@@ -22,7 +22,8 @@ def feature_table(
     Parameters
     ----------
     model : estimator
-        Fitted and linear, with `coef_`; or a pipeline or a search around one, also scikit-learn's own.
+        Fitted and linear, with `coef_`, or a `MultilabelLPSparseMAP` without hidden layers; or a pipeline or a search
+        around one, also scikit-learn's own.
     feature_names : sequence of str, default=None
         Names of the features that the model gets. None asks the steps of a pipeline, or takes `feature_names_in_`, or
         else ``x0``, ``x1``, ...
@@ -55,9 +56,7 @@ def feature_table(
     if n is not None:
         check_positive("n", n, integer=True)
     steps, last = unwrap(model)
-    if not hasattr(last, "coef_"):
-        raise ValueError(f"feature_table needs a fitted linear model, with coef_; {type(last).__name__} has none")
-    coef = last.coef_
+    coef = _weights_of(last)
     coef = sparse.csr_array(coef) if sparse.issparse(coef) else np.atleast_2d(coef)
     names = check_feature_names(steps, last, feature_names, coef.shape[1])
     labels = _labels_of(last, coef.shape[0])
@@ -134,6 +133,15 @@ def check_feature_names(steps, last, given, n_features):
     if len(names) != n_features:
         raise ValueError(f"feature_names has {len(names)} entries for {n_features} features; give one for each")
     return [str(name) for name in names]
+
+
+def _weights_of(last):
+    """Return the weights of a linear model, one row for each output."""
+    coefs = getattr(last, "coefs_", ())
+    if not hasattr(last, "coef_") and len(coefs) != 1:
+        what = "it has hidden layers" if len(coefs) > 1 else f"{type(last).__name__} has none"
+        raise ValueError(f"feature_table needs a fitted linear model, with coef_; {what}")
+    return last.coef_ if hasattr(last, "coef_") else coefs[0].T
 
 
 def _labels_of(last, n_outputs):

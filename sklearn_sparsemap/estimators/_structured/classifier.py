@@ -30,7 +30,7 @@ from .._fitting import (
 )
 from .._progress import CallbackSupportMixin, with_callbacks
 from .base import LinearStructuredClassifier, is_flat, resolve_structure
-from .partial import fit_partial, solver_of_partial
+from .partial import check_partial, fit_partial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -318,7 +318,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
         if isinstance(task, PartialTask):
-            solver = solver_of_partial(self.solver, self.loss)
+            check_partial(self.loss)
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
         fit_batch = fit_partial if isinstance(task, PartialTask) else fit_lbfgs

@@ -43,7 +43,10 @@ def forbid_others(structure, X, classes, known, scores):
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if own is None else own for own, n in zip(known, X.lengths.tolist())]
-        labels = flatten_labels(filled, X.lengths)
+        try:
+            labels = flatten_labels(filled, X.lengths)
+        except ValueError as error:
+            raise ValueError(str(error).replace("y[", "known[")) from None
         codes = codes_where_known(labels, classes)
         if (codes == -1).any():
             row = int(np.argmax(codes == -1))

@@ -7,15 +7,12 @@ from .._fitting import fit_lbfgs
 _MOST_ROUNDS = 10
 
 
-def solver_of_partial(solver, loss):
-    """Return the solver to use where labels are unknown; raise ValueError where there is none."""
+def check_partial(loss):
+    """Raise ValueError for a loss that cannot learn where labels are unknown."""
     if LOSSES[loss].margin:
         raise ValueError(
             f"y has labels of None, against which loss={loss!r} knows no cost; use 'sparsemap', 'perceptron' or 'crf'"
         )
-    if solver != "auto":
-        return solver
-    return "adagrad" if LOSSES[loss].argmax == "map" else "lbfgs"
 
 
 def fit_partial(estimator, task, X, model, max_iter, monitor):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._ragged import RaggedArray
@@ -16,6 +17,10 @@ from .output import RaggedTransformer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
+
+
+def _inner_has_partial_fit(on_rows):
+    return hasattr(on_rows.transformer, "partial_fit")
 
 
 class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
@@ -82,6 +87,7 @@ class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
         self.transformer_ = clone(self.transformer).fit(rows.values, rows.labels(y))
         return self
 
+    @available_if(_inner_has_partial_fit)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Fit the transformer to more rows, where it can do so.
 
@@ -97,8 +103,6 @@ class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
         """
         rows, fitted = Rows(X), getattr(self, "transformer_", None)
         fitted = clone(self.transformer) if fitted is None else fitted
-        if not hasattr(fitted, "partial_fit"):
-            raise AttributeError(f"{type(fitted).__name__} has no partial_fit")
         self.transformer_ = fitted.partial_fit(rows.values)
         return self
 

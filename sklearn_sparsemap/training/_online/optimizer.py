@@ -93,6 +93,9 @@ class OnlineOptimizer:
 
         Ctrl-C takes effect at once; the present sample is then left out.
         """
+        # Before anyone may stop the epoch, who writes to what is there then.
+        more = new_counters(self._most_threads)[len(self._all_counters) :]
+        self._all_counters = np.concatenate([self._all_counters, more])
         self.counters[STOP] = 0
 
         def stop():
@@ -108,7 +111,6 @@ class OnlineOptimizer:
         begins = self._begins(rows)
         n_pieces = len(begins) - 1
         n_threads = self._n_threads(n_pieces, rows, targets)
-        self._all_counters = np.concatenate([self._all_counters, new_counters(n_threads)[len(self._all_counters) :]])
         self.counters[PLACE] = 0
         team, stride = self._new_team(targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
@@ -152,12 +154,15 @@ class OnlineOptimizer:
             begins[1:1] = [begins[0] + _count_below(rows, cut) for cut in cuts.tolist()]
         return readonly(np.array(begins), np.int64)
 
+    @property
+    def _most_threads(self):
+        """How many threads may work on an epoch: more than there are cores would wait for each other."""
+        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1)) if type(self.rule) is AdaGrad else 1
+
     def _n_threads(self, n_pieces, rows, targets):
         """Return how many threads are to work on these samples."""
-        n_products = len(rows.indices) * self.n_outputs
-        if type(self.rule) is not AdaGrad or n_products < _WORTH_THREADS * len(targets.weights):
-            return 1
-        return min(count_threads(self._n_jobs), n_pieces, count_threads(-1))
+        is_worth_it = len(rows.indices) * self.n_outputs >= _WORTH_THREADS * len(targets.weights)
+        return min(self._most_threads, n_pieces) if is_worth_it else 1
 
     def _new_team(self, targets, n_threads, n_pieces):
         """Make what threads share, and return how far the scores of a piece are behind those of the one before."""
