@@ -82,7 +82,7 @@ class Training:
         return estimator.budget is not None or estimator.alpha > 0.0
 
     def _phase(self, number, columns=None):
-        return Phase(number, self.n_samples, self.n_shards, self.estimator.shuffle, columns)
+        return Phase(number, self.n_samples, self.estimator.shuffle, columns)
 
     def run(self, monitor):
         """Run all rounds."""
