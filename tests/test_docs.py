@@ -85,3 +85,24 @@ def test_links_of_a_site_are_tried(tmp_path):
     (tmp_path / "b.html").write_text('<img src="none.png"><a href="a.html#nothing">4</a><i id="y"></i>')
     dead, tried = dead_links(tmp_path)
     assert sorted(dead) == [("b.html", "a.html#nothing"), ("b.html", "none.png")] and tried == 4
+
+
+def test_code_of_examples_is_narrow():
+    tried = 0
+    for path in (ROOT / "examples").rglob("plot_*.py"):
+        # The text that begins an example is wrapped by the page.
+        _, _, code = path.read_text(encoding="utf-8").split('"""', 2)
+        wide = [line for line in code.split("\n") if len(line) > 88 and not line.startswith("# ")]
+        assert not wide, (path.name, wide)
+        tried += 1
+    assert tried >= 18
+
+
+def test_the_readme_is_short_and_its_snippets_stand_alone():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 200
+    snippets = re.findall(r"```python\n(.*?)```", readme, re.S)
+    assert len(snippets) >= 5
+    for snippet in snippets:
+        assert "from sklearn_sparsemap" in snippet, snippet
+        assert "np." not in snippet or "import numpy as np" in snippet, snippet

@@ -68,7 +68,8 @@ he/PRON/2 hid/VERB/0 the/DET/4 key/NOUN/2 under/ADP/2 the/DET/7 mat/NOUN/5
 NEW = """
 she/PRON saw/VERB the/DET man/NOUN with/ADP the/DET telescope/NOUN
 I/PRON shot/VERB an/DET elephant/NOUN in/ADP my/DET pajamas/NOUN
-they/PRON discussed/VERB a/DET film/NOUN about/ADP the/DET dog/NOUN on/ADP the/DET train/NOUN
+they/PRON discussed/VERB a/DET film/NOUN about/ADP the/DET dog/NOUN \
+on/ADP the/DET train/NOUN
 he/PRON met/VERB the/DET girl/NOUN in/ADP the/DET park/NOUN with/ADP a/DET camera/NOUN
 """
 

@@ -121,7 +121,7 @@ def end_turn(phase, blank, outcome, start, turn):
     if mixture.groups is None or phase.columns is not None:
         return mixture
     estimator = phase.awaken(blank, mixture)
-    estimator._end_round(phase.n_samples, turn.round, phase.n_shards)
+    estimator._end_round(phase.n_samples, turn.round)
     return state_of(estimator._optimizer)
 
 
