@@ -84,8 +84,11 @@ def test_rounds_are_those_by_hand():
     assert state.n_steps == 3 * len(X)
 
 
-def test_one_shard_is_serial_training():
+@pytest.mark.parametrize("n_columns", [0, 300])
+def test_one_shard_is_serial_training(n_columns):
     X, y = chains(0)
+    # With many columns the penalty is taken after more samples than there are in a round.
+    X = RaggedArray(sparse.hstack([X.values, sparse.csr_array((len(X.values), n_columns))], "csr"), X.indptr)
     mixing = ParameterMixing(CHAIN, n_shards=1, n_rounds=3, random_state=0).fit(X, y)
     rng = np.random.RandomState(0)
     rng.randint(2**31 - 1)

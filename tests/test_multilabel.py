@@ -22,7 +22,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
-from sklearn_sparsemap.estimators._multilabel.data import mutual_information_tree, read_constraints, read_indicator
+from sklearn_sparsemap.estimators._multilabel.data import (
+    mutual_information_tree,
+    read_constraints,
+    read_edges,
+    read_indicator,
+    strongest_pairs,
+)
 from sklearn_sparsemap.estimators._multilabel.threshold import GRID, RunningThreshold, best_threshold, threshold_f1
 from sklearn_sparsemap.factors import (
     AtLeast,
@@ -468,6 +474,21 @@ def test_the_tree_has_the_most_mutual_information():
             best = max(best, sum(information(i, j) for i, j in own))
     assert len(edges) == 3
     assert_allclose(found, best)
+    ordered = sorted((information(i, j) for i, j in pairs), reverse=True)
+    for most in (1, 4, 9):
+        strongest = strongest_pairs(sparse.csr_array(Y), weights, most)
+        assert_allclose(sum(information(i, j) for i, j in strongest), sum(ordered[:most]))
+        assert strongest.tolist() == sorted(strongest.tolist()) and len(strongest) == min(most, 6)
+
+
+def test_a_full_graph_of_many_labels_is_sparse():
+    rng = np.random.default_rng(0)
+    Y = sparse.csr_array((rng.random((300, 250)) < 0.05).astype(float))
+    edges = read_edges("full", np.arange(250), Y, np.ones(300))
+    assert len(edges) == 750 and (edges[:, 0] < edges[:, 1]).all()
+    tree = read_edges("full", np.arange(250), Y, np.ones(300), loops=False)
+    assert_array_equal(tree, mutual_information_tree(Y, np.ones(300)))
+    assert len(read_edges("full", np.arange(200), Y[:, :200], np.ones(300))) == 19_900
 
 
 # -- The estimator -------------------------------------------------------------------------------------------------

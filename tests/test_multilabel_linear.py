@@ -16,6 +16,7 @@ from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
 from sklearn_sparsemap.estimators._multilabel.threshold import Tuning
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
+from sklearn_sparsemap.plotting import LabelCalibrationDisplay
 from sklearn_sparsemap.training._data import LinearModel
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
 from sklearn_sparsemap.training._objective import BatchObjective
@@ -176,3 +177,42 @@ def test_a_tuned_threshold_serves_example_f1():
 def test_what_has_no_smooth_objective_is_refused(data, params, named):
     with pytest.raises(ValueError, match=f"it cannot be with {named}; use solver='auto'"):
         MultilabelLPSparseMAP(solver="lbfgs", **params).fit(*data)
+
+
+def test_what_labels_owe_adds_up(data):
+    X, Y = data
+    model = MultilabelLPSparseMAP(constraints=[Implies(0, 1)], label_names=list("abcde"))
+    model.fit(*(a[Y[:, 0] <= Y[:, 1]] for a in (X, Y)))
+    table = model.label_table(X[:1], n_features=2, feature_names=[f"f{i}" for i in range(8)])
+    scores, seen = model.decision_function(X[:1])[0], set()
+    for j, label in enumerate("abcde"):
+        own = [row for row in table if row[0] == label]
+        amounts = [amount for _, source, _, amount in own if source in ("feature", "intercept")]
+        assert sum(amounts) == pytest.approx(scores[j])
+        assert len(own) == 5 and own[0][2].startswith("f") and abs(own[0][3]) >= abs(own[1][3])
+        seen |= {source for _, source, _, _ in own}
+    rules = {label: amount for label, source, _, amount in table if source == "rules"}
+    free = np.clip(scores, 0.0, 1.0)
+    assert_allclose(list(rules.values()), model.predict_marginals(X[:1])[0] - free, atol=1e-12)
+    with pytest.raises(ValueError, match=r"x must be one sample, of shape \(1, 8\); got 120"):
+        model.label_table(X)
+    edges = MultilabelLPSparseMAP([(0, 1)], hidden_layer_sizes=(3,), tol=1.0, n_iter_no_change=1, random_state=0)
+    edges.fit(X, Y)
+    sources = {(label, source) for label, source, *_ in edges.label_table(sparse.csr_array(X[:1]))}
+    assert sources >= {(j, "score") for j in range(5)} and not {source for _, source in sources} - {"score", "label"}
+
+
+def test_reliability_of_marginals(data):
+    X, Y = data
+    model = MultilabelLPSparseMAP().fit(X, Y)
+    display = LabelCalibrationDisplay.from_estimator(model, X, Y, n_bins=5)
+    marginals = model.predict_marginals(X)
+    assert display.counts.sum() == Y.size and (np.diff(display.marginals) > 0).all()
+    assert display.marginals[0] == 0.0 and display.counts[0] == (marginals == 0.0).sum()
+    assert display.frequencies[0] == Y[marginals == 0.0].mean()
+    assert 0.0 < display.calibration_error < 0.2
+    assert len(display.line_.get_xdata()) == len(display.counts)
+    partly = np.where(np.arange(5) < 3, Y, np.nan)
+    assert LabelCalibrationDisplay.from_predictions(partly, marginals).counts.sum() == 3 * len(Y)
+    with pytest.raises(ValueError, match="they must be as many"):
+        LabelCalibrationDisplay.from_predictions(Y, marginals[:3])

@@ -3,6 +3,7 @@
 They need matplotlib (``[plot]``).
 """
 
+from ._calibration import LabelCalibrationDisplay
 from ._convergence import ConvergenceDisplay
 from ._graphs.factor_graph import FactorGraphDisplay
 from ._graphs.label_graph import LabelGraphDisplay
@@ -24,6 +25,7 @@ __all__ = [
     "FeatureTableDisplay",
     "GroupOrderDisplay",
     "GroupPathDisplay",
+    "LabelCalibrationDisplay",
     "LabelConfusionDisplay",
     "LabelGraphDisplay",
     "MatchingDisplay",

@@ -64,7 +64,7 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
 
     `order` lists parents before children, `parents` are -1 for roots. `known` has a row a sample, of 1.0 and 0.0 for
     labels that are fixed and -1.0 for others, or no rows. `blocks` is filled with the first label of each label's
-    block; fixed labels are blocks by themselves.
+    block; fixed labels are blocks by themselves, and what ends at zero need not be in one.
     """
     n = order.shape[0]
     keys, sums, counts, states = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -90,7 +90,9 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
                 into[child] = node
             left[node], right[node] = -1, -1
             parent = parents[node]
-            if parent >= 0 and states[parent] < 0.0:
+            # What is not above zero ends there, whatever it is averaged with: a block that takes in such a child is not
+            # above zero, either, before and after.
+            if parent >= 0 and states[parent] < 0.0 and keys[node] > 0.0:
                 heaps[parent] = _meld(heaps[parent], node, keys, left, right)
         for k in range(n):
             node = order[k]

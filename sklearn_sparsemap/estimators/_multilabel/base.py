@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._ragged import RaggedArray
 from ..._validation import check_choice, check_magnitude, check_parameters, check_positive
+from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.mixin import TrainingStateMixin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 DECISIONS = ("auto", "seen", "threshold", "map")
@@ -190,6 +195,58 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         order = order[strength[order] > 0.0][:n_edges]
         names = self.classes_.tolist()
         return [(names[i], names[j], float(self.edge_scores_[e])) for e, (i, j) in zip(order, self.edges_[order])]
+
+    def label_table(
+        self, x: Any, n_features: int = 3, feature_names: Sequence[str] | None = None
+    ) -> list[tuple[Any, str, str, float]]:
+        """List what the labels of a sample owe to its features, to other labels and to rules.
+
+        Parameters
+        ----------
+        x : array-like or CSR of shape (1, n_features)
+            One sample.
+        n_features : int, default=3
+            How many features are named for each label, those that add or take most; the others are summed up.
+        feature_names : sequence of str, default=None
+            None takes those of `fit`, else "x0", "x1" and so on.
+
+        Returns
+        -------
+        table : list of (label, source, name, amount)
+            The source is "feature" (of networks "score", as a whole), "intercept", "label" (an edge's score times the
+            marginal of its other label), or "rules": what constraints add to the label's marginal. The amounts of
+            features and intercept add up to `decision_function`.
+        """
+        X = self._check_predict(x)
+        check_positive("n_features", n_features, integer=True)
+        if X.shape[0] != 1:
+            raise ValueError(f"x must be one sample, of shape (1, {X.shape[1]}); got {X.shape[0]}")
+        if feature_names is None:
+            feature_names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
+        values = np.asarray(X.toarray() if sparse.issparse(X) else X)[0]
+        (scores,), (marginals,) = self._model.scores(X), self._marginals(self._model, X)
+        free = marginals
+        if self._graph.constraints:
+            shadow = copy(self)
+            shadow._graph = LabelGraph(len(scores), self._graph.edges)
+            (free,) = shadow._marginals(self._model, X)
+        table = []
+        for j, label in enumerate(self.classes_.tolist()):
+            if len(self._model.coefs) > 1:
+                table.append((label, "score", "network", float(scores[j])))
+            else:
+                amounts = values * self._model.coefs[0][:, j]
+                named = [i for i in np.argsort(-np.abs(amounts), kind="stable")[:n_features] if amounts[i]]
+                table += [(label, "feature", str(feature_names[i]), float(amounts[i])) for i in named]
+                table.append((label, "feature", "others", float(amounts.sum() - amounts[named].sum())))
+                table.append((label, "intercept", "", float(self._model.intercepts[0][j])))
+            for e in np.flatnonzero((self.edges_ == j).any(axis=1)):
+                other = int(self.edges_[e].sum() - j)
+                amount = float(self.edge_scores_[e] * marginals[other])
+                table += [(label, "label", str(self.classes_[other]), amount)] if amount else []
+            if self._graph.constraints:
+                table.append((label, "rules", "", float(marginals[j] - free[j])))
+        return table
 
     @property
     def edges_(self) -> NDArray[np.int64]:

@@ -77,9 +77,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     ----------
     label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default=None
         Pairs of labels that get a score, labels by name or by index; None is no edges, which is as good or better on
-        most data (see the notes). ``"tree"`` is the maximum spanning tree of the labels' mutual information in the
-        training data (`partial_fit`: in the first mini-batch). Training with loss="logistic", and classification with
-        one label a sample, have no edges.
+        most data (see the notes). ``"full"`` is all pairs; of more than 200 labels, the three pairs for each label that
+        have the most mutual information in the training data (`partial_fit`: in the first mini-batch), for the hinge
+        those of the tree. ``"tree"`` is the spanning tree with the most. Training with loss="logistic", and
+        classification with one label a sample, have no edges.
     constraints : list of constraints, default=None
         `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
         in training (but for loss="logistic") and in every prediction. Training samples that violate them are left out,
@@ -206,8 +207,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     scores leave little of that. What labels have to do with each other is in the sets that were seen:
     ``decision="seen"`` gains more, and costs no training. Edges serve networks, and show what attracts and repels.
 
-    Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample:
-    an epoch with the full graph costs little more than one without edges, and keeps nothing in memory between epochs.
+    Inference first settles labels by bounds on what their edges can do, which leaves a few open labels in each sample,
+    and keeps nothing in memory between epochs.
 
     References
     ----------
@@ -616,7 +617,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
             if constraints:
                 raise ValueError("constraints are for indicator matrices; a 1-D y has exactly one label a sample")
             return OneLabel(len(classes))
-        edges = read_edges(self.label_graph, classes, gold, weights)
+        edges = read_edges(self.label_graph, classes, gold, weights, loops=self.loss != "hinge")
         if self.loss == "logistic":
             edges = edges[:0]
         graph = LabelGraph(len(classes), edges, constraints)

@@ -8,6 +8,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ...factors._label_constraints import LabelConstraint, _index_of
 
+# More labels than this have only the pairs with the most information, so many for each label: mini-batches move the
+# scores of all pairs off zero, and inference gets slower from epoch to epoch.
+_MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
+
 
 def read_indicator(Y):
     """Return an indicator matrix as CSR of float64.
@@ -40,10 +44,14 @@ def read_indicator(Y):
 
 def read_known(Y):
     """Return an indicator matrix without NaN, and which of its labels are known: None is all."""
-    if sparse.issparse(Y) or np.ndim(Y) != 2:
+    if sparse.issparse(Y):
         return Y, None
-    values = np.asarray(Y)
-    if values.dtype.kind != "f" or not np.isnan(values).any():
+    try:
+        values = np.asarray(Y)
+    except ValueError:
+        # Lists of different lengths: what they are is said where the data are checked.
+        return Y, None
+    if values.ndim != 2 or values.dtype.kind != "f" or not np.isnan(values).any():
         return Y, None
     known = ~np.isnan(values)
     # A DataFrame keeps its columns, which name the labels.
@@ -98,15 +106,20 @@ def read_constraints(constraints, names):
     return [(constraint, bounds) for constraint in constraints for bounds in constraint.resolve_all(names)]
 
 
-def read_edges(label_graph, names, Y, weights):
-    """Return the pairs of labels that get a score: int array of shape (n_edges, 2), first label before the second."""
+def read_edges(label_graph, names, Y, weights, loops=True):
+    """Return the pairs of labels that get a score: int array of shape (n_edges, 2), first label before the second.
+
+    Without `loops` a full graph of many labels is a tree, whose relaxation of MAP is integral.
+    """
     n = len(names)
     if label_graph is None:
         return np.zeros((0, 2), np.int64)
     if isinstance(label_graph, str):
-        if label_graph == "full":
+        if label_graph == "full" and n <= _MOST_WHOLE:
             return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
-        if label_graph == "tree":
+        if label_graph == "full" and loops:
+            return strongest_pairs(Y, weights, _PAIRS_PER_LABEL * n)
+        if label_graph in ("full", "tree"):
             return mutual_information_tree(Y, weights)
         raise ValueError(f"label_graph={label_graph!r} is not one of 'full', 'tree', None, or an array of label pairs")
     try:
@@ -128,8 +141,8 @@ def read_edges(label_graph, names, Y, weights):
     return edges
 
 
-def mutual_information_tree(Y, weights):
-    """Return the spanning tree of labels with the most mutual information (Chow and Liu), a forest where there is none.
+def mutual_information(Y, weights):
+    """Return the mutual information of each two labels: array of shape (n_labels, n_labels), zero for one with itself.
 
     Parameters
     ----------
@@ -154,6 +167,24 @@ def mutual_information_tree(Y, weights):
     np.fill_diagonal(information, 0.0)
     # Rounding makes what is independent a little less so.
     information[information < 1e-12] = 0.0
+    return information
+
+
+def strongest_pairs(Y, weights, most):
+    """Return at most so many pairs of labels, those with the most mutual information: int array, in order."""
+    information = np.triu(mutual_information(Y, weights))
+    firsts, seconds = np.nonzero(information)
+    order = np.argsort(-information[firsts, seconds], kind="stable")[:most]
+    pairs = np.stack([firsts, seconds], axis=1).astype(np.int64)[order]
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def mutual_information_tree(Y, weights):
+    """Return the spanning tree of labels with the most mutual information (Chow and Liu), a forest where there is none.
+
+    The parameters are those of `mutual_information`.
+    """
+    information = mutual_information(Y, weights)
     tree = minimum_spanning_tree(sparse.csr_array(-np.triu(information))).tocoo()
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
 

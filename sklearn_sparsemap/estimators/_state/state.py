@@ -49,8 +49,8 @@ class TrainingState:
         By slot.
     counters : dict of str -> int
         ``n_steps`` (samples, of networks mini-batches), ``n_inexact`` (of how many samples inference did not converge)
-        and, of linear models, ``n_since`` and ``n_shrinkages``: samples since the last shrinkage, and how many there
-        were.
+        and, of linear models, ``n_since`` and ``n_shrinkages``: samples for which the penalty or shrinkage is still to
+        come, and how many shrinkages there were.
     groups : dict or None
         Of `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, which atoms of groups the last shrinkage
         ``kept``, and the ``curve`` of samples and numbers of weights.
@@ -140,10 +140,9 @@ class TrainingState:
             Shares the other arrays.
         """
         found = copy(self)
-        found.counters = {name: 0 for name in self.counters}
-        if self.kind == "adam":
-            # Its moments are not right without.
-            found.counters["n_steps"] = self.n_steps
+        # The penalty, or the shrinkage, for samples since the last one is still to come; Adam corrects its moments.
+        kept = ("n_since", "n_steps") if self.kind == "adam" else ("n_since",)
+        found.counters = {name: n * (name in kept) for name, n in self.counters.items()}
         for name in ("dense", "pairs"):
             slots = getattr(self, name)
             setattr(found, name, slots | {"sums": np.zeros_like(slots["sums"])} if "sums" in slots else slots)
@@ -224,7 +223,9 @@ def partial_mixture(state, share):
     Adding some of them, and then those sums, is how many workers average in a tree. The order decides the rounding.
     """
     found = copy(state)
-    found.share, found.blank_share = share, share
+    found.share = share
+    if "n_since" in state.counters:
+        found.counters = state.counters | {"n_since": share * state.counters["n_since"]}
     found.dense = {name: values if name == "sums" else share * values for name, values in state.dense.items()}
     found.pairs = {name: values if name == "sums" else share * values for name, values in state.pairs.items()}
     if state.groups is not None:
@@ -273,6 +274,9 @@ def finish_mixture(total, start=None):
         setattr(found, name, {slot: v if slot == "sums" else v / total.share for slot, v in slots.items()})
     if total.groups is not None:
         found.groups = total.groups | {"sigma": total.groups["sigma"] / total.share}
+    if "n_since" in total.counters:
+        # Of all together, as many as each has on average.
+        found.counters = total.counters | {"n_since": round(total.counters["n_since"] / total.share)}
     if start is None:
         return found
     if "sums" in start.dense:
@@ -284,8 +288,8 @@ def finish_mixture(total, start=None):
             sums = found.pairs["sums"].copy()
             sums[at[here]] += start.pairs["sums"][here]
             found.pairs["sums"] = sums
-    found.counters = {name: n + start.counters[name] for name, n in total.counters.items()}
-    if total.kind == "adam":
-        found.counters["n_steps"] = total.n_steps
+    # Workers went on counting these.
+    kept = ("n_since", "n_steps") if total.kind == "adam" else ("n_since",)
+    found.counters = {name: n + start.counters[name] * (name not in kept) for name, n in found.counters.items()}
     found.progress, found.attributes = start.progress, start.attributes
     return found

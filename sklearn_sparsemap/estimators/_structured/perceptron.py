@@ -566,14 +566,14 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
             fit_intercept=self.fit_intercept,
         )  # fmt: skip
 
-    def _end_round(self, n_samples, number, n_shards, last=False):
+    def _end_round(self, n_samples, number):
         """Shrink the mixture of what some shards have learned in a round, so that it keeps to the budget."""
         optimizer = self._optimizer
-        self._configure_round(optimizer, None, n_samples, 0 if last else number)
+        self._configure_round(optimizer, None, n_samples, number)
         if self.budget is None and not self.alpha:
             return
-        # The samples since the last shrinkage of each, of which there is at least one for a budget to hold.
-        optimizer.counters[SINCE] = max(optimizer.counters[SINCE] // n_shards, self.budget is not None)
+        # So that a budget holds, there is something to shrink for.
+        optimizer.counters[SINCE] = max(optimizer.counters[SINCE], self.budget is not None)
         optimizer.shrink()
 
     def _take_rounds(self, optimizers, losses, scores):

@@ -1,0 +1,104 @@
+"""LabelCalibrationDisplay: whether labels with a marginal of 0.7 are on in seven of ten cases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validation import check_positive
+from ._style import COLORS, INK, import_pyplot
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
+
+
+class LabelCalibrationDisplay:
+    """Reliability of the marginals of label sets.
+
+    As scikit-learn's `CalibrationDisplay`, over all labels of all samples; marginals of exactly 0 and 1, which are
+    many, have places of their own, and dots are as large as their share is.
+
+    Parameters
+    ----------
+    marginals, frequencies, counts : array-like of shape (n_groups,)
+        The mean marginal of each group, the share of its labels that are on, and how many it has.
+
+    Attributes
+    ----------
+    marginals, frequencies, counts : ndarray of shape (n_groups,)
+    calibration_error : float
+        Mean distance of marginals and frequencies, by the counts.
+    ax_, figure_, line_, dots_
+        What `plot` drew on, and drew.
+
+    See Also
+    --------
+    sklearn.calibration.CalibrationDisplay : The same for one label.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.plotting import LabelCalibrationDisplay
+    >>> display = LabelCalibrationDisplay.from_predictions([[0, 1], [0, 1], [1, 1]], [[0, 1], [0.5, 1], [0.5, 0.8]])
+    >>> display.marginals, display.frequencies, display.counts
+    (array([0. , 0.5, 0.8, 1. ]), array([0. , 0.5, 1. , 1. ]), array([1, 2, 1, 2]))
+    """
+
+    def __init__(self, marginals: ArrayLike, frequencies: ArrayLike, counts: ArrayLike) -> None:
+        self.marginals, self.frequencies = np.asarray(marginals, float), np.asarray(frequencies, float)
+        self.counts = np.asarray(counts)
+
+    @property
+    def calibration_error(self) -> float:
+        return float(np.average(np.abs(self.marginals - self.frequencies), weights=self.counts))
+
+    @classmethod
+    def from_predictions(cls, y_true: ArrayLike, marginals: ArrayLike, *, n_bins: int = 10) -> Self:
+        """Compare marginals with what is right.
+
+        Parameters
+        ----------
+        y_true, marginals : array-like of shape (n_samples, n_labels)
+            NaN in `y_true` is left out.
+        n_bins : int, default=10
+            How many groups of equal width there are between 0 and 1.
+        """
+        check_positive("n_bins", n_bins, integer=True)
+        gold, found = np.asarray(y_true, float).ravel(), np.asarray(marginals, float).ravel()
+        if gold.shape != found.shape or not len(gold):
+            raise ValueError(f"y_true has {gold.size} labels, marginals {found.size}; they must be as many, and some")
+        gold, found = gold[~np.isnan(gold)], found[~np.isnan(gold)]
+        places = np.where(found <= 0.0, 0, np.where(found >= 1.0, n_bins + 1, 1 + (found * n_bins).astype(int)))
+        counts = np.bincount(places, minlength=n_bins + 2)
+        used = counts > 0
+        sums = [np.bincount(places, values, minlength=n_bins + 2)[used] / counts[used] for values in (found, gold)]
+        return cls(*sums, counts[used])
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None) -> Self:
+        """Draw how reliable a model's marginals are; `estimator` is a fitted `MultilabelLPSparseMAP`, or a pipeline.
+
+        Parameters
+        ----------
+        estimator : MultilabelLPSparseMAP or other
+            With `predict_proba`.
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_labels)
+        n_bins : int, default=10
+        ax : matplotlib axes, default=None
+        """
+        predict = getattr(estimator, "predict_marginals", None) or estimator.predict_proba
+        return cls.from_predictions(y, predict(X), n_bins=n_bins).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw the groups, and the diagonal on which they should lie."""
+        pyplot = import_pyplot()
+        self.ax_ = pyplot.subplots(figsize=(4.5, 4.5))[1] if ax is None else ax
+        self.figure_ = self.ax_.figure
+        self.ax_.plot([0, 1], [0, 1], color=INK, lw=0.8, ls=":")
+        (self.line_,) = self.ax_.plot(self.marginals, self.frequencies, color=COLORS[0], lw=1.5)
+        sizes = 20.0 + 180.0 * np.sqrt(self.counts / self.counts.sum())
+        self.dots_ = self.ax_.scatter(self.marginals, self.frequencies, sizes, color=COLORS[0], zorder=3)
+        self.ax_.set(xlabel="marginal", ylabel="share of labels that are on", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
+        return self
