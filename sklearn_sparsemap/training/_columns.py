@@ -20,6 +20,8 @@ from ._data import LinearModel, Rows, make_rows
 _MANY = 2**18
 # A score is the sum of so many sums, each over some of the columns, which as many threads can make.
 N_PIECES = 4
+# Columns that are made the user's again together.
+_AT_ONCE = 2**16
 
 
 @kernel
@@ -198,11 +200,19 @@ class Columns:
             wide[~known] = 0.0
             return LinearModel(wide, model.intercept, model.additional)
         coef = sparse.csr_array(coef)
-        lengths = np.where(self.places >= 0, np.diff(coef.indptr)[self.places], 0)
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = places_of(coef.indptr[self.places], lengths)
-        data = coef.data[entries] / np.repeat(self.multiplicity[self.places], lengths)
-        wide = sparse.csr_array((data, coef.indices[entries], indptr), shape=(len(self.places), coef.shape[1]))
+        own_lengths = np.diff(coef.indptr)
+        lengths = np.where(self.places >= 0, own_lengths[self.places], 0)
+        indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        data, indices = np.empty(indptr[-1], coef.dtype), np.empty(indptr[-1], coef.indices.dtype)
+        for start in range(0, len(self.places), _AT_ONCE):
+            # A part at a time: the numbers of all entries would take more memory than the weights.
+            chosen = slice(start, start + _AT_ONCE)
+            places, own = self.places[chosen], lengths[chosen]
+            entries = places_of(coef.indptr[places], own)
+            target = slice(indptr[start], indptr[start] + len(entries))
+            indices[target] = coef.indices[entries]
+            data[target] = coef.data[entries] / np.repeat(self.multiplicity[places], own)
+        wide = sparse.csr_array((data, indices, indptr), shape=(len(self.places), coef.shape[1]))
         return LinearModel(wide if sparse_coef else wide.toarray(), model.intercept, model.additional)
 
 
