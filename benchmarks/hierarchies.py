@@ -5,8 +5,9 @@
 
 DIR holds hmc/*.arff.gz. Features at zero mean and unit variance, missing ones are the mean; a training set's valid part
 is added to it. With --shares less than 1, of that share of the training labels is known, the others are NaN for the
-rules in training, and 0 for all else. Area under the precision-recall curve over all pairs of a sample and a class,
-AU(PRC); example F1, with a threshold of 0.5 on the marginals; share of the predictions with a class but not its parent.
+model. Area under the precision-recall curve over all pairs of a sample and a class, AU(PRC); example F1, with a limit
+of 0.5 for the marginals (rules in prediction: the projected ones); share of the predictions with a class but not its
+parent.
 
 --speed times projections onto trees of 4,000 classes, and fits with and without rules.
 """
@@ -44,6 +45,8 @@ def parse_arguments():
     parser.add_argument("--hidden", nargs="*", type=int, default=[])
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--max-iter", type=int)
+    parser.add_argument("--loss", choices=("sparsemap", "logistic"), default="sparsemap")
+    parser.add_argument("--decision", choices=("threshold", "seen"), default="threshold")
     parser.add_argument("--peers", action="store_true", help="one-vs-rest logistic regression, too")
     parser.add_argument("--speed", action="store_true", help="only times")
     return parser.parse_args()
@@ -71,7 +74,8 @@ def show(name, share, what, marginals, found, parents, Y_test, seconds):
 def run(args, name, share):
     X, Y, X_test, Y_test, parents = load(args.data, name)
     rules, known = Hierarchy(parents), np.random.default_rng(0).random(Y.shape) < share
-    options = {"decision": "threshold", "random_state": 0, "hidden_layer_sizes": tuple(args.hidden)}
+    options = {"decision": args.decision, "loss": args.loss, "random_state": 0}
+    options["hidden_layer_sizes"] = tuple(args.hidden)
     options |= {"dropout": args.dropout, "max_iter": args.max_iter} if args.hidden else {}
     partly = np.where(known, Y, np.nan) if share < 1.0 else Y
     plain = MultilabelLPSparseMAP(**options)

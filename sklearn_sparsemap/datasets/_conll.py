@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 from .._validation import quoted
 from ._lines import MAX_BYTES, read_lines, read_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from os import PathLike
-
-    Sentences = list[list[dict[str, str]]]
-    Labels = list[list[str]] | None
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
-
-
-@overload
-def load_conll(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    columns: Sequence[str | None] = ...,
-    *,
-    label: str | None = ...,
-    separator: str | None = ...,
-    encoding: str = ...,
-    comment: str | None = ...,
-    max_bytes: int = ...,
-    chunk_size: None = ...,
-) -> tuple[Sentences, Labels]: ...
-
-
-@overload
-def load_conll(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    columns: Sequence[str | None] = ...,
-    *,
-    label: str | None = ...,
-    separator: str | None = ...,
-    encoding: str = ...,
-    comment: str | None = ...,
-    max_bytes: int = ...,
-    chunk_size: int,
-) -> Iterator[tuple[Sentences, Labels]]: ...
 
 
 def load_conll(
@@ -57,7 +26,7 @@ def load_conll(
     comment: str | None = None,
     max_bytes: int = MAX_BYTES,
     chunk_size: int | None = None,
-) -> tuple[Sentences, Labels] | Iterator[tuple[Sentences, Labels]]:
+) -> Any:
     """Load files in the column format of the CoNLL shared tasks.
 
     One token on each line, its fields in columns, sentences separated by blank lines. Lines that start with

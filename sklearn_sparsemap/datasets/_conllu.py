@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,38 +10,12 @@ from .._validation import quoted
 from ._lines import MAX_BYTES, read_lines, read_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from os import PathLike
-
-    from numpy.typing import NDArray
-
-    Trees = tuple[list[list[dict[str, str]]], list[NDArray[np.int64]]]
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
 _HEAD = 6
-
-
-@overload
-def load_conllu(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    fields: Sequence[str] = ...,
-    *,
-    encoding: str = ...,
-    max_bytes: int = ...,
-    chunk_size: None = ...,
-) -> Trees: ...
-
-
-@overload
-def load_conllu(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    fields: Sequence[str] = ...,
-    *,
-    encoding: str = ...,
-    max_bytes: int = ...,
-    chunk_size: int,
-) -> Iterator[Trees]: ...
 
 
 def load_conllu(
@@ -51,7 +25,7 @@ def load_conllu(
     encoding: str = "utf-8",
     max_bytes: int = MAX_BYTES,
     chunk_size: int | None = None,
-) -> Trees | Iterator[Trees]:
+) -> Any:
     """Load the sentences and dependency trees of files in the format CoNLL-U or CoNLL-X.
 
     One word on each line, ten columns separated by tabs, sentences separated by blank lines. Comments,

@@ -179,8 +179,8 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
             bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions, files or pairs (X, y),
             see the estimator's `fit_partitions`. Files must be where workers can read them.
         classes : sequence, default=None
-            Of partitions: all labels that occur, where structures are made of labels. None reads all partitions once
-            to see.
+            Of partitions: all labels that occur, where structures are made of labels. None takes those that are there:
+            all partitions are read once in the beginning, to count their samples.
 
         Returns
         -------

@@ -30,15 +30,13 @@ class Phase:
     number : int
     n_samples : int
         Of all shards together.
-    n_shards : int
     shuffle : bool
     columns : int array, default=None
         The features whose weights are learned anew, after groups were selected; None is all, and groups are selected.
     """
 
-    def __init__(self, number, n_samples, n_shards, shuffle, columns=None):
-        self.number, self.n_samples, self.n_shards = number, n_samples, n_shards
-        self.shuffle, self.columns = shuffle, columns
+    def __init__(self, number, n_samples, shuffle, columns=None):
+        self.number, self.n_samples, self.shuffle, self.columns = number, n_samples, shuffle, columns
 
     def awaken(self, blank, state, rng=None):
         """Return an estimator with the optimiser that goes on from a state."""

@@ -82,7 +82,7 @@ class Training:
         return estimator.budget is not None or estimator.alpha > 0.0
 
     def _phase(self, number, columns=None):
-        return Phase(number, self.n_samples, self.n_shards, self.estimator.shuffle, columns)
+        return Phase(number, self.n_samples, self.estimator.shuffle, columns)
 
     def run(self, monitor):
         """Run all rounds."""
@@ -98,12 +98,14 @@ class Training:
 
     def _run_phase(self, phase, state, n_rounds, monitor):
         before, n_pieces = self.reached, self.mixing.n_mixes
+        # It may have millions of columns, which go to each worker once.
+        there = self.engine.submit(_same, phase)
         for number in range(n_rounds):
             loss = weight = 0.0
             for piece in range(n_pieces):
                 turn = Turn(self.seed, number, piece, n_pieces)
-                outcome = self._learn(phase, state, turn)
-                state = self.engine.submit(end_turn, phase, self.blank, outcome, state, turn)
+                outcome = self._learn(there, state, turn)
+                state = self.engine.submit(end_turn, there, self.blank, outcome, state, turn)
                 sums = self.engine.result(self.engine.submit(sums_of, outcome))
                 loss, weight = loss + sums.loss, weight + sums.weight
                 if phase.number == number == piece == 0:

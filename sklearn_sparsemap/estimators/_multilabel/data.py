@@ -44,10 +44,14 @@ def read_indicator(Y):
 
 def read_known(Y):
     """Return an indicator matrix without NaN, and which of its labels are known: None is all."""
-    if sparse.issparse(Y) or np.ndim(Y) != 2:
+    if sparse.issparse(Y):
         return Y, None
-    values = np.asarray(Y)
-    if values.dtype.kind != "f" or not np.isnan(values).any():
+    try:
+        values = np.asarray(Y)
+    except ValueError:
+        # Lists of different lengths: what they are is said where the data are checked.
+        return Y, None
+    if values.ndim != 2 or values.dtype.kind != "f" or not np.isnan(values).any():
         return Y, None
     known = ~np.isnan(values)
     # A DataFrame keeps its columns, which name the labels.
