@@ -93,13 +93,20 @@ def _classifier():
 def _multilabel():
     import warnings
 
+    from scipy.sparse import csr_array
+
     from .estimators import MultilabelLPSparseMAP
+    from .factors import Hierarchy
 
     X = np.random.default_rng(0).normal(size=(60, 4))
+    Y = (X[:, :3] > 0).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for loss in ("sparsemap", "hinge", "logistic"):
-            MultilabelLPSparseMAP(loss=loss, max_iter=2, random_state=0).fit(X, (X[:, :3] > 0).astype(int)).predict(X)
+            MultilabelLPSparseMAP("full", loss=loss, solver="adam", max_iter=2, random_state=0).fit(X, Y).predict(X)
+        rules = Hierarchy([None, 0, None])
+        MultilabelLPSparseMAP(constraints=rules, decision="map").fit(X, np.maximum(Y, Y[:, [1, 1, 2]])).predict(X)
+        MultilabelLPSparseMAP(max_iter=2).fit(csr_array(X * (X > 0)), Y)
 
 
 def _groups():
