@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._ragged import RaggedArray
-from .output import RaggedTransformer
+from .output import MetaRaggedTransformer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ def _inner_has_partial_fit(on_rows):
     return hasattr(on_rows.transformer, "partial_fit")
 
 
-class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
+class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=None):
     """Apply a transformer of flat data to the rows of all samples: to scale, to reduce, to embed.
 
     Parameters
@@ -61,6 +61,8 @@ class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
     >>> OnRows(FunctionTransformer(embed)).transform([["the", "dog"], ["a"]])
     RaggedArray(n_samples=2, n_rows=3, n_features=2, dense)
     """
+
+    _left_by_fit = "transformer_"
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
@@ -179,18 +181,9 @@ class OnRows(MetaEstimatorMixin, RaggedTransformer, auto_wrap_output_keys=None):
         self._n_columns = made.values.shape[1]
         return self._give(made)
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "transformer_") or not self._requires_fit()
-
     def _requires_fit(self):
         tags = getattr(self.transformer, "__sklearn_tags__", None)
         return tags is None or tags().requires_fit
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = self._requires_fit()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class Rows:

@@ -58,3 +58,24 @@ class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+class MetaRaggedTransformer(RaggedTransformer, auto_wrap_output_keys=None):
+    """Base of those that apply other transformers, and need a fit only where these do.
+
+    Subclasses name the attribute that a fit leaves, and say whether one is needed.
+    """
+
+    _left_by_fit = None
+
+    def _requires_fit(self):
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, self._left_by_fit) or not self._requires_fit()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = self._requires_fit()
+        tags.input_tags.sparse = True
+        return tags

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._ragged import RaggedArray
 from ..._validation import check_samples
-from .output import RaggedTransformer
+from .output import MetaRaggedTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WORDS = "drop", "passthrough"
 
 
-class RowUnion(RaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
+class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
     """Put the columns that several vectorizers make of the same samples side by side.
 
     Parameters
@@ -60,6 +60,8 @@ class RowUnion(RaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
     >>> union.get_feature_names_out()[2:].tolist(), union.template_names_
     (['words__word[0]=barks', 'length__x0'], ['words__word[0]', 'length'])
     """
+
+    _left_by_fit = "_fitted"
 
     def __init__(self, transformers: Sequence[tuple[str, Any]]) -> None:
         self.transformers = transformers
@@ -216,18 +218,9 @@ class RowUnion(RaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
             joined = np.hstack(values)
         return RaggedArray(joined, first.indptr, self.groups_, first.shapes, names)
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "_fitted") or not self._requires_fit()
-
     def _requires_fit(self):
         try:
             parts = [part for _, part in self.transformers if not isinstance(part, str)]
             return any(part.__sklearn_tags__().requires_fit for part in parts)
         except (AttributeError, TypeError, ValueError):
             return True
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = self._requires_fit()
-        tags.input_tags.sparse = True
-        return tags
