@@ -4,7 +4,7 @@ from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
-from ._matching import Matching
+from ._matching.structure import Matching
 from ._simplex import Simplex
 from ._subset.structure import Subset
 from ._tree.structure import DependencyTree
