@@ -96,8 +96,8 @@ def large(templates):
     found = list(templates)
     for field in ("lower", "prefix4", "suffix4"):
         found += ngrams(field, (1, 3), 3)
-    pairs = "word pos", "word shape", "lower case", "lower pos", "pos shape", "pos suffix3", "pos prefix3", "shape suffix3"
-    for one, other in map(str.split, pairs):
+    pairs = "word pos", "word shape", "lower case", "lower pos", "pos shape"
+    for one, other in map(str.split, (*pairs, "pos suffix3", "pos prefix3", "shape suffix3")):
         found += [Template.parse(f"{one}[{i}]|{other}[{j}]") for i, j in product((-1, 0, 1), repeat=2)]
     return [*found, *(Template.parse(f"{field}[-1]|{field}[1]") for field in ("word", "pos"))]
 

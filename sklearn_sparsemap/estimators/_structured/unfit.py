@@ -17,7 +17,7 @@ def fit_trees(choice, structure, X, codes, weights):
     ----------
     choice : {"raise", "drop", "projectivise"}
         The parameter `unfit`.
-    structure : Structure or GraphsOf
+    structure : what `resolve_structure` returns
     X : RaggedArray
     codes : object array
         The heads of each sample.
