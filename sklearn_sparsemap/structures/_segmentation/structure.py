@@ -60,7 +60,7 @@ class Segmentation(Structure):
     >>> from sklearn_sparsemap import map_inference
     >>> from sklearn_sparsemap.structures import Segmentation
     >>> scores = [[1.0, 0.0], [0.0, 0.5], [1.0, 0.0], [0.0, 1.0]]
-    >>> labels, value = map_inference(Segmentation(3), scores, durations=[[-1.0, -1.0], [0.0, 0.0], [0.0, 0.0]])
+    >>> labels, value = map_inference(Segmentation(3), scores, durations=[[-2.0, -2.0], [0.0, 0.0], [0.0, 0.0]])
     >>> labels.tolist(), value  # no span of a single step
     ([0, 0, 1, 1], 2.0)
     """
