@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Knapsack, Or, Pair, StructureFactor, Xor
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Segmentation,
+    Simplex,
+    Subset,
+)
 
 
 @dataclass
@@ -137,6 +145,9 @@ def structure_cases():
             np.array([3, 2, 1]),
             [(3, 2), (2, 2), (1, 2)],
             ("transitions",),
+        ),
+        "segmentation": Case(
+            Segmentation(2), chain, {"durations": transitions[:2], "transitions": transitions}, np.array([4, 3, 1]), two
         ),
         "tree": Case(DependencyTree(), 0.5 * tree, {}, np.array([4, 2, 1]), words),
         "single-root tree": Case(DependencyTree(single_root=True), tree, {}, np.array([4, 2, 1]), words),

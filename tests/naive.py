@@ -167,6 +167,46 @@ def all_warping_paths(n, m):
     return [(*path, (n - 1, m - 1)) for shape in before for path in all_warping_paths(*shape)]
 
 
+def enumerate_segmentations(
+    scores, durations=None, transitions=None, start=None, end=None, max_length=None, parts="steps"
+):
+    """Return (segmentations, unary indicators M, total scores) of all labelled spans up to a longest length."""
+    by_spans = parts == "spans"
+    found = all_segmentations(len(scores), max_length, scores.shape[-1], by_spans)
+    structures = found if by_spans else [labels_of(spans) for spans in found]
+    if by_spans:
+        _, M, theta = _indicators(found, scores, lambda spans: [(i, j - i - 1, y) for i, j, y in spans])
+    else:
+        _, M, theta = _indicators(structures, scores, lambda labels: list(enumerate(labels)))
+    for p, spans in enumerate(found):
+        for i, j, label in spans:
+            theta[p] += 0.0 if durations is None else durations[j - i - 1, label]
+        for (_, _, label), (_, _, following) in pairwise(spans):
+            theta[p] += 0.0 if transitions is None else transitions[label, following]
+        theta[p] += 0.0 if start is None else start[spans[0][2]]
+        theta[p] += 0.0 if end is None else end[spans[-1][2]]
+    return structures, M, theta
+
+
+@cache
+def all_segmentations(n, max_length, n_labels, alike):
+    """Return all ways to cut n steps into labelled spans; whether neighbours may be `alike` in their labels."""
+    if n == 0:
+        return [()]
+    return [
+        (*before, (n - length, n, label))
+        for length in range(1, min(n, max_length) + 1)
+        for before in all_segmentations(n - length, max_length, n_labels, alike)
+        for label in range(n_labels)
+        if alike or not before or before[-1][2] != label
+    ]
+
+
+def labels_of(spans):
+    """Return the label of each step."""
+    return tuple(label for i, j, label in spans for _ in range(i, j))
+
+
 def enumerate_subsets(scores, min_size=0, max_size=None):
     """Return (bools, unary indicators M, total scores) of all subsets of allowed size."""
     n = len(scores)

@@ -13,6 +13,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Segmentation,
     Simplex,
     Subset,
 )
@@ -33,6 +34,7 @@ class Instance:
             Matching: naive.enumerate_matchings,
             Subset: naive.enumerate_subsets,
             Alignment: naive.enumerate_alignments,
+            Segmentation: naive.enumerate_segmentations,
             CustomStructure: naive.enumerate_segments,
         }
         options = {} if isinstance(self.structure, CustomStructure) else vars(self.structure)
@@ -147,6 +149,37 @@ def random_local_alignment(rng, **options):
     return random_alignment(rng, kind="local", **options)
 
 
+def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps"):
+    # Segmentations with as many spans each would be structures of one size to the twin.
+    least = 2 if parts == "spans" else 1
+    while True:
+        n, m, longest = int(rng.integers(least, 7)), int(rng.integers(1, 4)), int(rng.integers(least, 5))
+        n_found = len(naive.all_segmentations(n, longest, m, parts == "spans"))
+        if 1 <= n_found <= 300:
+            break
+    structure = Segmentation(longest, parts)
+    scores = draw(rng, (n, m) if parts == "steps" else (n, longest, m), scale, ties)
+    shapes = structure.additional_shapes(scores.shape)
+    additional = {name: draw(rng, own[0], scale, ties) for name, own in shapes.items() if rng.random() < 0.6}
+    if forbid:
+        # One segmentation is left.
+        kept = naive.all_segmentations(n, longest, m, parts == "spans")[rng.integers(n_found)]
+        forbidden = rng.random(scores.shape) < 0.3
+        for i, j, label in kept:
+            if parts == "steps":
+                forbidden[i:j, label] = False
+            else:
+                forbidden[i, j - i - 1, label] = False
+        scores[forbidden] = -np.inf
+        if "durations" in additional and len(kept) == 1:
+            additional["durations"][np.arange(longest) != n - 1, kept[0][2]] = -np.inf
+    return Instance(structure, scores, additional)
+
+
+def random_spans(rng, **options):
+    return random_segmentation(rng, parts="spans", **options)
+
+
 def best_segment(scores, additional):
     """Return the best run of neighbouring parts, and the place of its length's score."""
     scores, additional, runs = scores.tolist(), additional.tolist(), []
@@ -182,5 +215,7 @@ RANDOM = {
     "warping": random_alignment,
     "global alignment": random_global_alignment,
     "local alignment": random_local_alignment,
+    "segmentation": random_segmentation,
+    "spans": random_spans,
     "custom": random_segment,
 }

@@ -24,7 +24,7 @@ from sklearn_sparsemap import (
 from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
 from sklearn_sparsemap.metrics import parts_f1_score, parts_f1_scorer
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Subset
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Segmentation, Subset
 from sklearn_sparsemap.training._data import is_structure
 from sklearn_sparsemap.training._structure_task import StructureTask
 
@@ -279,6 +279,39 @@ def test_a_custom_structure_is_learned_with_its_additional_scores(solver):
     assert np.argmax(model.additional_scores_["lengths"]) == 2
     assert model.predict(X[:1])[0] == y[0]
     assert pickle.loads(pickle.dumps(model)).predict(X[:1])[0] == y[0]
+
+
+@pytest.mark.parametrize("loss", ["sparsemap", "crf"])
+def test_segments_are_learned_with_their_durations(loss):
+    # A chain cannot tell that runs of "b" have three steps.
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(60):
+        labels = np.concatenate([["a"] * int(rng.choice([1, 4])) + ["b"] * 3 for _ in range(3)])
+        y.append(labels)
+        X.append(np.c_[labels == "a", labels == "b"] + 1.2 * rng.normal(size=(len(labels), 2)))
+    structure = Segmentation(5)
+    models = [
+        StructuredSparseMAPClassifier(own, loss, alpha=1e-2, tol=1e-2, random_state=0).fit(X[:40], y[:40])
+        for own in (structure, "chain")
+    ]
+    scores = [model.score(X[40:], y[40:]) for model in models]
+    assert scores[0] > 0.85 and scores[0] > scores[1] + 0.03
+    durations = models[0].additional_scores_["durations"]
+    assert durations.shape == (5, 2) and np.argmax(durations[:, 1]) == 2 and models[0].coef_.shape == (2, 2)
+    runs = Segmentation(2)
+    with pytest.raises(ValueError, match=r"y\[0\]: the span of label 1 .* raise max_length"):
+        StructuredSparseMAPClassifier(runs).fit([np.eye(4)], [["a", "b", "b", "b"]])
+
+
+def test_spans_are_learned_from_their_features():
+    rng = np.random.default_rng(0)
+    structure, w = Segmentation(3, "spans"), np.array([2.0, -1.0, 0.5])
+    X = [rng.normal(size=(int(n), 3, 2, 3)) for n in rng.integers(2, 7, size=60)]
+    y = [map_inference(structure, x @ w)[0] for x in X]
+    model = StructuredSparseMAPClassifier(structure, alpha=1e-3, tol=1e-3).fit(X[:40], y[:40])
+    assert model.score(X[40:], y[40:]) > 0.9
+    assert model.predict(X[:1])[0].shape[1] == 3 and not model.additional_scores_
 
 
 def test_crf_probabilities_are_those_of_the_gibbs_distribution():

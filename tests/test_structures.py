@@ -9,7 +9,7 @@ from registry import RANDOM, listed
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsemap import map_inference
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Segmentation, Simplex, Subset
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -200,6 +200,12 @@ def test_structures_are_values():
         (Matching(), (2, 3), [0, 0], "matched once"),
         (Matching(), (2, 3), [0, -1], "has 2 pairs; got 1"),
         (Matching(), (2, 3), [0, 3], "2 ints from 0 to 2"),
+        (Segmentation(2), (4, 2), [0, 0, 0, 1], "span of label 0 from step 0 on has 3 steps, more than max_length=2"),
+        (Segmentation(2), (2, 2), [0, 2], "2 ints from 0 to 1, the label of each step"),
+        (Segmentation(2, "spans"), (3, 2, 2), [[0, 3, 1]], "3 steps, more than max_length=2"),
+        (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1]], "follow each other from step 0 to step 3"),
+        (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1], [2, 3, 2]], "ints from 0 to 1"),
+        (Segmentation(2, "spans"), (3, 2, 2), [0, 1, 1], r"shape \(n_spans, 3\)"),
         (Subset(1, 2), (3,), [True, True, True], "1 to 2 items"),
         (Subset(1, 2), (3,), [2, 0, 0], "3 bools"),
     ],
@@ -214,6 +220,10 @@ def test_shapes_and_sizes_are_checked():
         map_inference(DependencyTree(), np.zeros((3, 3)))
     with pytest.raises(ValueError, match=r"scores\[1\]: there are 1 items, fewer than min_size=2"):
         map_inference(Subset(2), [[0.0, 1.0], [0.0]])
+    with pytest.raises(ValueError, match=r"have shape \(n_steps, 3, n_labels\)"):
+        map_inference(Segmentation(3, "spans"), np.zeros((4, 2, 2)))
+    with pytest.raises(ValueError, match="with a single label all 4 steps are one span"):
+        map_inference(Segmentation(3), np.zeros((4, 1)))
     for arguments in ((-1,), (2, 1), (0, 1.5), (True,)):
         with pytest.raises(ValueError, match=r"must be a non-negative int|is less than"):
             Subset(*arguments)

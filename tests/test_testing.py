@@ -12,7 +12,15 @@ from registry import best_segment, encode_segment
 
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._jit import as_oracle
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Segmentation,
+    Simplex,
+    Subset,
+)
 from sklearn_sparsemap.testing import _solutions, check_structure
 from sklearn_sparsemap.testing._case import Case
 from sklearn_sparsemap.testing._marginals import check_marginals
@@ -33,6 +41,10 @@ def list_subsets(**options):
     return lambda shape: naive.enumerate_subsets(np.zeros(shape), **options)[0]
 
 
+def list_segmentations(max_length, parts):
+    return lambda shape: naive.enumerate_segmentations(np.zeros(shape), max_length=max_length, parts=parts)[0]
+
+
 RIGHT = [
     (Simplex(), lambda shape: range(shape[0])),
     (LinearChain(), list_paths),
@@ -44,6 +56,8 @@ RIGHT = [
     (Subset(), list_subsets()),
     (Subset(1, 2), list_subsets(min_size=1, max_size=2)),
     (Subset(0, 0), list_subsets(max_size=0)),
+    (Segmentation(3), list_segmentations(3, "steps")),
+    (Segmentation(2, "spans"), list_segmentations(2, "spans")),
 ]
 
 

@@ -34,8 +34,8 @@ def lengths_of(structure):
         return "the words of each sentence", (1,)
     if structure.score_ndim == 1:
         return "the parts of each sample", (1,)
-    if isinstance(structure, LinearChain):
-        return "the steps of each chain, or its steps and states", (1, 2)
+    if structure.labelled:
+        return "the steps of each sequence, or its steps and labels", (1, 2)
     return "the entries of each axis, such as rows and columns", (structure.score_ndim,)
 
 

@@ -5,6 +5,7 @@ from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
 from ._matching.structure import Matching
+from ._segmentation.structure import Segmentation
 from ._simplex import Simplex
 from ._subset.structure import Subset
 from ._tree.structure import DependencyTree
@@ -15,6 +16,7 @@ __all__ = [
     "DependencyTree",
     "LinearChain",
     "Matching",
+    "Segmentation",
     "Simplex",
     "Structure",
     "Subset",

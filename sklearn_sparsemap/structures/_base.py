@@ -151,6 +151,10 @@ class Structure:
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
+    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the slot in which each of some parts stands; by default a part's own number."""
+        return parts
+
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.
 
