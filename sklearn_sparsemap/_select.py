@@ -1,4 +1,9 @@
-"""Selection: the k highest of some values, without sorting them (numpy's sort takes a second to compile)."""
+"""Selection and order: the k highest of some values, or all of them from the highest on.
+
+numpy's sort takes a second to compile.
+"""
+
+import numpy as np
 
 from ._jit import kernel
 
@@ -27,3 +32,29 @@ def select_highest(values, k):
             low = i
         else:
             return
+
+
+@kernel
+def order_down(values, order, scratch):
+    """Fill `order` with the places of the values from the highest one on; equal ones stay in their order (merge sort).
+
+    All three have one length; the latter two are of int64.
+    """
+    n = values.shape[0]
+    for i in range(n):
+        order[i] = i
+    width = np.int64(1)
+    while width < n:
+        for first in range(0, n, 2 * width):
+            middle, end = min(first + width, n), min(first + 2 * width, n)
+            a, b = first, middle
+            for place in range(first, end):
+                if b >= end or (a < middle and not values[order[b]] > values[order[a]]):
+                    scratch[place] = order[a]
+                    a += 1
+                else:
+                    scratch[place] = order[b]
+                    b += 1
+        for i in range(n):
+            order[i] = scratch[i]
+        width *= 2
