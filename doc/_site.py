@@ -85,7 +85,7 @@ RELATED = [
         for name in ("TemplateVectorizer", "Template", "ngrams", "chunking_templates", "ner_templates")
     ],
     [f"features.word_{name}" for name in ("shape", "case", "digits", "punctuation")],
-    [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates")],
+    [f"features.{name}" for name in ("ArcVectorizer", "ArcTemplate", "dependency_templates", "arc_templates")],
     [f"features.{name}" for name in ("TokenDictVectorizer", "OnRows", "RowUnion", "TemplateVectorizer")],
     ["pipeline.StructuredPipeline", "pipeline.make_structured_pipeline", "StructuredSparseMAPClassifier"],
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],

@@ -1,9 +1,4 @@
-"""Selection and order: the k highest of some values, or all of them from the highest on.
-
-numpy's sort takes a second to compile.
-"""
-
-import numpy as np
+"""Selection: the k highest of some values, and all in order, without numpy's sort, which takes a second to compile."""
 
 from ._jit import kernel
 
@@ -35,26 +30,32 @@ def select_highest(values, k):
 
 
 @kernel
-def order_down(values, order, scratch):
-    """Fill `order` with the places of the values from the highest one on; equal ones stay in their order (merge sort).
-
-    All three have one length; the latter two are of int64.
-    """
+def order_downwards(values, order):
+    """Write the places of values to `order`, the highest value first, and of equal ones the first place (heap sort)."""
     n = values.shape[0]
     for i in range(n):
         order[i] = i
-    width = np.int64(1)
-    while width < n:
-        for first in range(0, n, 2 * width):
-            middle, end = min(first + width, n), min(first + 2 * width, n)
-            a, b = first, middle
-            for place in range(first, end):
-                if b >= end or (a < middle and not values[order[b]] > values[order[a]]):
-                    scratch[place] = order[a]
-                    a += 1
-                else:
-                    scratch[place] = order[b]
-                    b += 1
-        for i in range(n):
-            order[i] = scratch[i]
-        width *= 2
+    for start in range(n // 2 - 1, -1, -1):
+        _sift_down(values, order, start, n)
+    for end in range(n - 1, 0, -1):
+        order[0], order[end] = order[end], order[0]
+        _sift_down(values, order, 0, end)
+
+
+@kernel
+def _comes_later(values, i, j):
+    return values[i] < values[j] or (values[i] == values[j] and i > j)
+
+
+@kernel
+def _sift_down(values, order, start, end):
+    """Put the place at `start` of a heap, on top of which is what comes last, where it belongs."""
+    parent = start
+    while 2 * parent + 1 < end:
+        child = 2 * parent + 1
+        if child + 1 < end and _comes_later(values, order[child + 1], order[child]):
+            child += 1
+        if not _comes_later(values, order[child], order[parent]):
+            return
+        order[parent], order[child] = order[child], order[parent]
+        parent = child

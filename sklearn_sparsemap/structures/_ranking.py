@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._jit import as_oracle
-from .._select import order_down
+from .._select import order_downwards
 from .._validation import check_positive
 from ._base import Structure, as_parts
 
@@ -23,7 +23,7 @@ def best_ranking(scores, additional, dims, work, slots, additional_slots):
     n, n_points = dims[0], dims[1]
     ints = work.view(np.int64)
     order, points = ints[:n], ints[n : 2 * n]
-    order_down(scores, order, points)
+    order_downwards(scores, order)
     value = 0.0
     for place in range(n):
         points[order[place]] = max(n_points - place, 0)

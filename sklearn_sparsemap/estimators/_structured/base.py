@@ -39,6 +39,7 @@ from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
 from .questions import QuestionsMixin
+from .unfit import fit_trees
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -84,9 +85,10 @@ def _has_proba(estimator):
 class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
     """Base of the estimators whose part scores are linear in the features.
 
-    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
-    (what it was fitted with; the parameter may change later), `classes_` for structures made of labels, and `_model` (a
-    `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is needed.
+    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight`, `unfit` and `n_jobs`. It sets
+    `_structure` (what it was fitted with; the parameter may change later), `classes_` for structures made of labels,
+    and `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is
+    needed.
 
     Inside, X is always a `RaggedArray`: flat data are structured data with one row a sample. The model has one output
     for each label, or a single one where structures are not made of labels. `codes` stands for y: an int array of
@@ -567,6 +569,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
+        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
         return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
 
     def _labels_in(self, y):

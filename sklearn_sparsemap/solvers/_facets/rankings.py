@@ -9,7 +9,7 @@ moved to the mean of the block's points.
 import numpy as np
 
 from ..._jit import kernel
-from ..._select import order_down
+from ..._select import order_downwards
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .._polytope.support import certified_gap
 from .protocol import FACETS, TIE, as_products
@@ -51,7 +51,7 @@ def _fill_block(scores, order, first, last, n_points, marginals):
 
 
 @kernel
-def _certify(scores, n_points, marginals, order, scratch):
+def _certify(scores, n_points, marginals, order):
     """Return the objective and the gap, by the best ranking for the scores less the marginals; see `certify`.
 
     Here without an oracle, which would write down all of the ranking's points.
@@ -64,7 +64,7 @@ def _certify(scores, n_points, marginals, order, scratch):
         if u > 0.0:
             linear += scores[i] * u
             norm_squared += u * u
-    order_down(reduced, order, scratch)
+    order_downwards(reduced, order)
     best = 0.0
     for j in range(n_points):
         best += reduced[order[j]] * (n_points - j)
@@ -78,7 +78,7 @@ def ranking_facets(
     """Solve one problem exactly; see `protocol`. dims is (n items, n of them with points)."""
     n, n_points = dims[0], dims[1]
     none, order, ends = np.empty((1, 0), np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
-    order_down(scores, order, ends)
+    order_downwards(scores, order)
     n_allowed = np.int64(0)
     for i in range(n):
         n_allowed += scores[i] > -np.inf
@@ -101,7 +101,7 @@ def ranking_facets(
         for j in range(first, ends[b]):
             blocks[0, order[j]] = block
         first = ends[b]
-    objective, gap = _certify(scores, n_points, marginals, order, ends)
+    objective, gap = _certify(scores, n_points, marginals, order)
     return blocks, none, np.zeros(1), FACETS, objective, gap, 1
 
 

@@ -44,12 +44,14 @@ class GroupOptimizer(OnlineOptimizer):
             first_state=0.0 if mira else None, average=average,
         )  # fmt: skip
         self._begin(store, average)
-        self.sigma = np.zeros(1)
+        self.sigma, self.held = np.zeros(1), np.zeros(groups.n_atoms, np.int64)
         self.curve = Course(highest_of)
 
     def __setstate__(self, state):
         super().__setstate__(state)
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
+        # An older version counted groups only.
+        self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)
 
     def load(self, model, shrunk):
         """Start from the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
@@ -59,8 +61,8 @@ class GroupOptimizer(OnlineOptimizer):
             self.counters[N_SHRINKAGES] = 1
             self.store.kept[:] = self.alive()
 
-    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept):
-        """Set what may change between epochs; None is no budget, and no frozen strength."""
+    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept, budget_weights=None):
+        """Set what may change between epochs; None is no budget, of groups or of weights, and no frozen strength."""
         common = _TOL, bool(fit_intercept), int(shrink_every), np.zeros((0, 2), np.int64)
         if self.mira:
             self.rule = Mira(*common, float(C))
@@ -71,11 +73,13 @@ class GroupOptimizer(OnlineOptimizer):
             float(eta0),
             float(period),
             -1 if budget is None else int(budget),
+            -1 if budget_weights is None else int(budget_weights),
             float(alpha),
             -1.0 if frozen is None else float(frozen),
             self.group_weights,
             *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
             self.sigma,
+            self.held,
         )
 
     def _visit(self, inference, form, rows, targets, order, memory):
