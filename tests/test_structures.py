@@ -100,6 +100,39 @@ def test_larger_matchings():
     assert value_or_infeasible(Matching(), blocked) == -np.inf
 
 
+def test_batches_of_matchings_whether_or_not_the_last_prices_help():
+    # In a batch each problem begins with the prices of the one before. Where pairs are forbidden, some rows have one
+    # column left, or none.
+    rng = np.random.default_rng(8)
+    n_feasible = n_infeasible = 0
+    for shape in ((1, 1), (7, 7), (12, 12), (9, 14), (14, 9), (60, 60)):
+        base = rng.normal(size=shape)
+        families = {
+            "unlike": rng.normal(size=(12, *shape)),
+            "alike": base + 1e-3 * rng.normal(size=(12, *shape)),
+            "ties": rng.integers(0, 3, size=(12, *shape)).astype(float),
+            "products": rng.random((12, shape[0], 1)) * rng.random((12, 1, shape[1])),
+            "forbidden": np.where(rng.random((12, *shape)) < 2.2 / max(shape), rng.normal(size=(12, *shape)), -np.inf),
+        }
+        for name, batch in families.items():
+            expected = []
+            for scores in batch:
+                try:
+                    expected.append(scores[linear_sum_assignment(scores, maximize=True)].sum())
+                except ValueError:
+                    expected.append(-np.inf)
+            expected = np.array(expected)
+            feasible = np.isfinite(expected)
+            n_feasible += feasible.sum()
+            n_infeasible += (~feasible).sum()
+            if feasible.any():
+                found = map_inference(Matching(), batch[feasible]).values
+                np.testing.assert_allclose(found, expected[feasible], rtol=1e-12, atol=1e-9, err_msg=f"{name} {shape}")
+            for scores in batch[~feasible][:3]:
+                assert value_or_infeasible(Matching(), scores) == -np.inf
+    assert n_feasible > 250 and n_infeasible > 20
+
+
 def test_larger_subsets():
     rng = np.random.default_rng(5)
     for _ in range(200):

@@ -1,7 +1,6 @@
 """Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
 
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -56,12 +55,6 @@ def map_where_feasible(structure, problems, n_jobs=None):
         n_jobs,
     )
     return slots, slot_ptr, values
-
-
-def decode_problems(structure, problems, slots, slot_ptr):
-    """Return the structures of what `map_problems` has found, decoded."""
-    cuts = pairwise(slot_ptr.tolist())
-    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 def sparsemap_problems(

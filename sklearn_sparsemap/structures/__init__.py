@@ -4,7 +4,7 @@ from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
-from ._matching import Matching
+from ._matching.structure import Matching
 from ._ranking import Ranking
 from ._segmentation.structure import Segmentation
 from ._simplex import Simplex

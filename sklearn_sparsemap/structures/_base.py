@@ -98,6 +98,8 @@ class Structure:
     labelled = False
     repeats = False
     strict_encode = False
+    # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.
+    _decodes_stacks = False
 
     @property
     def fixed_size(self) -> bool:

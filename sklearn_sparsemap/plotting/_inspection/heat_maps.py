@@ -125,7 +125,8 @@ class TransitionsDisplay(LabelPairsDisplay):
 
     @staticmethod
     def _text(value):
-        return "" if np.isinf(value) else f"{value:.1f}"
+        # Adding zero takes the sign off what rounds to nothing.
+        return "" if np.isinf(value) else f"{round(float(value), 1) + 0.0:.1f}"
 
 
 class LabelConfusionDisplay(LabelPairsDisplay):

@@ -61,6 +61,7 @@ class DependencyTree(Structure):
     """
 
     score_ndim = 2
+    _decodes_stacks = True
     marginal_oracle = tree_marginals
     fixed_size = True
     strict_encode = True
