@@ -12,6 +12,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Ranking,
     Segmentation,
     Simplex,
     Subset,
@@ -155,6 +156,7 @@ def structure_cases():
         "matching": Case(Matching(), 0.5 * matching, {}, np.array([[3, 4], [2, 3], [1, 1]]), cells),
         "simplex": Case(Simplex(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "subset": Case(Subset(max_size=2), subset, {}, np.array([6, 4, 1]), [(6,), (4,), (1,)]),
+        "ranking": Case(Ranking(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "custom": Case(RUNS, runs, {"sizes": sizes}, np.array([5, 4, 3]), [(5,), (4,), (3,)]),
     }
 

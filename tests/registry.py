@@ -13,6 +13,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Ranking,
     Segmentation,
     Simplex,
     Subset,
@@ -34,6 +35,7 @@ class Instance:
             Matching: naive.enumerate_matchings,
             Subset: naive.enumerate_subsets,
             Alignment: naive.enumerate_alignments,
+            Ranking: naive.enumerate_rankings,
             Segmentation: naive.enumerate_segmentations,
             CustomStructure: naive.enumerate_segments,
         }
@@ -149,6 +151,20 @@ def random_local_alignment(rng, **options):
     return random_alignment(rng, kind="local", **options)
 
 
+def random_ranking(rng, scale=1.0, ties=False, forbid=False, top_k=None):
+    n = int(rng.integers(top_k or 1, 6))
+    scores = draw(rng, (n,), scale, ties)
+    if forbid:
+        # As many are left as have points.
+        n_forbidden = n - top_k if top_k else min(1, n - 1)
+        scores[rng.choice(n, n_forbidden, replace=False)] = -np.inf
+    return Instance(Ranking(top_k), scores, {})
+
+
+def random_top_two(rng, **options):
+    return random_ranking(rng, top_k=2, **options)
+
+
 def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps"):
     # Segmentations with as many spans each would be structures of one size to the twin.
     least = 2 if parts == "spans" else 1
@@ -215,6 +231,8 @@ RANDOM = {
     "warping": random_alignment,
     "global alignment": random_global_alignment,
     "local alignment": random_local_alignment,
+    "ranking": random_ranking,
+    "top two": random_top_two,
     "segmentation": random_segmentation,
     "spans": random_spans,
     "custom": random_segment,

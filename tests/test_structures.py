@@ -9,7 +9,7 @@ from registry import RANDOM, listed
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsemap import map_inference
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Segmentation, Simplex, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Segmentation, Simplex, Subset
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -158,7 +158,7 @@ def test_encode_and_decode_are_inverse_and_agree_with_scores(kind):
         slots, additional_slots = structure.encode(np.array(structures[p]), dims)
         assert (len(slots), len(additional_slots)) == tuple(structure.sizes(dims)[:2])
         assert np.array_equal(structure.decode(slots, np.array(dims)), structures[p])
-        assert np.array_equal(np.flatnonzero(M[:, p]), np.sort(slots[slots >= 0]))
+        assert np.array_equal(M[:, p], np.bincount(slots[slots >= 0], minlength=len(M)))
         total = instance.scores.ravel()[slots[slots >= 0]].sum() + flat[additional_slots[additional_slots >= 0]].sum()
         assert total == pytest.approx(theta[p])
 
@@ -206,6 +206,9 @@ def test_structures_are_values():
         (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1]], "follow each other from step 0 to step 3"),
         (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1], [2, 3, 2]], "ints from 0 to 1"),
         (Segmentation(2, "spans"), (3, 2, 2), [0, 1, 1], r"shape \(n_spans, 3\)"),
+        (Ranking(), (3,), [0, 1], "a ranking is 3 ints from 0 to 2"),
+        (Ranking(2), (3,), [0, 3], "a ranking is 2 ints from 0 to 2"),
+        (Ranking(2), (3,), [1, 1], "each item is ranked once"),
         (Subset(1, 2), (3,), [True, True, True], "1 to 2 items"),
         (Subset(1, 2), (3,), [2, 0, 0], "3 bools"),
     ],
@@ -222,6 +225,8 @@ def test_shapes_and_sizes_are_checked():
         map_inference(Subset(2), [[0.0, 1.0], [0.0]])
     with pytest.raises(ValueError, match=r"have shape \(n_steps, 3, n_labels\)"):
         map_inference(Segmentation(3, "spans"), np.zeros((4, 2, 2)))
+    with pytest.raises(ValueError, match="there are 2 items, fewer than top_k=3"):
+        map_inference(Ranking(3), np.zeros(2))
     with pytest.raises(ValueError, match="with a single label all 4 steps are one span"):
         map_inference(Segmentation(3), np.zeros((4, 1)))
     for arguments in ((-1,), (2, 1), (0, 1.5), (True,)):

@@ -17,6 +17,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Ranking,
     Segmentation,
     Simplex,
     Subset,
@@ -56,6 +57,8 @@ RIGHT = [
     (Subset(), list_subsets()),
     (Subset(1, 2), list_subsets(min_size=1, max_size=2)),
     (Subset(0, 0), list_subsets(max_size=0)),
+    (Ranking(), lambda shape: naive.enumerate_rankings(np.zeros(shape))[0]),
+    (Ranking(2), lambda shape: naive.enumerate_rankings(np.zeros(shape), top_k=2)[0]),
     (Segmentation(3), list_segmentations(3, "steps")),
     (Segmentation(2, "spans"), list_segmentations(2, "spans")),
 ]

@@ -19,7 +19,7 @@ from .operators import Operator, check_values, register
 from .padding import Places, block_mask, check_lengths, kinds_of
 
 # Closed forms, and what is exact as soon as some ten structures would be found.
-_ALWAYS_EXACT = {"simplex", "subset", "matching"}
+_ALWAYS_EXACT = {"simplex", "subset", "matching", "ranking"}
 
 
 def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):

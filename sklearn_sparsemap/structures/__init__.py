@@ -5,6 +5,7 @@ from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
 from ._matching.structure import Matching
+from ._ranking import Ranking
 from ._segmentation.structure import Segmentation
 from ._simplex import Simplex
 from ._subset.structure import Subset
@@ -16,6 +17,7 @@ __all__ = [
     "DependencyTree",
     "LinearChain",
     "Matching",
+    "Ranking",
     "Segmentation",
     "Simplex",
     "Structure",

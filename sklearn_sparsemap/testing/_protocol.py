@@ -41,7 +41,7 @@ def check_attributes(structure):
         oracle = getattr(structure, name)
         is_fine = isinstance(oracle, Entry) or is_compiled(oracle) or (oracle is None and name == "marginal_oracle")
         require(structure, is_fine, f"{name} is {oracle!r}, which kernels cannot call", remedy)
-    for name in ("fixed_size", "strict_encode"):
+    for name in ("fixed_size", "repeats", "strict_encode"):
         value = getattr(structure, name)
         require(structure, isinstance(value, bool | np.bool_), f"{name} is {value!r}", "it is True or False")
     require(
