@@ -91,6 +91,7 @@ RELATED = [
     ["features.TemplateVectorizer", "features.sentences_from_frame", "features.TokenDictVectorizer"],
     ["features.TemplateVectorizer", "datasets.load_conll", "metrics.span_f1_score"],
     ["features.ArcVectorizer", "datasets.load_conllu", "metrics.unlabeled_attachment_score"],
+    ["metrics.labeled_attachment_score", "metrics.unlabeled_attachment_score", "structures.DependencyTree"],
     ["datasets.load_listops", "datasets.make_listops"],
     ["metrics.span_f1_score", "metrics.span_precision_recall_f1"],
     ["metrics.flat_accuracy_score", "metrics.sequence_accuracy_score", "metrics.parts_f1_score"],

@@ -25,9 +25,13 @@ def enumerate_chain(scores, transitions=None, start=None, end=None):
     return paths, M, theta
 
 
-def enumerate_trees(scores, projective=False, single_root=False):
-    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n)."""
+def enumerate_trees(scores, projective=False, single_root=False, n_labels=None):
+    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n); maybe labelled."""
     trees = all_trees(scores.shape[1], projective, single_root)
+    if n_labels is not None:
+        n = scores.shape[1]
+        labelled = [tuple(zip(heads, labels)) for heads in trees for labels in product(range(n_labels), repeat=n)]
+        return _indicators(labelled, scores, lambda tree: [(h, m, label) for m, (h, label) in enumerate(tree)])
     return _indicators(trees, scores, lambda heads: [(h, m) for m, h in enumerate(heads)])
 
 

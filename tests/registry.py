@@ -89,8 +89,9 @@ def random_chain(rng, scale=1.0, ties=False, forbid=False, most_paths=700):
 
 
 def random_tree(rng, scale=1.0, ties=False, forbid=False, **options):
-    n = int(rng.integers(1, 5))
-    scores = draw(rng, (n + 1, n), scale, ties)
+    n_labels = options.get("n_labels")
+    n = int(rng.integers(1, 4 if n_labels else 5))
+    scores = draw(rng, (n + 1, n, n_labels) if n_labels else (n + 1, n), scale, ties)
     if forbid:
         # A chain from the root stays allowed.
         mask = rng.random(scores.shape) < 0.4
@@ -109,6 +110,14 @@ def random_single_root_tree(rng, **options):
 
 def random_projective_single_root_tree(rng, **options):
     return random_tree(rng, projective=True, single_root=True, **options)
+
+
+def random_labelled_tree(rng, **options):
+    return random_tree(rng, n_labels=2, **options)
+
+
+def random_labelled_projective_tree(rng, **options):
+    return random_tree(rng, projective=True, single_root=True, n_labels=2, **options)
 
 
 def random_matching(rng, scale=1.0, ties=False, forbid=False):
@@ -226,6 +235,8 @@ RANDOM = {
     "projective tree": random_projective_tree,
     "single-root tree": random_single_root_tree,
     "projective single-root tree": random_projective_single_root_tree,
+    "labelled tree": random_labelled_tree,
+    "labelled projective tree": random_labelled_projective_tree,
     "matching": random_matching,
     "subset": random_subset,
     "warping": random_alignment,

@@ -206,6 +206,9 @@ def test_structures_are_values():
         (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1]], "follow each other from step 0 to step 3"),
         (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1], [2, 3, 2]], "ints from 0 to 1"),
         (Segmentation(2, "spans"), (3, 2, 2), [0, 1, 1], r"shape \(n_spans, 3\)"),
+        (DependencyTree(n_labels=2), (3, 2, 2), [0, 1], r"int array of shape \(2, 2\)"),
+        (DependencyTree(n_labels=2), (3, 2, 2), [[0, 1], [1, 2]], "labels of arcs are ints from 0 to 1"),
+        (DependencyTree(n_labels=2), (3, 2, 2), [[2, 1], [1, 1]], "cycle at word 1"),
         (Ranking(), (3,), [0, 1], "a ranking is 3 ints from 0 to 2"),
         (Ranking(2), (3,), [0, 3], "a ranking is 2 ints from 0 to 2"),
         (Ranking(2), (3,), [1, 1], "each item is ranked once"),
@@ -225,6 +228,8 @@ def test_shapes_and_sizes_are_checked():
         map_inference(Subset(2), [[0.0, 1.0], [0.0]])
     with pytest.raises(ValueError, match=r"have shape \(n_steps, 3, n_labels\)"):
         map_inference(Segmentation(3, "spans"), np.zeros((4, 2, 2)))
+    with pytest.raises(ValueError, match="n_labels=3, but the scores of arcs have 2 labels"):
+        map_inference(DependencyTree(n_labels=3), np.zeros((3, 2, 2)))
     with pytest.raises(ValueError, match="there are 2 items, fewer than top_k=3"):
         map_inference(Ranking(3), np.zeros(2))
     with pytest.raises(ValueError, match="with a single label all 4 steps are one span"):

@@ -53,6 +53,8 @@ RIGHT = [
     (DependencyTree(projective=True), list_trees(projective=True)),
     (DependencyTree(single_root=True), list_trees(single_root=True)),
     (DependencyTree(projective=True, single_root=True), list_trees(projective=True, single_root=True)),
+    (DependencyTree(n_labels=2), list_trees(n_labels=2)),
+    (DependencyTree(projective=True, n_labels=2), list_trees(projective=True, n_labels=2)),
     (Matching(), lambda shape: naive.enumerate_matchings(np.zeros(shape))[0]),
     (Subset(), list_subsets()),
     (Subset(1, 2), list_subsets(min_size=1, max_size=2)),

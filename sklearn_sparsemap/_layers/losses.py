@@ -154,7 +154,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
                 put_joint(kind, np.array([i]), joint[None], gold.additional)
             else:
                 # A tree has a head for each word, and a row of scores more.
-                own = _cut(y[i], shapes[k][1:] if isinstance(operator.structure, DependencyTree) else shapes[k][:1])
+                own = _cut(y[i], shapes[k][1:2] if isinstance(operator.structure, DependencyTree) else shapes[k][:1])
                 slots, extra_slots = operator.structure.encode(own, np.array(kind.dims, np.int64))
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)

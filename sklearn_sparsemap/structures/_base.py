@@ -46,6 +46,9 @@ class Structure:
         takes something off each part; the cost of losses with a margin counts missing parts as it counts wrong ones;
         and `score` is the F1 of the parts. Where they do, none of this would change a prediction, and `score` is
         the share of slots that are right. Structures made of labels are so; for others False, the default, is safe.
+    row_outputs : int or None
+        How many scores a linear model makes of a row of features, where structures are not `labelled`: the last axis of
+        scores. None: a single one, and scores have no such axis.
     repeats : bool
         Whether a part may stand in several slots, and counts as often: marginals are expected counts then. Slots are in
         the order of their parts, and none is empty. The cost of losses with a margin is the number of parts of the
@@ -96,6 +99,7 @@ class Structure:
     projection = None
     facets = None
     labelled = False
+    row_outputs = None
     repeats = False
     strict_encode = False
     # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.

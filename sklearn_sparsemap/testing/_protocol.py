@@ -65,7 +65,8 @@ def check_shape(structure, shape):
 
 def check_linear_model(structure, shape):
     """Check what estimators ask for. A structure that does without may leave `scores_shape` as it is."""
-    rows, n_outputs = (shape, 1) if not structure.labelled else (shape[:-1] or (1,), shape[-1])
+    has_outputs = structure.labelled or structure.row_outputs is not None
+    rows, n_outputs = (shape, 1) if not has_outputs else (shape[:-1] or (1,), shape[-1])
     try:
         found = structure.scores_shape(rows, n_outputs)
     except NotImplementedError:
