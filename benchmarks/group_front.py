@@ -113,10 +113,11 @@ def dicts_of(sentences):
 class Sizes:
     """Features of some parts of data, the first of which is learned from."""
 
-    def __init__(self, parts, templates):
+    def __init__(self, args, parts, templates):
         start = perf_counter()
-        handmade = make_pipeline(FunctionTransformer(dicts_of), TokenDictVectorizer(dtype="float32"))
-        union = RowUnion([("templates", TemplateVectorizer(templates, dtype="float32")), ("handmade", handmade)])
+        options = {"min_count": args.min_count, "dtype": "float32"}
+        handmade = make_pipeline(FunctionTransformer(dicts_of), TokenDictVectorizer(**options))
+        union = RowUnion([("templates", TemplateVectorizer(templates, **options)), ("handmade", handmade)])
         self.X, self.y = union.fit_transform(parts[0][0]), parts[0][1]
         self.held = [(union.transform(X), y) for X, y in parts[1:]]
         self.sizes = np.bincount(self.X.groups)
@@ -167,7 +168,7 @@ def print_sizes(args, folder, templates, train, dev, test):
     Parameters
     ----------
     args : namespace
-        With `data`, `seeds`, `limit`, `sizes` and `weights`.
+        With `data`, `seeds`, `limit`, `sizes`, `weights` and `min_count`.
     folder, train, test : str
     templates : list of templates
     dev : str or None
@@ -176,15 +177,15 @@ def print_sizes(args, folder, templates, train, dev, test):
     warnings.simplefilter("ignore", ConvergenceWarning)
     (X, y), held = load_part(args, folder, train), load_part(args, folder, test)
     if dev is not None:
-        bench = Sizes([(X, y), load_part(args, folder, dev), held], templates)
+        bench = Sizes(args, [(X, y), load_part(args, folder, dev), held], templates)
         for size in args.sizes:
             bench.choose(args, size)
         return
     n = len(X) - len(X) // 10
-    bench = Sizes([(X[:n], y[:n]), (X[n:], y[n:])], templates)
+    bench = Sizes(args, [(X[:n], y[:n]), (X[n:], y[n:])], templates)
     choice = {size: bench.choose(args, size) for size in args.sizes}
     print("the choice, learned from all training sentences")
-    bench = Sizes([(X, y), held], templates)
+    bench = Sizes(args, [(X, y), held], templates)
     for size, weights in choice.items():
         for seed in args.seeds:
             bench.learn(size, weights, seed)
