@@ -14,6 +14,7 @@ from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifie
 from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.features import RowUnion, Template, TemplateVectorizer, TokenDictVectorizer, ngrams
 from sklearn_sparsemap.metrics import span_f1_score
+from sklearn_sparsemap.penalties import GroupOrder
 
 
 def weights_of(name, sizes):
@@ -33,7 +34,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
     Parameters
     ----------
     args : namespace
-        With `data`, `seeds` and `limit`.
+        With `data`, `seeds`, `limit` and `order`: whether groups are those of the order from coarse to fine.
     folder, train : str
     tests : dict of str -> str
         Files to score on, by name.
@@ -60,6 +61,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
         print(f"{row:28}{n_weights:11,}{peak:11,}" + "".join(f"{f:9.2f}" for f in f1) + f"{seconds:7.1f} s", flush=True)
         return n_weights, f1[-1]
 
+    groups = GroupOrder.from_templates(vectorizer.template_names_) if args.order else "templates"
     start = perf_counter()
     full = StructuredSparseMAPClassifier(
         "chain", loss="hinge", solver="mira", max_iter=15, tol=0.0, random_state=args.seeds[0]
@@ -71,7 +73,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
         for budget, seed in product(budgets, args.seeds):
             model = GroupLassoPerceptron(
                 "chain",
-                groups="templates",
+                groups=groups,
                 group_weights=weights_of(name, sizes),
                 budget=budget,
                 fit_intercept=False,

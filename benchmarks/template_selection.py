@@ -187,7 +187,7 @@ def kinds_of(name):
     yield "between" if "between" in sides else "head and modifier" if len(sides) == 2 else "one end"
     if any("[" in part and "[0]" not in part for part in parts):
         yield "context"
-    yield "relation " + ("|".join(part for part in parts if "." not in part) or "none")
+    yield " and ".join(part for part in parts if "." not in part) or "neither direction nor distance"
 
 
 def budgets_of(args, method):
@@ -235,7 +235,7 @@ def print_summary(args, language, rows, full):
     """Print test scores at some sizes, and of the models chosen on the development part."""
     full_size, _, full_score = np.mean(full, axis=0)
     print(f"\n{language}: UAS on the test part at equal numbers of weights, mean over the seeds (lowest to highest)")
-    print("| weights | of the full model's | " + " | ".join(args.methods) + " |")
+    print("| weights | of all | " + " | ".join(args.methods) + " |")
     print("|---|---|" + "---|" * len(args.methods))
     for share in _SHARES:
         size = share * full_size
