@@ -12,6 +12,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Ranking,
     Segmentation,
     Simplex,
     Subset,
@@ -152,9 +153,17 @@ def structure_cases():
         "tree": Case(DependencyTree(), 0.5 * tree, {}, np.array([4, 2, 1]), words),
         "single-root tree": Case(DependencyTree(single_root=True), tree, {}, np.array([4, 2, 1]), words),
         "projective tree": Case(DependencyTree(projective=True), tree, {}, np.array([4, 2, 1]), words),
+        "labelled tree": Case(
+            DependencyTree(n_labels=2),
+            np.stack([tree, tree[::-1]], axis=-1)[:, :4, :3],
+            {},
+            np.array([3, 2, 1]),
+            [(4, 3, 2), (3, 2, 2), (2, 1, 2)],
+        ),
         "matching": Case(Matching(), 0.5 * matching, {}, np.array([[3, 4], [2, 3], [1, 1]]), cells),
         "simplex": Case(Simplex(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "subset": Case(Subset(max_size=2), subset, {}, np.array([6, 4, 1]), [(6,), (4,), (1,)]),
+        "ranking": Case(Ranking(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "custom": Case(RUNS, runs, {"sizes": sizes}, np.array([5, 4, 3]), [(5,), (4,), (3,)]),
     }
 

@@ -1,7 +1,7 @@
 """Slow, obvious twins of the fast code: enumeration, dense linear algebra, finite differences."""
 
 from functools import cache
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 
@@ -25,9 +25,13 @@ def enumerate_chain(scores, transitions=None, start=None, end=None):
     return paths, M, theta
 
 
-def enumerate_trees(scores, projective=False, single_root=False):
-    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n)."""
+def enumerate_trees(scores, projective=False, single_root=False, n_labels=None):
+    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n); maybe labelled."""
     trees = all_trees(scores.shape[1], projective, single_root)
+    if n_labels is not None:
+        n = scores.shape[1]
+        labelled = [tuple(zip(heads, labels)) for heads in trees for labels in product(range(n_labels), repeat=n)]
+        return _indicators(labelled, scores, lambda tree: [(h, m, label) for m, (h, label) in enumerate(tree)])
     return _indicators(trees, scores, lambda heads: [(h, m) for m, h in enumerate(heads)])
 
 
@@ -165,6 +169,19 @@ def all_warping_paths(n, m):
         return [((0, 0),)]
     before = [(n - i, m - j) for i, j in ((0, 1), (1, 0), (1, 1)) if n > i and m > j]
     return [(*path, (n - 1, m - 1)) for shape in before for path in all_warping_paths(*shape)]
+
+
+def enumerate_rankings(scores, top_k=None):
+    """Return (items from the best on, points M with one column a ranking, total scores) of all rankings."""
+    n = len(scores)
+    rankings = list(permutations(range(n), n if top_k is None else top_k))
+    most = n - 1 if top_k is None else top_k
+    M = np.zeros((n, len(rankings)))
+    for p, items in enumerate(rankings):
+        for place, item in enumerate(items):
+            M[item, p] = most - place
+    theta = np.where(M > 0, M * np.where(M > 0, np.asarray(scores)[:, None], 0.0), 0.0).sum(axis=0)
+    return rankings, M, theta
 
 
 def enumerate_segmentations(
@@ -333,6 +350,9 @@ def frank_wolfe(M, theta, variant, n_steps, tol=0.0):
 def hamming_cost(M, gold):
     """Return the cost of each structure: its wrong parts, and where structures differ in size also the missing ones."""
     wrong, missing = M.T @ (1.0 - M[:, gold]), (1.0 - M.T) @ M[:, gold]
+    if M.max(initial=0.0) > 1.0:
+        # Points: what is missing of the right ones, half of the squared distance.
+        return 0.5 * ((M - M[:, [gold]]) ** 2).sum(axis=0)
     return wrong if len(set(M.sum(axis=0))) == 1 else wrong + missing
 
 
@@ -363,5 +383,5 @@ def loss_by_enumeration(M, theta, gold, name, temperature=1.0, cost=None):
         u, w = solve_qp(M, total)
         used = w > 0
         value = total[: len(w)][used] @ w[used] - 0.5 * u @ u
-        omega_of_gold = 0.5 * M[:, gold].sum()
+        omega_of_gold = 0.5 * M[:, gold] @ M[:, gold]
     return temperature * (value + omega_of_gold) - theta[gold], u - M[:, gold]

@@ -13,6 +13,7 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Ranking,
     Segmentation,
     Simplex,
     Subset,
@@ -34,6 +35,7 @@ class Instance:
             Matching: naive.enumerate_matchings,
             Subset: naive.enumerate_subsets,
             Alignment: naive.enumerate_alignments,
+            Ranking: naive.enumerate_rankings,
             Segmentation: naive.enumerate_segmentations,
             CustomStructure: naive.enumerate_segments,
         }
@@ -87,8 +89,9 @@ def random_chain(rng, scale=1.0, ties=False, forbid=False, most_paths=700):
 
 
 def random_tree(rng, scale=1.0, ties=False, forbid=False, **options):
-    n = int(rng.integers(1, 5))
-    scores = draw(rng, (n + 1, n), scale, ties)
+    n_labels = options.get("n_labels")
+    n = int(rng.integers(1, 4 if n_labels else 5))
+    scores = draw(rng, (n + 1, n, n_labels) if n_labels else (n + 1, n), scale, ties)
     if forbid:
         # A chain from the root stays allowed.
         mask = rng.random(scores.shape) < 0.4
@@ -107,6 +110,14 @@ def random_single_root_tree(rng, **options):
 
 def random_projective_single_root_tree(rng, **options):
     return random_tree(rng, projective=True, single_root=True, **options)
+
+
+def random_labelled_tree(rng, **options):
+    return random_tree(rng, n_labels=2, **options)
+
+
+def random_labelled_projective_tree(rng, **options):
+    return random_tree(rng, projective=True, single_root=True, n_labels=2, **options)
 
 
 def random_matching(rng, scale=1.0, ties=False, forbid=False):
@@ -147,6 +158,20 @@ def random_global_alignment(rng, **options):
 
 def random_local_alignment(rng, **options):
     return random_alignment(rng, kind="local", **options)
+
+
+def random_ranking(rng, scale=1.0, ties=False, forbid=False, top_k=None):
+    n = int(rng.integers(top_k or 1, 6))
+    scores = draw(rng, (n,), scale, ties)
+    if forbid:
+        # As many are left as have points.
+        n_forbidden = n - top_k if top_k else min(1, n - 1)
+        scores[rng.choice(n, n_forbidden, replace=False)] = -np.inf
+    return Instance(Ranking(top_k), scores, {})
+
+
+def random_top_two(rng, **options):
+    return random_ranking(rng, top_k=2, **options)
 
 
 def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps"):
@@ -210,11 +235,15 @@ RANDOM = {
     "projective tree": random_projective_tree,
     "single-root tree": random_single_root_tree,
     "projective single-root tree": random_projective_single_root_tree,
+    "labelled tree": random_labelled_tree,
+    "labelled projective tree": random_labelled_projective_tree,
     "matching": random_matching,
     "subset": random_subset,
     "warping": random_alignment,
     "global alignment": random_global_alignment,
     "local alignment": random_local_alignment,
+    "ranking": random_ranking,
+    "top two": random_top_two,
     "segmentation": random_segmentation,
     "spans": random_spans,
     "custom": random_segment,

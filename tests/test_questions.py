@@ -75,8 +75,8 @@ def test_log_likelihood_is_that_of_all_paths(crf, chains):
 @pytest.mark.parametrize(
     "name",
     [
-        "simplex", "chain", "tree", "projective single-root tree", "subset", "segmentation", "spans", "warping",
-        "global alignment",
+        "simplex", "chain", "tree", "projective single-root tree", "subset", "labelled tree", "segmentation", "spans",
+        "warping", "global alignment",
     ],
 )  # fmt: skip
 def test_samples_come_from_the_gibbs_distribution(name):

@@ -29,6 +29,9 @@ def places_of(structure, dims):
     if type(structure) is DependencyTree and len(dims) == 3:
         n = dims[0]
         return np.arange((n + 1) * n).reshape(n + 1, n).T
+    if type(structure) is DependencyTree:
+        n, n_labels = dims[0], dims[3]
+        return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
     if isinstance(structure, Matching):
         # Of rows or of columns, the fewer all have a partner.
         cells = np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])

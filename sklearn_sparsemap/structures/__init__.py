@@ -4,7 +4,8 @@ from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
-from ._matching import Matching
+from ._matching.structure import Matching
+from ._ranking import Ranking
 from ._segmentation.structure import Segmentation
 from ._simplex import Simplex
 from ._subset.structure import Subset
@@ -16,6 +17,7 @@ __all__ = [
     "DependencyTree",
     "LinearChain",
     "Matching",
+    "Ranking",
     "Segmentation",
     "Simplex",
     "Structure",

@@ -490,7 +490,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
 
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
         """Lay out samples to learn from."""
-        task = self._lay_out(structure, X, 1 if classes is None else len(classes))
+        task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
@@ -637,5 +637,5 @@ def _flat_rows(X):
 
 
 def _n_axes(structure):
-    """Return how many axes of rows a sample may have: those of the scores, unless the labels are one of them."""
-    return structure.score_ndim - int(structure.labelled)
+    """Return how many axes of rows a sample may have: those of the scores, unless the outputs are one of them."""
+    return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)

@@ -19,6 +19,7 @@ class GraphsOf:
     # Each layout tells for itself.
     fixed_size = False
     score_ndim = 1
+    row_outputs = None
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 

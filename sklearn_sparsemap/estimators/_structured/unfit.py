@@ -32,7 +32,9 @@ def fit_trees(choice, structure, X, codes, weights):
         return X, codes, weights
     if not isinstance(structure, DependencyTree):
         raise ValueError(f"unfit={choice!r} is for trees; leave it at 'raise' with {structure!r}")
-    trees = [_as_tree(heads) for heads in codes]
+    # Of labelled trees, the first column has the heads.
+    is_labelled = structure.n_labels is not None
+    trees = [_as_tree(tree[:, 0] if is_labelled and np.ndim(tree) == 2 else tree) for tree in map(np.asarray, codes)]
     several = [tree is not None and structure.single_root and (tree == 0).sum() > 1 for tree in trees]
     cross = [tree is not None and structure.projective and _find_unfit_arc(tree) is not None for tree in trees]
     unfit = np.array(several) | np.array(cross)
@@ -53,7 +55,8 @@ def fit_trees(choice, structure, X, codes, weights):
         return X[kept], codes[kept], weights[kept]
     codes = codes.copy()
     for i in np.flatnonzero(unfit):
-        codes[i] = make_fit(trees[i], structure.projective, structure.single_root)
+        heads = make_fit(trees[i], structure.projective, structure.single_root)
+        codes[i] = np.column_stack([heads, np.asarray(codes[i])[:, 1]]) if is_labelled else heads
     return X, codes, weights
 
 

@@ -58,6 +58,11 @@ class ChainDisplay(StructuresDisplay):
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
+    Raises
+    ------
+    ValueError
+        Where a structure has another number of steps, or a label that `labels` lacks, or weights are no probabilities.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import ChainDisplay

@@ -52,6 +52,12 @@ class SegmentationDisplay(ChainDisplay):
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
+    Raises
+    ------
+    ValueError
+        Where the spans of a structure do not follow each other from the first step to the last, or weights are no
+        probabilities.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import SegmentationDisplay
