@@ -52,6 +52,7 @@ GRID = [("uniform", (5, 10, 20)), ("log2^0.25", (5, 6, 8)), ("log2^0.5", (8, 12,
 MORE = [f"pos[{i}]|word[{j}]" for j in (-1, 0, 1) for i in range(-2, 3)] + [
     f"pos[{i}]|shape[{j}]" for j in (-1, 0, 1) for i in (-1, 0, 1)
 ]
+ORDERED = [("log2", (5, 10, 15, 20, 30)), ("log2^0.5", (10,))]
 N_WARM_UP = 20
 
 
@@ -67,8 +68,10 @@ def parse_arguments():
     parser.add_argument("--skip-peers", action="store_true", help="run the SparseMAP model only")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="which peers to run")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 2], help="with --groups: orders of the samples")
-    parser.add_argument("--sizes", nargs="+", type=int, help="choose among 96 templates by budgets of weights")
-    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt", "log2^0.5"], help="kinds of group weights")
+    parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 96 templates")
+    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt"], help="with --sizes: kinds of group weights")
+    parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
+    parser.add_argument("--order", action="store_true", help="with --groups: from coarse to fine (GroupOrder)")
     parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -316,7 +319,8 @@ def main():
 
         from sklearn_sparsemap.features import chunking_templates
 
-        print_front(args, "conll2000", chunking_templates(), "train.txt.gz", {"test": "test.txt.gz"}, PAPER, GRID)
+        print_front(args, "conll2000", chunking_templates(), "train.txt.gz", {"test": "test.txt.gz"}, PAPER,
+                    ORDERED if args.order else GRID)  # fmt: skip
         return
     args.peers = [] if args.skip_peers else args.peers
     if args.peers and find_spec("sklearn_crfsuite") is None:

@@ -14,6 +14,7 @@ from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifie
 from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.features import RowUnion, Template, TemplateVectorizer, TokenDictVectorizer, ngrams
 from sklearn_sparsemap.metrics import span_f1_score
+from sklearn_sparsemap.penalties import GroupOrder
 
 
 def weights_of(name, sizes):
@@ -33,7 +34,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
     Parameters
     ----------
     args : namespace
-        With `data`, `seeds` and `limit`.
+        With `data`, `seeds`, `limit` and `order`: whether groups are those of the order from coarse to fine.
     folder, train : str
     tests : dict of str -> str
         Files to score on, by name.
@@ -60,6 +61,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
         print(f"{row:28}{n_weights:11,}{peak:11,}" + "".join(f"{f:9.2f}" for f in f1) + f"{seconds:7.1f} s", flush=True)
         return n_weights, f1[-1]
 
+    groups = GroupOrder.from_templates(vectorizer.template_names_) if args.order else "templates"
     start = perf_counter()
     full = StructuredSparseMAPClassifier(
         "chain", loss="hinge", solver="mira", max_iter=15, tol=0.0, random_state=args.seeds[0]
@@ -71,7 +73,7 @@ def print_front(args, folder, templates, train, tests, paper, grid):
         for budget, seed in product(budgets, args.seeds):
             model = GroupLassoPerceptron(
                 "chain",
-                groups="templates",
+                groups=groups,
                 group_weights=weights_of(name, sizes),
                 budget=budget,
                 fit_intercept=False,
@@ -113,10 +115,11 @@ def dicts_of(sentences):
 class Sizes:
     """Features of some parts of data, the first of which is learned from."""
 
-    def __init__(self, parts, templates):
+    def __init__(self, args, parts, templates):
         start = perf_counter()
-        handmade = make_pipeline(FunctionTransformer(dicts_of), TokenDictVectorizer(dtype="float32"))
-        union = RowUnion([("templates", TemplateVectorizer(templates, dtype="float32")), ("handmade", handmade)])
+        options = {"min_count": args.min_count, "dtype": "float32"}
+        handmade = make_pipeline(FunctionTransformer(dicts_of), TokenDictVectorizer(**options))
+        union = RowUnion([("templates", TemplateVectorizer(templates, **options)), ("handmade", handmade)])
         self.X, self.y = union.fit_transform(parts[0][0]), parts[0][1]
         self.held = [(union.transform(X), y) for X, y in parts[1:]]
         self.sizes = np.bincount(self.X.groups)
@@ -167,7 +170,7 @@ def print_sizes(args, folder, templates, train, dev, test):
     Parameters
     ----------
     args : namespace
-        With `data`, `seeds`, `limit`, `sizes` and `weights`.
+        With `data`, `seeds`, `limit`, `sizes`, `weights` and `min_count`.
     folder, train, test : str
     templates : list of templates
     dev : str or None
@@ -176,15 +179,15 @@ def print_sizes(args, folder, templates, train, dev, test):
     warnings.simplefilter("ignore", ConvergenceWarning)
     (X, y), held = load_part(args, folder, train), load_part(args, folder, test)
     if dev is not None:
-        bench = Sizes([(X, y), load_part(args, folder, dev), held], templates)
+        bench = Sizes(args, [(X, y), load_part(args, folder, dev), held], templates)
         for size in args.sizes:
             bench.choose(args, size)
         return
     n = len(X) - len(X) // 10
-    bench = Sizes([(X[:n], y[:n]), (X[n:], y[n:])], templates)
+    bench = Sizes(args, [(X[:n], y[:n]), (X[n:], y[n:])], templates)
     choice = {size: bench.choose(args, size) for size in args.sizes}
     print("the choice, learned from all training sentences")
-    bench = Sizes([(X, y), held], templates)
+    bench = Sizes(args, [(X, y), held], templates)
     for size, weights in choice.items():
         for seed in args.seeds:
             bench.learn(size, weights, seed)

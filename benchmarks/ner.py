@@ -28,8 +28,10 @@ def parse_arguments():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with conll2002/")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="orders of the samples")
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
-    parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights")
-    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt", "log2^0.5"], help="kinds of group weights")
+    parser.add_argument("--order", action="store_true", help="from coarse to fine (GroupOrder)")
+    parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 452 templates")
+    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt"], help="with --sizes: kinds of group weights")
+    parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
     return parser.parse_args()
 
 

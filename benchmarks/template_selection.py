@@ -43,6 +43,8 @@ LANGUAGES = {
 TAGS = ("pos", "xpos")
 # So many templates are named, or about as many.
 _SHOWN = 20
+# Of the full model's weights.
+_SHARES = 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4
 METHODS = ("group lasso", "coarse to fine", "information gain", "lasso")
 
 
@@ -52,9 +54,9 @@ def parse_arguments():
     parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=list(LANGUAGES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="orders of the samples")
-    parser.add_argument("--few-seeds", type=int, default=1, help="of coarse to fine and lasso, which take long")
-    parser.add_argument("--budgets", nargs="+", type=int, default=[10, 25, 50, 100, 200], help="of templates")
-    parser.add_argument("--kept", nargs="+", type=int, default=[1, 3, 8, 20, 50, 120], help="by the filter")
+    parser.add_argument("--few-seeds", type=int, default=1, help="for the lasso, which takes long")
+    parser.add_argument("--budgets", nargs="+", type=int, default=[10, 25, 50, 100, 200, 330], help="of templates")
+    parser.add_argument("--kept", nargs="+", type=int, default=[1, 3, 8, 20, 50, 120, 300], help="by the filter")
     parser.add_argument("--group-weights", default="log2")
     parser.add_argument("--min-count", type=int, default=2, help="n-grams at fewer arcs of training trees are left out")
     parser.add_argument("--shrink-every", type=int, default=250)
@@ -185,7 +187,7 @@ def kinds_of(name):
     yield "between" if "between" in sides else "head and modifier" if len(sides) == 2 else "one end"
     if any("[" in part and "[0]" not in part for part in parts):
         yield "context"
-    yield "relation " + ("|".join(part for part in parts if "." not in part) or "none")
+    yield " and ".join(part for part in parts if "." not in part) or "neither direction nor distance"
 
 
 def budgets_of(args, method):
@@ -193,7 +195,7 @@ def budgets_of(args, method):
 
 
 def seeds_of(args, method):
-    return args.seeds[: args.few_seeds] if method in ("coarse to fine", "lasso") else args.seeds
+    return args.seeds[: args.few_seeds] if method == "lasso" else args.seeds
 
 
 def run(args, language):
@@ -230,19 +232,19 @@ def run(args, language):
 
 
 def print_summary(args, language, rows, full):
-    """Print test scores at the mean sizes of the group lasso, and of the models chosen on the development part."""
+    """Print test scores at some sizes, and of the models chosen on the development part."""
     full_size, _, full_score = np.mean(full, axis=0)
-    sizes = np.mean([[n for n, *_ in sorted(rows["group lasso"][seed])] for seed in args.seeds], axis=0)
     print(f"\n{language}: UAS on the test part at equal numbers of weights, mean over the seeds (lowest to highest)")
-    print("| weights | of the full model's | " + " | ".join(args.methods) + " |")
+    print("| weights | of all | " + " | ".join(args.methods) + " |")
     print("|---|---|" + "---|" * len(args.methods))
-    for size in sizes:
+    for share in _SHARES:
+        size = share * full_size
         cells = []
         for method in args.methods:
             scores = [at_size([(n, test) for n, _, test in row], size) for row in rows[method].values()]
             spread = f" ({min(scores):.2f} to {max(scores):.2f})" if len(scores) > 1 else ""
             cells.append("-" if np.isnan(scores).any() else f"{np.mean(scores):.2f}{spread}")
-        print(f"| {size:,.0f} | {size / full_size:.0%} | " + " | ".join(cells) + " |")
+        print(f"| {size:,.0f} | {share:.1%} | " + " | ".join(cells) + " |")
     print(f"| {full_size:,.0f} (full) | 100% | {full_score:.2f} |\n")
     for method in args.methods:
         best = [max(row, key=lambda point: point[1]) for row in rows[method].values()]

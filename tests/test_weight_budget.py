@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from test_perceptron import optimizer_of, random_problem, run
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, group_path
+from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.penalties import GroupTree, as_groups
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Simplex
 
@@ -133,6 +134,8 @@ def test_streams_rounds_and_partitions_keep_to_it():
     assert stream.finalize(X, y).n_nonzero_coefs_ <= 25 and stream.score(X, y) > 0.8
     parts = clone(model).fit_partitions([(X[:200], y[:200]), (X[200:], y[200:])])
     assert parts.n_nonzero_coefs_ <= 25 and parts.score(X, y) > 0.8
+    mixed = ParameterMixing(clone(model), n_shards=3, n_rounds=3, random_state=0).fit(X, y).to_local()
+    assert 0 < mixed.n_nonzero_coefs_ <= 25 and mixed.score(X, y) > 0.8
     assert parts.set_params(budget_weights=12).finalize(X, y).n_nonzero_coefs_ <= 12
 
 

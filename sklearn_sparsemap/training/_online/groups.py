@@ -12,7 +12,8 @@ from .dense import N_RECORDS, N_SHRINKAGES
 from .optimizer import OnlineOptimizer
 from .pairs import new_pairs
 from .rules import Mira
-from .shrinkage import Gradient, shrink_now
+from .shrinkage import Gradient
+from .weight_shrinkage import SHRINKAGES, Counting
 
 _TOL = 1e-8
 
@@ -67,19 +68,19 @@ class GroupOptimizer(OnlineOptimizer):
         if self.mira:
             self.rule = Mira(*common, float(C))
             return
-        groups = self.source
-        self.rule = Gradient(
+        groups, counts = self.source, budget_weights is not None
+        budget = budget_weights if counts else budget
+        self.rule = (Counting if counts else Gradient)(
             *common,
             float(eta0),
             float(period),
             -1 if budget is None else int(budget),
-            -1 if budget_weights is None else int(budget_weights),
             float(alpha),
             -1.0 if frozen is None else float(frozen),
             self.group_weights,
             *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
             self.sigma,
-            self.held,
+            *([self.held] if counts else []),
         )
 
     def _visit(self, inference, form, rows, targets, order, memory):
@@ -91,7 +92,7 @@ class GroupOptimizer(OnlineOptimizer):
     def shrink(self):
         """Shrink the groups for the samples since this was last done, if there are any."""
         self._new_curve(0)
-        shrink_now(self.rule, self.store, self.counters)
+        SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
         self._keep_curve()
 
     def _new_curve(self, n_samples):

@@ -1,7 +1,7 @@
 """Gradient steps over groups of features that are shrunk: the rule, and a shrinkage (Martins et al. 2011, section 3).
 
-Every so many samples all groups are shrunk: with a fixed strength, or with the one that leaves as many groups, or as
-many weights, as the budget allows.
+Every so many samples all groups are shrunk: with a fixed strength, or with the one that leaves as many groups as the
+budget allows.
 """
 
 from collections import namedtuple
@@ -12,29 +12,26 @@ from numba import types
 from ..._jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, entry, kernel
 from ...penalties._budget import budget_rule, count_survivors
 from ...penalties._shrink import shrink
-from ...penalties._weight_budget import weight_budget_rule
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
-from .pairs import PAIRS, count_held, measure_cancelled, scale_atoms
+from .pairs import PAIRS, measure_cancelled, scale_atoms
 
 # By how much the weights of groups are made to differ, relatively, where these are tied.
 _TIE_BREAK = 1e-9
 
-# The step size is eta0 / sqrt(ceil(step / period)). The budgets, of groups and of weights, and the frozen strength are
-# -1 where there are none. `weights`, `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py.
-# `curve`, `sigma` and `held` are written: steps with the number of weights held, the last strength, and for a budget of
-# weights the most of these that each atom has had at a shrinkage: a group that was discarded, and comes up again, still
-# counts what it had come to.
+# The step size is eta0 / sqrt(ceil(step / period)). The budget and the frozen strength are -1 where there are none.
+# `weights`, `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py. `curve` and `sigma` are
+# written: steps with the number of weights held, and the last strength.
 Gradient = namedtuple(
     "Gradient",
     [
-        "tol", "fit_intercept", "every", "curve", "eta0", "period", "budget", "budget_weights", "alpha", "frozen",
-        "weights", "order", "indptr", "atoms", "sigma", "held",
+        "tol", "fit_intercept", "every", "curve", "eta0", "period", "budget", "alpha", "frozen", "weights", "order",
+        "indptr", "atoms", "sigma",
     ],
 )  # fmt: skip
 GRADIENT = types.NamedTuple(
-    [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64, types.float64, types.int64, types.int64]
+    [types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64, types.float64, types.int64]
     + [types.float64] * 2
-    + [FLOATS_OUT, INTS, INTS, INTS, FLOATS_OUT, INTS_OUT],
+    + [FLOATS_OUT, INTS, INTS, INTS, FLOATS_OUT],
     Gradient,
 )
 
@@ -56,17 +53,32 @@ def record(rule, counters):
 
 
 @kernel
-def shrink_groups(rule, store, counters):
-    """Shrink all groups for the samples since this was last done; write the strength, if there is any, to the rule.
-
-    It is in the unit of the objective: the step of the proximal operator is the step size times the number of samples.
-    """
+def begin_shrinkage(rule, store, counters):
+    """Return the step of the proximal operator: the step size times the number of samples since this was last done."""
     rate = step_size(rule, counters[STEP]) * counters[SINCE]
     counters[SINCE] = 0
     record(rule, counters)
     measure_cancelled(store)
+    return rate
+
+
+@kernel
+def end_shrinkage(store, counters):
+    """Count a shrinkage, and note which atoms it has left weights."""
+    counters[N_SHRINKAGES] += 1
+    for atom in range(store.kept.shape[0]):
+        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
+
+
+@kernel
+def shrink_groups(rule, store, counters):
+    """Shrink all groups for the samples since this was last done; write the strength, if there is any, to the rule.
+
+    It is in the unit of the objective: what the groups are shrunk by is the strength times `begin_shrinkage`.
+    """
+    rate = begin_shrinkage(rule, store, counters)
     weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
-    factors, doomed = np.empty(store.rho.shape[0]), np.zeros(store.rho.shape[0], np.bool_)
+    factors = np.empty(store.rho.shape[0])
     if rule.budget >= 0 and rule.frozen < 0.0:
         ratios, left, none = np.empty(weights.shape[0]), np.empty(store.rho.shape[0]), np.empty(0, np.int64)
         strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
@@ -75,29 +87,20 @@ def shrink_groups(rule, store, counters):
             # Groups that are tied at the edge would all die. The first ones stay.
             weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
             strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
-    elif rule.budget_weights >= 0 and rule.frozen < 0.0:
-        count_held(store, rule.held)
-        budget = rule.budget_weights
-        strength = weight_budget_rule(store.rho, weights, order, indptr, atoms, rule.held, budget, doomed)
     else:
-        strength = rate * (rule.alpha if rule.budget < 0 and rule.budget_weights < 0 else rule.frozen)
-    if strength > 0.0 or doomed.any():
+        strength = rate * (rule.frozen if rule.budget >= 0 else rule.alpha)
+    if strength > 0.0:
         rule.sigma[0] = strength / rate
         shrink(store.rho, strength, weights, order, indptr, atoms, factors)
-        for atom in range(doomed.shape[0]):
-            if doomed[atom]:
-                store.rho[atom] = factors[atom] = 0.0
         scale_atoms(store, counters, factors)
         record(rule, counters)
-    counters[N_SHRINKAGES] += 1
-    for atom in range(store.kept.shape[0]):
-        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
+    end_shrinkage(store, counters)
 
 
 @kernel
 def end_gradient_sample(rule, store, counters):
     """Shrink, if the rule does; note how many weights are held."""
-    if rule.budget >= 0 or rule.budget_weights >= 0 or rule.alpha > 0.0:
+    if rule.budget >= 0 or rule.alpha > 0.0:
         shrink_groups(rule, store, counters)
     else:
         counters[SINCE] = 0
