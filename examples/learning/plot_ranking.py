@@ -89,7 +89,8 @@ INK, ALONE, WHOLE = "#222222", "#d55e00", "#00594c"
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for (name, scores), color, marker in zip(found.items(), (ALONE, WHOLE), "so"):
     axes[0].plot(sizes, scores, color=color, marker=marker, label=name)
-axes[0].set(xscale="log", xlabel="towns to learn from", ylabel="pairs in the right order")
+axes[0].set(xscale="log", xlabel="towns to learn from")
+axes[0].set_ylabel("pairs in the right order")
 axes[0].set_xticks(sizes, sizes)
 axes[0].minorticks_off()
 axes[0].legend(frameon=False, labelcolor=INK)
