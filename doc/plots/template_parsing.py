@@ -30,7 +30,9 @@ for place, language in enumerate(languages):
     ax.spines[["top", "right"]].set_visible(False)
     shares = axes[1, place]
     names = [row["kind"] for row in kinds]
-    shares.barh(range(len(names)), [tables.number(row[language]) for row in kinds], color="#d55e00")
+    # Not all languages have all fields.
+    values = [tables.number(row[language]) if re.search(r"\d", row[language]) else 0.0 for row in kinds]
+    shares.barh(range(len(names)), values, color="#d55e00")
     shares.set_yticks(range(len(names)), names if place == 0 else [], fontsize=8.5)
     shares.invert_yaxis()
     shares.set(xlim=(0, 100), xlabel="% of the templates")
