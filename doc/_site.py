@@ -58,6 +58,7 @@ RELATED = [
     ["marginal_inference", "solvers.MarginalResult", "solvers.MarginalBatch"],
     ["lp_sparsemap", "factors.FactorGraph", "solvers.LPSparseMAPResult", "solvers.LPSparseMAPBatch"],
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
+    ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
     ["structures.Ranking", "structures.Matching", "structures.Subset"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],

@@ -4,6 +4,7 @@ from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
+from ._linear_program import LinearProgram
 from ._matching.structure import Matching
 from ._ranking import Ranking
 from ._segmentation.structure import Segmentation
@@ -16,6 +17,7 @@ __all__ = [
     "CustomStructure",
     "DependencyTree",
     "LinearChain",
+    "LinearProgram",
     "Matching",
     "Ranking",
     "Segmentation",
