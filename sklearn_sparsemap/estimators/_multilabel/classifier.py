@@ -63,6 +63,8 @@ _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 _SEVERAL_LABELS = (
     "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
 )
+# Indicator matrices with at most so many cells are held as arrays in training, whose rows are at hand sooner.
+_DENSE_CELLS = 2**23
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
@@ -413,6 +415,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
                     held_out[1].weights = np.ones(len(held))
         self._watch_sets(task)
         task.weights = relative(task.weights)
+        if np.prod(task.gold.shape) <= _DENSE_CELLS:
+            task.gold = dense(task.gold)
         model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
         validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
