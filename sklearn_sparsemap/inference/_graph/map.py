@@ -7,8 +7,8 @@ import numpy as np
 
 from ..._jit import working_time
 from ..._validation import check_positive
-from ...solvers._graph.batch import GAP, OBJECTIVE, RESIDUAL, STATUS
 from ...solvers._graph.rows import INFEASIBLE
+from ...solvers._graph.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
@@ -18,7 +18,7 @@ from .solve import check_feasible, choose_solver, solve_graph
 _INTEGRAL = 1e-6
 # LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs. "block" moves
 # by 1 in a sweep, and needs smaller steps.
-_SHARPNESS = {"newton": 100.0, "block": 10.0}
+_SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
 # Scores that are all zero have no size.
 _LEAST_SIZE = 1e-100
 # A solution with a larger residual is none.
