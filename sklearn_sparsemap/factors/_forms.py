@@ -19,8 +19,8 @@ def check_finite(values, ndim, name):
 class UserForms:
     """Between the flat arrays of a `Layout`, one entry a variable or an additional score, and arrays by name.
 
-    A subclass has the attributes `variable_shapes`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and `n_joined` of
-    a `Layout`.
+    A subclass has the attributes `variable_shapes`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and `n_joined`
+    of a `Layout`.
     """
 
     @property

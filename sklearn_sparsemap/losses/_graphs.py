@@ -18,6 +18,8 @@ from ._recipes import LOSSES
 # The residual of inference in training.
 _TOL = 1e-7
 _MAX_ITER = 1000
+# That of marginals where there are tables, which is certified; and most of them end far below it.
+_TABLES_TOL = 1e-2
 
 
 def gold_parts(graph, layout, y):
@@ -145,7 +147,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     return pairs if many else pairs[0]
 
 
-def graph_losses(name, temperature, problems, gold, n_jobs=None):
+def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None):
     """Compute losses and gradients of samples of one layout.
 
     Parameters
@@ -156,6 +158,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
     problems : GraphProblems
     gold : (u, joint)
         As `gold_parts` returns, with one row a sample.
+    memory : dict, default=None
+        Of these samples from call to call, where they are tables: inference starts from the last solution.
 
     Returns
     -------
@@ -177,7 +181,11 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
         found, found_joint, values, gaps = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
         quadratic = 0.0
     else:
-        solutions = solve_graph(scaled, _TOL, _MAX_ITER, n_jobs=n_jobs)
+        is_tables = layout.tables is not None
+        warm = memory.get("warm") if is_tables and memory is not None else None
+        solutions = solve_graph(scaled, _TABLES_TOL if is_tables else _TOL, _MAX_ITER, n_jobs=n_jobs, warm=warm)
+        if is_tables and memory is not None:
+            memory["warm"] = solutions.multipliers, np.hstack([solutions.links, solutions.joint])
         check_feasible(layout, solutions)
         found, found_joint, quadratic = solutions.marginals, solutions.joint, 0.5
         values, gaps = solutions.statistics[:, OBJECTIVE], np.abs(solutions.statistics[:, GAP])
@@ -209,8 +217,10 @@ def check_graph(graph, n_rows):
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")
     n_values = set(graph.n_states.values())
-    if len(n_values) == 1 and graph.n_variables == n_rows * (n := n_values.pop()) and set(graph.n_states) == set(graph.names):
-        return n
+    if len(n_values) == 1 and set(graph.n_states) == set(graph.names):
+        (n,) = n_values
+        if graph.n_variables == n_rows * n:
+            return n
     if graph.n_variables != n_rows:
         raise ValueError(
             f"the sample has {n_rows} rows, but the graph that `structure` made of it has {graph.n_variables} "

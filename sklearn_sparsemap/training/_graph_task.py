@@ -85,6 +85,11 @@ class GraphTask(Task):
         """What is right in each group: list of (marginals of the variables, of the additional scores)."""
         return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
 
+    @cached_property
+    def _memories(self):
+        """What each group keeps of its last solutions; see `graph_losses`."""
+        return [{} for _ in self._groups]
+
     def _problems(self, scores, additional):
         """Yield places, rows, and the samples laid out for the kernels."""
         for places, rows, layout in self._groups:
@@ -95,8 +100,9 @@ class GraphTask(Task):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        for gold, (places, rows, problems) in zip(self._gold, self._problems(scores, additional)):
-            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs)
+        samples = zip(self._gold, self._memories, self._problems(scores, additional))
+        for gold, memory, (places, rows, problems) in samples:
+            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory)
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
             residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)

@@ -10,14 +10,19 @@ import numpy as np
 from ..._jit import copy_into, kernel
 from .._graph.rows import CONVERGED, NOT_CONVERGED
 from .._polytope.cholesky import dot
-from .state import evaluate, largest, largest_move
+from .certificate import certify_tables
+from .state import evaluate, largest, largest_move, pass_messages
 from .system import build_system, solve_system
 
-# sigma at the start, by how much it grows a step, and until when; later where the tables' scores are below 1.
-_SIGMA, _GROWTH, _MOST_SIGMA = 1.0, 5.0, 300.0
+# sigma at the start, from nothing and from messages of the like; by how much it grows a step, and until when: later
+# where the tables' scores are below 1.
+COLD_SIGMA, WARM_SIGMA = 1.0, 25.0
+_GROWTH, _MOST_SIGMA = 5.0, 300.0
 # A step ends when the gradient is below this share of what the step has moved; or after so many Newton steps.
 _SHARE, _MOST_NEWTON = 0.3, 30
 _MOST_STEPS = 60
+# With a larger difference of marginals there is no need to look at the gap.
+_NEAR = 0.2
 # The damping of Newton's method, as a share of the gradient's root, and its bounds. With less of it, cells that are
 # nearly in use come and go.
 _DAMPING, _MOST_DAMPING, _LEAST_DAMPING = 0.1, 1e-2, 1e-9
@@ -29,7 +34,7 @@ _SUFFICIENT, _ROUNDING, _MOST_TRIALS = 1e-4, 1e-13, 12
 
 @kernel
 def _line_search(tables, problem, before, sigma, value, state, trial, direction):
-    """Go along a direction of descent; `trial` gets where it ends. Return the value there, and whether that is a gain."""
+    """Go along a direction of descent; `trial` gets where it ends. Return its value, and whether it is a gain."""
     scores, additional = problem
     slope, t, new, size = dot(state.gradient, direction), 1.0, value, dot(state.gradient, state.gradient)
     for _ in range(_MOST_TRIALS):
@@ -52,6 +57,7 @@ def _line_search(tables, problem, before, sigma, value, state, trial, direction)
 
 @kernel
 def _largest_finite(scores):
+    """Return the largest absolute value that is finite."""
     found = 0.0
     for k in range(scores.shape[0]):
         if abs(scores[k]) < np.inf:
@@ -60,19 +66,22 @@ def _largest_finite(scores):
 
 
 @kernel
-def solve_tables(tables, scores, additional, before, state, trial, tol, limits):
+def solve_tables(tables, problem, before, sigma, state, trial, tols, limits):
     """Solve one sample from the messages of `state` and the joint marginals `before`.
 
     Parameters
     ----------
     tables : TableArrays
-    scores, additional : arrays
+    problem : (scores, additional)
     before : array of shape (n_additional,)
         Changed in place.
+    sigma : float
+        At the start.
     state, trial : State
         The latter is scratch.
-    tol : float
-        For the difference between the marginals of nodes and tables, and how far the last step moved.
+    tols : (tol, gap)
+        The former is for the difference between the marginals of nodes and tables, and how far the last step moved; the
+        latter for the duality gap, relative to the objective where that is above 1. Either is enough.
     limits : int array
         Most Newton steps.
 
@@ -82,11 +91,12 @@ def solve_tables(tables, scores, additional, before, state, trial, tol, limits):
         The first one holds the solution.
     n_iter, status : int
     """
+    (scores, additional), (tol, most_gap) = problem, tols
     n_messages = tables.messages[-1]
     direction, scratch, w = np.empty(n_messages), np.empty(n_messages), np.empty(scores.shape[0])
-    sigma, n_iter, status = _SIGMA, np.int64(0), np.int64(NOT_CONVERGED)
+    n_iter, status = np.int64(0), np.int64(NOT_CONVERGED)
     most_sigma = _MOST_SIGMA / min(max(_largest_finite(additional), 1e-4), 1.0)
-    for step in range(_MOST_STEPS):
+    for _ in range(_MOST_STEPS):
         value = evaluate(tables, scores, additional, before, sigma, state)
         residual, move = largest(state.gradient), largest_move(state.joint, before)
         boost = 1.0
@@ -98,7 +108,7 @@ def solve_tables(tables, scores, additional, before, state, trial, tol, limits):
             system = build_system(tables, state.joint, state.u, sigma, damping)
             solve_system(tables, system, state.gradient, w, direction, scratch)
             new, is_gain = _line_search(
-                tables, (scores, additional), before, sigma, value, state, trial, direction
+                tables, problem, before, sigma, value, state, trial, direction
             )
             n_iter += 1
             if not is_gain:
@@ -114,6 +124,15 @@ def solve_tables(tables, scores, additional, before, state, trial, tol, limits):
         if move <= tol and residual <= tol:
             status = np.int64(CONVERGED)
             break
+        if residual <= _NEAR:
+            # Certified on the scratch, for the tables change.
+            copy_into(trial.messages, state.messages)
+            copy_into(trial.joint, state.joint)
+            bound = pass_messages(tables, scores, trial)
+            objective, gap, own_residual = certify_tables(tables, scores, additional, trial, bound)
+            if gap <= most_gap * max(1.0, abs(objective)) and own_residual <= max(tol, 1e-12):
+                status = np.int64(CONVERGED)
+                break
         if n_iter >= limits[0]:
             break
         sigma = min(sigma * _GROWTH, most_sigma)

@@ -19,25 +19,31 @@ from .._graph.samples import (
     additional_of,
     goal_of,
 )
-from .augmented import solve_tables
+from .augmented import COLD_SIGMA, WARM_SIGMA, solve_tables
 from .certificate import certify_tables
 from .start import independent_tables, sweep_messages
 from .state import new_state, pass_messages
 
+# The solver aims below the tolerance asked for.
+_AIM = 1e-2
 # Sweeps that find messages to start from.
 _SWEEPS = 4
 
 
 @kernel
 def _begin(tables, scores, additional, warm, state, joint):
-    """Set messages and joint marginals to start from."""
+    """Set messages and joint marginals to start from; `warm` has link variables, and may have joint marginals."""
     if warm.shape[0] > 0:
         for k in range(tables.links.shape[0]):
             state.messages[k] = -warm[tables.links[k]]
     else:
         sweep_messages(tables, scores, additional, state, _SWEEPS)
     pass_messages(tables, scores, state)
-    independent_tables(tables, state.u, joint)
+    n_links = tables.links.shape[0] + tables.node_links.shape[0]
+    if warm.shape[0] > n_links:
+        copy_into(joint, warm[n_links:])
+    else:
+        independent_tables(tables, state.u, joint)
 
 
 @kernel
@@ -67,6 +73,8 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph of tables."""
     state, trial, proximal = new_state(tables), new_state(tables), new_proximal(tables.nodes[-1])
     before = np.zeros(tables.cells[-1])
+    # Marginals are off by no more than the root of twice the gap.
+    tols = _AIM * tol, 0.5 * tol * tol
     for i in range(start, stop):
         scores, own, goal = samples.scores[i].copy(), additional_of(samples, i), goal_of(samples, i)
         statistics = out.statistics[i]
@@ -75,15 +83,20 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
             continue
         warm = samples.warm[i] if samples.warm.shape[0] > 0 else np.empty(0)
         _begin(tables, scores, own, warm, state, before)
+        sigma = WARM_SIGMA if warm.shape[0] > 0 else COLD_SIGMA
         begin(proximal)
-        state, trial, n_iter, status = solve_tables(tables, scores, own, before, state, trial, tol, limits)
+        state, trial, n_iter, status = solve_tables(
+            tables, (scores, own), before, sigma, state, trial, tols, limits
+        )
         for _ in range(MOST_STEPS if goal > 0.0 else 0):
             factor = next_step(proximal, scores, state.u, 0.0, goal, status == CONVERGED and limits[0] > 0)
             if factor == 0.0:
                 break
             grow(own, factor)
             grow(state.messages, factor)
-            state, trial, n_more, status = solve_tables(tables, scores, own, before, state, trial, tol, limits)
+            state, trial, n_more, status = solve_tables(
+                tables, (scores, own), before, WARM_SIGMA, state, trial, tols, limits
+            )
             n_iter += n_more
         value = pass_messages(tables, scores, state)
         found = certify_tables(tables, scores, own, state, value)
