@@ -309,7 +309,17 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
             lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits
         )
     out.statistics[:, N_ITER] += n_steps[:, 0]
+    if method == "tables" and deadline is None:
+        _solve_forbidden(problems, out, max_iter, tol, n_jobs)
     return out
+
+
+def _solve_forbidden(problems, out, max_iter, tol, n_jobs):
+    """Solve samples with forbidden cells of tables, where these are not solved, by what knows of contradictions."""
+    left = np.flatnonzero(out.statistics[:, STATUS] == NOT_CONVERGED)
+    if len(left) and np.isneginf(problems.additional).any():
+        found = solve_once(problems.take(left), None, max_iter, method="block", tol=tol, n_jobs=n_jobs)
+        _replace(out, found, left, found.statistics[:, STATUS] != NOT_CONVERGED)
 
 
 def check_feasible(layout, solutions, many=True, numbers=None):
