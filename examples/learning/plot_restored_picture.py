@@ -11,6 +11,7 @@ script.
 """
 
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -18,6 +19,7 @@ from time import perf_counter
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -58,8 +60,9 @@ train, test = slice(0, 12), slice(12, 22)
 
 grid = cache(grid_graph)
 model = StructuredSparseMAPClassifier(
-    lambda x: grid(*x.shape[:2], n_states=4), alpha=0.01, tol=0.03
+    lambda x: grid(*x.shape[:2], n_states=4), alpha=0.01, max_iter=30
 )
+warnings.simplefilter("ignore", ConvergenceWarning)  # Thirty steps are enough.
 print("Loading the kernels; the first run compiles them ...", flush=True)
 model.fit(X[:2], y[:2])
 start = perf_counter()

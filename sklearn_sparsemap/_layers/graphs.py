@@ -1,12 +1,11 @@
 """The operator of factor graphs: one for all samples, or one for each shape."""
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from .._threads import count_threads
+from .._threads import over_groups
 from ..factors import FactorGraph
 from ..graphs._arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
 from ..inference._graph.problems import GraphProblems
@@ -170,11 +169,7 @@ class GraphOperator(Operator):
 
     def over_groups(self, function, groups):
         """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them."""
-        n_threads = count_threads(self.n_jobs)
-        if n_threads == 1 or len(groups) < 2 * n_threads:
-            return [function(group, self.n_jobs) for group in groups]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(partial(function, n_jobs=1), groups))
+        return over_groups(function, groups, self.n_jobs)
 
 
 def _check_inside(values, kinds, columns, what):

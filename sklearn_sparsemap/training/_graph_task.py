@@ -4,6 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .._threads import over_groups
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
 from ..inference._graph.problems import GraphProblems
@@ -100,9 +101,13 @@ class GraphTask(Task):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        samples = zip(self._gold, self._memories, self._problems(scores, additional))
-        for gold, memory, (places, rows, problems) in samples:
-            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory)
+        def solve(group, n_jobs):
+            gold, memory, (_, _, problems) = group
+            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory)
+
+        groups = list(zip(self._gold, self._memories, self._problems(scores, additional)))
+        for (_, _, (places, rows, problems)), found in zip(groups, over_groups(solve, groups, n_jobs)):
+            losses, du, dv, inexact = found
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
             residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)
