@@ -11,6 +11,11 @@ Span F1 is that of conlleval, on the test set.
     python benchmarks/chunking.py --data DIR --groups
 
 chooses templates instead: the front of span F1 against the number of weights, beside that of the paper.
+
+    python benchmarks/chunking.py --data DIR --sizes 60000 71075 158844 389065
+
+does so by numbers of weights, among 96 templates and handmade features; the kind of group weights is chosen on the last
+tenth of the training sentences.
 """
 
 import argparse
@@ -43,6 +48,11 @@ PAPER = [(None, 5_300_396, 93.10), (10, 71_075, 92.99), (20, 158_844, 93.28), (3
          (40, 662_018, 93.42), (50, 891_378, 93.40)]  # fmt: skip
 GRID = [("uniform", (5, 10, 20)), ("log2^0.25", (5, 6, 8)), ("log2^0.5", (8, 12, 15)), ("log2^0.6", (7,)),
         ("log2", (20, 30))]  # fmt: skip
+# Beside the 72 chunking templates: with these 24 pairs they are as many as the paper has.
+MORE = [f"pos[{i}]|word[{j}]" for j in (-1, 0, 1) for i in range(-2, 3)] + [
+    f"pos[{i}]|shape[{j}]" for j in (-1, 0, 1) for i in (-1, 0, 1)
+]
+ORDERED = [("log2", (5, 10, 15, 20, 30)), ("log2^0.5", (10,))]
 N_WARM_UP = 20
 
 
@@ -58,6 +68,10 @@ def parse_arguments():
     parser.add_argument("--skip-peers", action="store_true", help="run the SparseMAP model only")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="which peers to run")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 2], help="with --groups: orders of the samples")
+    parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 96 templates")
+    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt"], help="with --sizes: kinds of group weights")
+    parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
+    parser.add_argument("--order", action="store_true", help="with --groups: from coarse to fine (GroupOrder)")
     parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")
     # How the script calls itself: which model, and where features and results are handed over.
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -292,12 +306,21 @@ def main():
         return
     if not (args.data / "conll2000" / "train.txt.gz").exists():
         sys.exit(f"no conll2000/train.txt.gz in {args.data}; name the folder that has it with --data")
+    if args.sizes:
+        from group_front import print_sizes
+
+        from sklearn_sparsemap.features import Template, chunking_templates
+
+        print_sizes(args, "conll2000", [*chunking_templates(), *map(Template.parse, MORE)], "train.txt.gz", None,
+                    "test.txt.gz")  # fmt: skip
+        return
     if args.groups:
         from group_front import print_front
 
         from sklearn_sparsemap.features import chunking_templates
 
-        print_front(args, "conll2000", chunking_templates(), "train.txt.gz", {"test": "test.txt.gz"}, PAPER, GRID)
+        print_front(args, "conll2000", chunking_templates(), "train.txt.gz", {"test": "test.txt.gz"}, PAPER,
+                    ORDERED if args.order else GRID)  # fmt: skip
         return
     args.peers = [] if args.skip_peers else args.peers
     if args.peers and find_spec("sklearn_crfsuite") is None:

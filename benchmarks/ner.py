@@ -2,13 +2,18 @@
 
     python benchmarks/ner.py --data DIR
 
+    python benchmarks/ner.py --data DIR --sizes 83036 354872 600646 --seeds 0 1 2
+
+chooses, for each number of weights, among 452 templates and handmade features by `budget_weights`; the kind of group
+weights is chosen on the development part.
+
 DIR holds conll2002/esp.train.gz, esp.testa.gz (development) and esp.testb.gz (test). Span F1 is that of conlleval.
 """
 
 import argparse
 from pathlib import Path
 
-from group_front import print_front
+from group_front import large, print_front, print_sizes
 
 from sklearn_sparsemap.features import ner_templates
 
@@ -23,12 +28,20 @@ def parse_arguments():
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="folder with conll2002/")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="orders of the samples")
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
+    parser.add_argument("--order", action="store_true", help="from coarse to fine (GroupOrder)")
+    parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 452 templates")
+    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt"], help="with --sizes: kinds of group weights")
+    parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
     return parser.parse_args()
 
 
 def main():
+    args = parse_arguments()
     tests = {"dev": "esp.testa.gz", "test": "esp.testb.gz"}
-    print_front(parse_arguments(), "conll2002", ner_templates(), "esp.train.gz", tests, PAPER, GRID)
+    if args.sizes:
+        print_sizes(args, "conll2002", large(ner_templates()), "esp.train.gz", *tests.values())
+        return
+    print_front(args, "conll2002", ner_templates(), "esp.train.gz", tests, PAPER, GRID)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Selection: the k highest of some values, without sorting them (numpy's sort takes a second to compile)."""
+"""Selection: the k highest of some values, and all in order, without numpy's sort, which takes a second to compile."""
 
 from ._jit import kernel
 
@@ -27,3 +27,35 @@ def select_highest(values, k):
             low = i
         else:
             return
+
+
+@kernel
+def order_downwards(values, order):
+    """Write the places of values to `order`, the highest value first, and of equal ones the first place (heap sort)."""
+    n = values.shape[0]
+    for i in range(n):
+        order[i] = i
+    for start in range(n // 2 - 1, -1, -1):
+        _sift_down(values, order, start, n)
+    for end in range(n - 1, 0, -1):
+        order[0], order[end] = order[end], order[0]
+        _sift_down(values, order, 0, end)
+
+
+@kernel
+def _comes_later(values, i, j):
+    return values[i] < values[j] or (values[i] == values[j] and i > j)
+
+
+@kernel
+def _sift_down(values, order, start, end):
+    """Put the place at `start` of a heap, on top of which is what comes last, where it belongs."""
+    parent = start
+    while 2 * parent + 1 < end:
+        child = 2 * parent + 1
+        if child + 1 < end and _comes_later(values, order[child + 1], order[child]):
+            child += 1
+        if not _comes_later(values, order[child], order[parent]):
+            return
+        order[parent], order[child] = order[child], order[parent]
+        parent = child

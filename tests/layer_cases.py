@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Knapsack, Or, Pair, StructureFactor, Xor
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Ranking,
+    Segmentation,
+    Simplex,
+    Subset,
+)
 
 
 @dataclass
@@ -138,12 +147,23 @@ def structure_cases():
             [(3, 2), (2, 2), (1, 2)],
             ("transitions",),
         ),
+        "segmentation": Case(
+            Segmentation(2), chain, {"durations": transitions[:2], "transitions": transitions}, np.array([4, 3, 1]), two
+        ),
         "tree": Case(DependencyTree(), 0.5 * tree, {}, np.array([4, 2, 1]), words),
         "single-root tree": Case(DependencyTree(single_root=True), tree, {}, np.array([4, 2, 1]), words),
         "projective tree": Case(DependencyTree(projective=True), tree, {}, np.array([4, 2, 1]), words),
+        "labelled tree": Case(
+            DependencyTree(n_labels=2),
+            np.stack([tree, tree[::-1]], axis=-1)[:, :4, :3],
+            {},
+            np.array([3, 2, 1]),
+            [(4, 3, 2), (3, 2, 2), (2, 1, 2)],
+        ),
         "matching": Case(Matching(), 0.5 * matching, {}, np.array([[3, 4], [2, 3], [1, 1]]), cells),
         "simplex": Case(Simplex(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "subset": Case(Subset(max_size=2), subset, {}, np.array([6, 4, 1]), [(6,), (4,), (1,)]),
+        "ranking": Case(Ranking(), simplex, {}, np.array([5, 3, 1]), [(5,), (3,), (1,)]),
         "custom": Case(RUNS, runs, {"sizes": sizes}, np.array([5, 4, 3]), [(5,), (4,), (3,)]),
     }
 

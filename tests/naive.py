@@ -1,7 +1,7 @@
 """Slow, obvious twins of the fast code: enumeration, dense linear algebra, finite differences."""
 
 from functools import cache
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 
@@ -25,9 +25,13 @@ def enumerate_chain(scores, transitions=None, start=None, end=None):
     return paths, M, theta
 
 
-def enumerate_trees(scores, projective=False, single_root=False):
-    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n)."""
+def enumerate_trees(scores, projective=False, single_root=False, n_labels=None):
+    """Return (heads, unary indicators M, total scores) of all trees over scores of shape (n + 1, n); maybe labelled."""
     trees = all_trees(scores.shape[1], projective, single_root)
+    if n_labels is not None:
+        n = scores.shape[1]
+        labelled = [tuple(zip(heads, labels)) for heads in trees for labels in product(range(n_labels), repeat=n)]
+        return _indicators(labelled, scores, lambda tree: [(h, m, label) for m, (h, label) in enumerate(tree)])
     return _indicators(trees, scores, lambda heads: [(h, m) for m, h in enumerate(heads)])
 
 
@@ -167,6 +171,59 @@ def all_warping_paths(n, m):
     return [(*path, (n - 1, m - 1)) for shape in before for path in all_warping_paths(*shape)]
 
 
+def enumerate_rankings(scores, top_k=None):
+    """Return (items from the best on, points M with one column a ranking, total scores) of all rankings."""
+    n = len(scores)
+    rankings = list(permutations(range(n), n if top_k is None else top_k))
+    most = n - 1 if top_k is None else top_k
+    M = np.zeros((n, len(rankings)))
+    for p, items in enumerate(rankings):
+        for place, item in enumerate(items):
+            M[item, p] = most - place
+    theta = np.where(M > 0, M * np.where(M > 0, np.asarray(scores)[:, None], 0.0), 0.0).sum(axis=0)
+    return rankings, M, theta
+
+
+def enumerate_segmentations(
+    scores, durations=None, transitions=None, start=None, end=None, max_length=None, parts="steps"
+):
+    """Return (segmentations, unary indicators M, total scores) of all labelled spans up to a longest length."""
+    by_spans = parts == "spans"
+    found = all_segmentations(len(scores), max_length, scores.shape[-1], by_spans)
+    structures = found if by_spans else [labels_of(spans) for spans in found]
+    if by_spans:
+        _, M, theta = _indicators(found, scores, lambda spans: [(i, j - i - 1, y) for i, j, y in spans])
+    else:
+        _, M, theta = _indicators(structures, scores, lambda labels: list(enumerate(labels)))
+    for p, spans in enumerate(found):
+        for i, j, label in spans:
+            theta[p] += 0.0 if durations is None else durations[j - i - 1, label]
+        for (_, _, label), (_, _, following) in pairwise(spans):
+            theta[p] += 0.0 if transitions is None else transitions[label, following]
+        theta[p] += 0.0 if start is None else start[spans[0][2]]
+        theta[p] += 0.0 if end is None else end[spans[-1][2]]
+    return structures, M, theta
+
+
+@cache
+def all_segmentations(n, max_length, n_labels, alike):
+    """Return all ways to cut n steps into labelled spans; whether neighbours may be `alike` in their labels."""
+    if n == 0:
+        return [()]
+    return [
+        (*before, (n - length, n, label))
+        for length in range(1, min(n, max_length) + 1)
+        for before in all_segmentations(n - length, max_length, n_labels, alike)
+        for label in range(n_labels)
+        if alike or not before or before[-1][2] != label
+    ]
+
+
+def labels_of(spans):
+    """Return the label of each step."""
+    return tuple(label for i, j, label in spans for _ in range(i, j))
+
+
 def enumerate_subsets(scores, min_size=0, max_size=None):
     """Return (bools, unary indicators M, total scores) of all subsets of allowed size."""
     n = len(scores)
@@ -293,6 +350,9 @@ def frank_wolfe(M, theta, variant, n_steps, tol=0.0):
 def hamming_cost(M, gold):
     """Return the cost of each structure: its wrong parts, and where structures differ in size also the missing ones."""
     wrong, missing = M.T @ (1.0 - M[:, gold]), (1.0 - M.T) @ M[:, gold]
+    if M.max(initial=0.0) > 1.0:
+        # Points: what is missing of the right ones, half of the squared distance.
+        return 0.5 * ((M - M[:, [gold]]) ** 2).sum(axis=0)
     return wrong if len(set(M.sum(axis=0))) == 1 else wrong + missing
 
 
@@ -323,5 +383,5 @@ def loss_by_enumeration(M, theta, gold, name, temperature=1.0, cost=None):
         u, w = solve_qp(M, total)
         used = w > 0
         value = total[: len(w)][used] @ w[used] - 0.5 * u @ u
-        omega_of_gold = 0.5 * M[:, gold].sum()
+        omega_of_gold = 0.5 * M[:, gold] @ M[:, gold]
     return temperature * (value + omega_of_gold) - theta[gold], u - M[:, gold]

@@ -16,7 +16,10 @@ class DenseLearner:
     groups : list of (features, weight)
     """
 
-    def __init__(self, structure, loss, n_features, n_outputs, groups, *, eta0, period, shrink_every, budget, alpha):
+    def __init__(
+        self, structure, loss, n_features, n_outputs, groups, *, eta0, period, shrink_every, budget, alpha,
+        budget_weights=None,
+    ):  # fmt: skip
         self.loss = FenchelYoungLoss(structure, loss)
         self.groups, self.eta0, self.period = groups, eta0, period
         self.shrink_every, self.budget, self.alpha = shrink_every, budget, alpha
@@ -24,6 +27,9 @@ class DenseLearner:
         self.additional = {name: np.zeros(s) for name, s in structure.learned_shapes(n_outputs).items()}
         self.sums = np.zeros_like(self.coef)
         self.step, self.since = 0, 0
+        # Which weights were ever moved since their group died, and the most that a group has had of them.
+        self.budget_weights, self.exists = budget_weights, np.zeros(self.coef.shape, bool)
+        self.most = np.zeros(len(groups), int)
 
     def gradient(self, X, gold):
         scores = X @ self.coef + self.intercept
@@ -36,6 +42,7 @@ class DenseLearner:
             scores = scores.reshape(n + 1, n)
         loss, gradient = self.loss.loss_gradient(scores, gold, **self.additional)
         residual = gradient.pop("scores").reshape(len(X), -1)
+        self.exists |= (X != 0).T.astype(int) @ (abs(residual) > 1e-12).astype(int) > 0
         return loss, X.T @ residual, residual.sum(axis=0), gradient
 
     def eta(self):
@@ -53,7 +60,8 @@ class DenseLearner:
         self.intercept -= length * intercept
         for name, g in additional.items():
             self.additional[name] -= length * g
-        if self.since == self.shrink_every and (self.budget is not None or self.alpha):
+        shrinks = self.budget is not None or self.budget_weights is not None or self.alpha
+        if self.since == self.shrink_every and shrinks:
             self.shrink()
         self.sums += self.coef
 
@@ -66,7 +74,34 @@ class DenseLearner:
             ratios = np.sort(norms / weights)[::-1]
             alive = (ratios > 0).sum()
             strength = 0.5 * (ratios[self.budget - 1] + ratios[self.budget]) if alive > self.budget else 0.0
+        if self.budget_weights is not None:
+            counts = [self.exists[f].sum() for f, _ in self.groups]
+            self.most = np.maximum(self.most, counts)
+            norms = [np.linalg.norm(self.coef[f]) for f, _ in self.groups]
+            strength, kept = greedy_knapsack(norms, [d for _, d in self.groups], self.most, self.budget_weights)
+            for g, (features, _) in enumerate(self.groups):
+                if g not in kept:
+                    self.coef[features] = 0.0
         for features, weight in self.groups:
             norm = np.linalg.norm(self.coef[features])
             if norm > 0:
                 self.coef[features] *= max(0.0, 1.0 - strength * weight / norm)
+            if not self.coef[features].any():
+                self.exists[features] = False
+
+
+def greedy_knapsack(norms, weights, sizes, budget):
+    """The groups that the rule of `budget_weights` keeps, and the strength with which they are shrunk."""
+    alive = [g for g in range(len(norms)) if norms[g] > 0]
+    ratio = {g: norms[g] / weights[g] if weights[g] > 0 else np.inf for g in alive}
+    if sum(sizes[g] for g in alive) <= budget:
+        return 0.0, alive
+    kept = []
+    for g in sorted(alive, key=lambda g: (-ratio[g], g)):
+        if sum(sizes[k] for k in kept) + sizes[g] <= budget:
+            kept.append(g)
+    lowest = min((ratio[g] for g in kept), default=np.inf)
+    weaker = max((ratio[g] for g in alive if ratio[g] < lowest), default=None)
+    if weaker is None:
+        return 0.0, kept
+    return (0.5 * (lowest + weaker) if lowest < np.inf else weaker), kept

@@ -13,6 +13,8 @@ from sklearn_sparsemap.structures import (
     DependencyTree,
     LinearChain,
     Matching,
+    Ranking,
+    Segmentation,
     Simplex,
     Subset,
 )
@@ -33,6 +35,8 @@ class Instance:
             Matching: naive.enumerate_matchings,
             Subset: naive.enumerate_subsets,
             Alignment: naive.enumerate_alignments,
+            Ranking: naive.enumerate_rankings,
+            Segmentation: naive.enumerate_segmentations,
             CustomStructure: naive.enumerate_segments,
         }
         options = {} if isinstance(self.structure, CustomStructure) else vars(self.structure)
@@ -85,8 +89,9 @@ def random_chain(rng, scale=1.0, ties=False, forbid=False, most_paths=700):
 
 
 def random_tree(rng, scale=1.0, ties=False, forbid=False, **options):
-    n = int(rng.integers(1, 5))
-    scores = draw(rng, (n + 1, n), scale, ties)
+    n_labels = options.get("n_labels")
+    n = int(rng.integers(1, 4 if n_labels else 5))
+    scores = draw(rng, (n + 1, n, n_labels) if n_labels else (n + 1, n), scale, ties)
     if forbid:
         # A chain from the root stays allowed.
         mask = rng.random(scores.shape) < 0.4
@@ -105,6 +110,14 @@ def random_single_root_tree(rng, **options):
 
 def random_projective_single_root_tree(rng, **options):
     return random_tree(rng, projective=True, single_root=True, **options)
+
+
+def random_labelled_tree(rng, **options):
+    return random_tree(rng, n_labels=2, **options)
+
+
+def random_labelled_projective_tree(rng, **options):
+    return random_tree(rng, projective=True, single_root=True, n_labels=2, **options)
 
 
 def random_matching(rng, scale=1.0, ties=False, forbid=False):
@@ -147,6 +160,51 @@ def random_local_alignment(rng, **options):
     return random_alignment(rng, kind="local", **options)
 
 
+def random_ranking(rng, scale=1.0, ties=False, forbid=False, top_k=None):
+    n = int(rng.integers(top_k or 1, 6))
+    scores = draw(rng, (n,), scale, ties)
+    if forbid:
+        # As many are left as have points.
+        n_forbidden = n - top_k if top_k else min(1, n - 1)
+        scores[rng.choice(n, n_forbidden, replace=False)] = -np.inf
+    return Instance(Ranking(top_k), scores, {})
+
+
+def random_top_two(rng, **options):
+    return random_ranking(rng, top_k=2, **options)
+
+
+def random_segmentation(rng, scale=1.0, ties=False, forbid=False, parts="steps"):
+    # Segmentations with as many spans each would be structures of one size to the twin.
+    least = 2 if parts == "spans" else 1
+    while True:
+        n, m, longest = int(rng.integers(least, 7)), int(rng.integers(1, 4)), int(rng.integers(least, 5))
+        n_found = len(naive.all_segmentations(n, longest, m, parts == "spans"))
+        if 1 <= n_found <= 300:
+            break
+    structure = Segmentation(longest, parts)
+    scores = draw(rng, (n, m) if parts == "steps" else (n, longest, m), scale, ties)
+    shapes = structure.additional_shapes(scores.shape)
+    additional = {name: draw(rng, own[0], scale, ties) for name, own in shapes.items() if rng.random() < 0.6}
+    if forbid:
+        # One segmentation is left.
+        kept = naive.all_segmentations(n, longest, m, parts == "spans")[rng.integers(n_found)]
+        forbidden = rng.random(scores.shape) < 0.3
+        for i, j, label in kept:
+            if parts == "steps":
+                forbidden[i:j, label] = False
+            else:
+                forbidden[i, j - i - 1, label] = False
+        scores[forbidden] = -np.inf
+        if "durations" in additional and len(kept) == 1:
+            additional["durations"][np.arange(longest) != n - 1, kept[0][2]] = -np.inf
+    return Instance(structure, scores, additional)
+
+
+def random_spans(rng, **options):
+    return random_segmentation(rng, parts="spans", **options)
+
+
 def best_segment(scores, additional):
     """Return the best run of neighbouring parts, and the place of its length's score."""
     scores, additional, runs = scores.tolist(), additional.tolist(), []
@@ -177,10 +235,16 @@ RANDOM = {
     "projective tree": random_projective_tree,
     "single-root tree": random_single_root_tree,
     "projective single-root tree": random_projective_single_root_tree,
+    "labelled tree": random_labelled_tree,
+    "labelled projective tree": random_labelled_projective_tree,
     "matching": random_matching,
     "subset": random_subset,
     "warping": random_alignment,
     "global alignment": random_global_alignment,
     "local alignment": random_local_alignment,
+    "ranking": random_ranking,
+    "top two": random_top_two,
+    "segmentation": random_segmentation,
+    "spans": random_spans,
     "custom": random_segment,
 }

@@ -11,7 +11,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_sparsemap import RaggedArray
-from sklearn_sparsemap.features import ArcTemplate, ArcVectorizer, dependency_templates
+from sklearn_sparsemap.features import ArcTemplate, ArcVectorizer, arc_templates, dependency_templates
+from sklearn_sparsemap.penalties import GroupOrder
 
 WORDS = ["the", "The", "cat", "42", "-", "NASA", "x"]
 TAGS = ["D", "N", "V", "P", "A"]
@@ -132,6 +133,36 @@ def test_malformed_atoms(atoms, message):
         return
     with pytest.raises(ValueError, match=message):
         ArcTemplate(atoms)
+
+
+def test_many_templates_from_coarse_to_fine():
+    templates = arc_templates()
+    assert len(templates) == len(set(templates)) >= 500
+    assert set(dependency_templates(fine_pos="xpos")[:4]) < set(templates)
+    for template in templates:
+        # What is the same for all heads of a word tells nothing.
+        assert {atom[0] for atom in template.atoms} != {"mod"}
+    orders = [
+        [("pos", "word"), ("shape", "word")],
+        [("pos", "xpos"), ("xpos", "word"), ("shape", "lemma"), ("lemma", "word")],
+        [("pos", "shape"), ("pos", "lemma"), ("xpos", "lemma")],
+    ]
+    for coarser in orders:
+        order = GroupOrder.from_templates(templates, coarser=coarser)
+        assert not np.tril(order.precedes, -1).any() and order.precedes.sum() > 5000
+    few = arc_templates(["pos"], ["word"])
+    assert len(few) == 246 and set(few) < set(arc_templates(["pos", "xpos"], ["shape", "word"]))
+    sentence = [{"word": "dogs", "pos": "N"}, {"word": "bark", "pos": "V"}]
+    rows = ArcVectorizer(few).fit_transform([sentence])
+    assert rows.values.shape[0] == 6 and len(np.unique(rows.groups)) == 246
+    for wrong, message in (
+        (([], ["word"]), "tags is empty"),
+        (("pos", ["word"]), r"tags must be a sequence of fields; write \['pos'\]"),
+        ((["pos"], ["word", "pos"]), "the field 'pos' occurs twice"),
+        ((["a tag"], []), "a tag"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            arc_templates(*wrong)
 
 
 def test_dependency_templates():

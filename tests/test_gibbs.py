@@ -6,12 +6,13 @@ import naive
 import naive_gibbs
 import numpy as np
 import pytest
-from registry import random_chain
+from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 
 from sklearn_sparsemap._jit import readonly
-from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap.structures import LinearChain, Segmentation
 from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
+from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginal_work, segmentation_marginals
 from sklearn_sparsemap.structures._simplex import simplex_marginal_work, simplex_marginals
 from sklearn_sparsemap.structures._subset.gibbs import subset_marginal_work, subset_marginals
 from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
@@ -90,14 +91,15 @@ def test_simplex_is_softmax():
 # --- LinearChain
 
 
-def chain_parts(instance):
-    """Return (unary and additional counts, total scores), one column for each path."""
-    paths, unary, theta = instance.enumerate()
+def all_parts(instance):
+    """Return (unary and additional counts, total scores), one column for each structure."""
+    found, unary, theta = instance.enumerate()
     structure = instance.structure
     dims = structure.dims(instance.scores.shape, {name: a.shape for name, a in instance.additional.items()})
-    counts = np.zeros((sum(a.size for a in instance.additional.values()), len(paths)))
-    for p, path in enumerate(paths):
-        np.add.at(counts[:, p], structure.encode(np.array(path), dims)[1], 1.0)
+    counts = np.zeros((sum(a.size for a in instance.additional.values()), len(found)))
+    for p, one in enumerate(found):
+        parts = structure.encode(np.array(one), dims)[1]
+        np.add.at(counts[:, p], parts[parts >= 0], 1.0)
     return np.vstack([unary, counts]), theta
 
 
@@ -123,7 +125,7 @@ def test_chain_is_the_expectation_over_all_paths(options, tol):
         instance = random_chain(rng, **options, most_paths=300)
         instance.additional = in_order(instance.additional)
         log_partition, marginals, counts = chain(instance.scores, **instance.additional)
-        check((log_partition, np.append(marginals, counts)), naive_gibbs.expectation(*chain_parts(instance)), tol)
+        check((log_partition, np.append(marginals, counts)), naive_gibbs.expectation(*all_parts(instance)), tol)
 
 
 def test_chain_of_one_step_is_softmax_whatever_transitions_are_given():
@@ -248,6 +250,55 @@ def test_chain_derivatives_and_shifts(scale):
     shifted = chain(scores + shifts, transitions=transitions + 3.0)
     assert shifted[0] == pytest.approx(log_partition + shifts.sum() + 39 * 3.0, rel=1e-13)
     np.testing.assert_allclose(shifted[1], marginals, atol=1e-11)
+
+
+# --- Segmentation
+
+
+def segmentation(structure, scores, given):
+    dims = structure.dims(scores.shape, {name: a.shape for name, a in given.items()})
+    joined = np.concatenate([np.zeros(0)] + [a.ravel() for a in given.values()])
+    return call(segmentation_marginals, segmentation_marginal_work, scores, dims, joined)
+
+
+@pytest.mark.parametrize("draw", [random_segmentation, random_spans])
+@pytest.mark.parametrize(
+    "options, tol",
+    [
+        ({}, 1e-13),
+        ({"scale": 100.0}, 1e-11),
+        ({"ties": True}, 1e-13),
+        ({"forbid": True}, 1e-13),
+        ({"scale": 1e8}, 1e-6),
+    ],
+    ids=str,
+)
+def test_segmentation_is_the_expectation_over_all_segmentations(draw, options, tol):
+    rng, counted = np.random.default_rng(17), 0
+    for _ in range(40):
+        instance = draw(rng, **options)
+        found = segmentation(instance.structure, instance.scores, instance.additional)
+        log_partition, expected = naive_gibbs.expectation(*all_parts(instance))
+        check(found[:2], (log_partition, expected[: found[1].size]), tol)
+        np.testing.assert_allclose(found[2], expected[found[1].size :], rtol=0, atol=tol)
+        counted += found[2].size
+    assert counted > 300
+    forbidden = np.full((2, 2), -np.inf)
+    assert segmentation(Segmentation(2), forbidden, {})[0] == -np.inf
+
+
+def test_segmentation_derivatives():
+    rng, structure = np.random.default_rng(18), Segmentation(7)
+    scores = rng.normal(size=(30, 5))
+    given = {name: rng.normal(size=own[0]) for name, own in structure.additional_shapes(scores.shape).items()}
+    _, marginals, counts = segmentation(structure, scores, given)
+    np.testing.assert_allclose(marginals.reshape(30, 5).sum(axis=1), 1.0, rtol=1e-12)
+    check_derivatives(lambda x: segmentation(structure, x, given)[0], marginals.reshape(30, 5), scores, rng)
+    durations = given["durations"]
+    check_derivatives(
+        lambda x: segmentation(structure, scores, {**given, "durations": x})[0],
+        counts[: durations.size].reshape(durations.shape), durations, rng,
+    )  # fmt: skip
 
 
 # --- DependencyTree
@@ -460,7 +511,7 @@ def test_twin_of_the_chain_scores_paths():
     # `chain_parts` takes the counts from encode; total scores must be the same sums.
     rng = np.random.default_rng(13)
     instance = random_chain(rng)
-    parts, theta = chain_parts(instance)
+    parts, theta = all_parts(instance)
     joined = np.concatenate([instance.scores.ravel()] + [a.ravel() for a in instance.additional.values()])
     paths = instance.enumerate()[0]
     np.testing.assert_allclose(joined @ parts, theta, atol=1e-12)

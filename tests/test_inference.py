@@ -122,7 +122,22 @@ def test_a_batch_says_what_is_wrong():
     with pytest.raises(ValueError, match=r"additional\[0\] contains NaN or infinity"):
         result.jvp(transitions=np.full((3, 3), np.inf))
     assert marginal_inference(CHAIN, scores).log_partition.shape == (7,)
-    assert map_inference(CHAIN, scores).values.shape == (7,)
+    best = map_inference(CHAIN, scores)
+    assert best.values.shape == (7,)
+    assert [s.tolist() for s in best.structures] == [map_inference(CHAIN, s)[0].tolist() for s in scores]
+    assert [r.structure.tolist() for r in best] == [s.tolist() for s in best.structures]
+
+
+@pytest.mark.parametrize("structure", [CHAIN, Matching(), DependencyTree(), Subset(1, 2), Simplex()], ids=repr)
+def test_structures_of_a_batch_with_equal_and_with_unlike_shapes(structure):
+    rng = np.random.default_rng(3)
+    shape = {1: (4,), 2: (5, 4)}[structure.score_ndim]
+    stacked = rng.normal(size=(6, *shape))
+    expected = [np.asarray(map_inference(structure, s).structure).tolist() for s in stacked]
+    smaller = stacked[0][..., 1:] if structure.score_ndim == 1 else stacked[0][1:, 1:]
+    last = np.asarray(map_inference(structure, smaller).structure).tolist()
+    for batch, of_batch in ((stacked, expected), ([*stacked, smaller], [*expected, last])):
+        assert [np.asarray(s).tolist() for s in map_inference(structure, batch).structures] == of_batch
 
 
 def test_a_stacked_batch_and_object_arrays():

@@ -10,7 +10,7 @@ from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFac
 from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
 
-NO_MARGINALS = ("matching", "custom")
+NO_MARGINALS = ("matching", "custom", "ranking", "top two")
 SMOOTH = [name for name, recipe in LOSSES.items() if recipe.argmax != "map"]
 
 

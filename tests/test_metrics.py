@@ -11,6 +11,8 @@ from sklearn_sparsemap.metrics import (
     example_f1_scorer,
     flat_accuracy_score,
     flat_accuracy_scorer,
+    labeled_attachment_score,
+    labeled_attachment_scorer,
     parts_f1_score,
     parts_f1_scorer,
     sequence_accuracy_score,
@@ -209,6 +211,26 @@ def test_attachment_is_that_of_the_twin():
         assert scores[-1] == pytest.approx(expected)
     assert len(set(scores)) == 4
     assert type(plain) is float
+
+
+def test_labelled_attachment_counts_heads_with_their_labels():
+    rng = np.random.default_rng(4)
+    y_true, y_pred, ignore = random_heads(rng)
+    trees = [[np.column_stack([h, rng.integers(0, 2, len(h))]) for h in y] for y in (y_true, y_pred)]
+    right = [(a == b).all(axis=1) for a, b in zip(*trees, strict=True)]
+    kept = [~own for own in ignore]
+    expected = sum(r[k].sum() for r, k in zip(right, kept, strict=True)) / sum(k.sum() for k in kept)
+    assert labeled_attachment_score(*trees, ignore=ignore) == pytest.approx(expected)
+    assert labeled_attachment_score(*trees) < unlabeled_attachment_score(y_true, y_pred)
+    named = [[[(h, "ab"[label]) for h, label in tree.tolist()] for tree in y] for y in trees]
+    assert labeled_attachment_score(*named, ignore=ignore) == pytest.approx(expected)
+    model = Parrot().fit(None, None)
+    assert labeled_attachment_scorer(model, trees[1], trees[0]) == labeled_attachment_score(*trees)
+    for wrong, message in (([[0, 1]], r"y_pred\[0\] must hold a pair"), ([[(3, 0), (0, 0)]], "has the head 3")):
+        with pytest.raises(ValueError, match=message):
+            labeled_attachment_score([[(0, 0), (1, 1)]], wrong)
+    with pytest.raises(ValueError, match="y_true has no words"):
+        labeled_attachment_score([], [])
 
 
 def test_attachment_containers():

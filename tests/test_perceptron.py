@@ -394,7 +394,7 @@ def test_digits_by_rows_of_pixels():
         ({"budget": 0}, r"'budget' parameter .* must be an int in the range \[1, inf\) or None. Got 0"),
         ({"budget": 6}, "budget=6 is more than the 5 groups"),
         ({"budget": 2.0}, r"'budget' parameter .* must be an int in the range \[1, inf\) or None"),
-        ({"budget": 2, "alpha": 0.1}, "budget and alpha are two ways"),
+        ({"budget": 2, "alpha": 0.1}, "budget, budget_weights and alpha are ways"),
         ({"alpha": -1.0}, r"'alpha' parameter .* must be a float in the range \[0.0, inf\)"),
         ({"groups": "templates"}, "groups='templates' needs features that know their templates"),
         ({"groups": "words"}, "groups='words' has no meaning"),

@@ -34,9 +34,10 @@ from sklearn_sparsemap.plotting import (
     FactorGraphDisplay,
     MatchingDisplay,
     PartsDisplay,
+    SegmentationDisplay,
     TreeDisplay,
 )
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Segmentation, Subset
 
 WORDS = "The old man saw a girl with the telescope .".split()
 GOLD = [3, 3, 4, 0, 6, 4, 4, 9, 7, 4]
@@ -47,6 +48,7 @@ STRUCTURES = {
     "tree": (DependencyTree(), (6, 5), TreeDisplay),
     "chain": (LinearChain(), (6, 4), ChainDisplay),
     "matching": (Matching(), (4, 5), MatchingDisplay),
+    "segmentation": (Segmentation(3), (6, 3), SegmentationDisplay),
     "subset": (Subset(1, 3), (6,), PartsDisplay),
 }
 
@@ -132,7 +134,7 @@ def test_draws_into_given_axes(kind):
     assert display.plot().ax_ is not axes[1]
 
 
-@pytest.mark.parametrize("kind", STRUCTURES)
+@pytest.mark.parametrize("kind", [kind for kind in STRUCTURES if kind != "segmentation"])
 def test_the_less_probable_are_one_group(kind):
     structure, shape, Display = STRUCTURES[kind]
     result = sparsemap(structure, 0.3 * np.random.default_rng(4).normal(size=shape))
@@ -364,6 +366,23 @@ def test_from_an_estimator_by_what_it_can_do():
         ChainDisplay.from_estimator(tree, np.eye(2))
 
 
+def test_segmentations_are_strips_of_blocks():
+    rng, structure = np.random.default_rng(4), Segmentation(3, "spans")
+    result = sparsemap(structure, rng.normal(size=(7, 3, 2)))
+    display = SegmentationDisplay.from_predictions(result, y_true=[[0, 3, 1], [3, 5, 0], [5, 7, 1]], words="abcdefg")
+    assert_nothing_overlaps(display.figure_)
+    assert display.marginals.shape == (7, 2)
+    np.testing.assert_allclose(display.marginals.sum(axis=1), 1.0)
+    alone = SegmentationDisplay(result.structures, result.weights)
+    np.testing.assert_allclose(alone.marginals, display.marginals, atol=1e-9)
+    drawn = [[(round(b.get_x() + 0.5), round(b.get_width())) for b in strip] for strip in display.blocks_]
+    shown = [[[0, 3, 1], [3, 5, 0], [5, 7, 1]], *result.structures[:4]]
+    assert drawn == [[(i, j - i) for i, j, _ in np.array(spans).tolist()] for spans in shown]
+    assert [t.get_text() for t in display.ax_.get_yticklabels()][0 :: len(drawn)] == ["truth", "marginals"]
+    names = SegmentationDisplay.from_predictions([(["x", "x", "y"], 1.0)], labels=["x", "y"])
+    assert [b.get_width() for b in names.blocks_[0]] == [2.0, 1.0] and texts_of(names.legend_) == ["x", "y"]
+
+
 @pytest.mark.parametrize(
     "structure, shape, y, Display, names",
     [
@@ -400,6 +419,8 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
         (lambda: ChainDisplay([["a", "b"]], [1.0]), "a path is 2 ints"),
         (lambda: ChainDisplay([["a", "c"]], [1.0], labels=["a", "b"]), "'c' is not among the labels"),
         (lambda: ChainDisplay([[0, 1]], [1.0], labels=[0, 1], marginals=np.ones((2, 3))), "2 labels, but .* 3 columns"),
+        (lambda: SegmentationDisplay([[[0, 2, 0], [1, 3, 1]]], [1.0]), "spans follow each other from step 0 to step 3"),
+        (lambda: SegmentationDisplay([[[0, 2, 2]]], [1.0], labels="ab"), "ints from 0 below 2"),
         (lambda: MatchingDisplay([[0, 3]], [1.0], col_names="abc"), "an alignment is 2 ints from -1 below 3"),
         (lambda: PartsDisplay([[True, False], [True]], [0.5, 0.5]), "there are 2 parts"),
         (lambda: PartsDisplay([[3]], [1.0], names="abc"), "there are 3 parts"),

@@ -72,7 +72,13 @@ def test_log_likelihood_is_that_of_all_paths(crf, chains):
     assert np.allclose(flat.log_likelihood(np.vstack(X), np.concatenate(y)), np.log(p[np.arange(len(p)), codes]))
 
 
-@pytest.mark.parametrize("name", ["simplex", "chain", "tree", "projective single-root tree", "subset"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "simplex", "chain", "tree", "projective single-root tree", "subset", "labelled tree", "segmentation", "spans",
+        "warping", "global alignment",
+    ],
+)  # fmt: skip
 def test_samples_come_from_the_gibbs_distribution(name):
     rng, compared = np.random.RandomState(0), 0
     draws = {"chain": 20_000, "simplex": 5000}.get(name, 2000)

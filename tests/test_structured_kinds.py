@@ -23,8 +23,16 @@ from sklearn_sparsemap import (
 )
 from sklearn_sparsemap.factors import Budget, FactorGraph
 from sklearn_sparsemap.losses import LOSSES
-from sklearn_sparsemap.metrics import parts_f1_score, parts_f1_scorer
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Subset
+from sklearn_sparsemap.metrics import labeled_attachment_score, parts_f1_score, parts_f1_scorer
+from sklearn_sparsemap.structures import (
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Ranking,
+    Segmentation,
+    Subset,
+)
 from sklearn_sparsemap.training._data import is_structure
 from sklearn_sparsemap.training._structure_task import StructureTask
 
@@ -41,7 +49,8 @@ def make_data(structure, n_samples=40, seed=0):
         shape = {DependencyTree: (n + 1, n), Matching: (n, m)}.get(type(structure), (n + 3,))
         x = rng.normal(size=(*shape, N_FEATURES))
         X.append(x)
-        y.append(map_inference(structure, x @ w + 0.1 * rng.normal(size=shape))[0])
+        scores = x @ (w if structure.row_outputs is None else np.stack([w, w[::-1]], axis=1))
+        y.append(map_inference(structure, scores + 0.1 * rng.normal(size=scores.shape))[0])
     return X, y
 
 
@@ -50,6 +59,7 @@ KINDS = {
     "projective": DependencyTree(projective=True, single_root=True),
     "matching": Matching(),
     "subset": Subset(min_size=1, max_size=2),
+    "ranking": Ranking(),
 }
 
 
@@ -59,8 +69,8 @@ def test_every_loss_learns_every_structure(loss, kind):
     structure = KINDS[kind]
     X, y = make_data(structure)
     X_test, y_test = make_data(structure, seed=1)
-    if kind == "matching" and LOSSES[loss].argmax == "gibbs":
-        with pytest.raises(ValueError, match="#P-complete"):
+    if kind in ("matching", "ranking") and LOSSES[loss].argmax == "gibbs":
+        with pytest.raises(ValueError, match=r"#P-complete|no way is known to sum"):
             StructuredSparseMAPClassifier(structure, loss).fit(X, y)
         return
     model = StructuredSparseMAPClassifier(structure, loss, alpha=1e-3, tol=1e-2, random_state=0).fit(X, y)
@@ -281,6 +291,57 @@ def test_a_custom_structure_is_learned_with_its_additional_scores(solver):
     assert pickle.loads(pickle.dumps(model)).predict(X[:1])[0] == y[0]
 
 
+@pytest.mark.parametrize("loss", ["sparsemap", "crf"])
+def test_segments_are_learned_with_their_durations(loss):
+    # A chain cannot tell that runs of "b" have three steps.
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(60):
+        labels = np.concatenate([["a"] * int(rng.choice([1, 4])) + ["b"] * 3 for _ in range(3)])
+        y.append(labels)
+        X.append(np.c_[labels == "a", labels == "b"] + 1.2 * rng.normal(size=(len(labels), 2)))
+    structure = Segmentation(5)
+    models = [
+        StructuredSparseMAPClassifier(own, loss, alpha=1e-2, tol=1e-2, random_state=0).fit(X[:40], y[:40])
+        for own in (structure, "chain")
+    ]
+    scores = [model.score(X[40:], y[40:]) for model in models]
+    assert scores[0] > 0.85 and scores[0] > scores[1] + 0.03
+    durations = models[0].additional_scores_["durations"]
+    assert durations.shape == (5, 2) and np.argmax(durations[:, 1]) == 2 and models[0].coef_.shape == (2, 2)
+    runs = Segmentation(2)
+    with pytest.raises(ValueError, match=r"y\[0\]: the span of label 1 .* raise max_length"):
+        StructuredSparseMAPClassifier(runs).fit([np.eye(4)], [["a", "b", "b", "b"]])
+
+
+def test_spans_are_learned_from_their_features():
+    rng = np.random.default_rng(0)
+    structure, w = Segmentation(3, "spans"), np.array([2.0, -1.0, 0.5])
+    X = [rng.normal(size=(int(n), 3, 2, 3)) for n in rng.integers(2, 7, size=60)]
+    y = [map_inference(structure, x @ w)[0] for x in X]
+    model = StructuredSparseMAPClassifier(structure, alpha=1e-3, tol=1e-3).fit(X[:40], y[:40])
+    assert model.score(X[40:], y[40:]) > 0.9
+    assert model.predict(X[:1])[0].shape[1] == 3 and not model.additional_scores_
+
+
+@pytest.mark.parametrize("loss", ["margin_sparsemap", "crf"])
+def test_labels_of_arcs_are_outputs_of_the_model(loss):
+    structure = DependencyTree(single_root=True, n_labels=2)
+    (X, y), (X_test, y_test) = make_data(structure, 60), make_data(structure, seed=1)
+    model = StructuredSparseMAPClassifier(structure, loss, alpha=1e-3, tol=1e-2, random_state=0).fit(X, y)
+    assert model.coef_.shape == (2, N_FEATURES) and model.score(X_test, y_test) > 0.85
+    assert model.score(X_test, y_test) == pytest.approx(labeled_attachment_score(y_test, model.predict(X_test)))
+    assert model.decision_function(X[:1])[0].shape == (*X[0].shape[:-1], 2)
+    with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels"):
+        model.predict(X[:1], known=[None])
+    flat = [x.reshape(-1, N_FEATURES) for x in X]
+    again = clone(model).fit(flat, y)
+    np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-12)
+    several = [np.array([[0, 1], [0, 0]])]
+    with pytest.warns(UserWarning, match="1 of 3 trees do not fit"):
+        clone(model).set_params(unfit="projectivise").fit([*X[:2], np.ones((3, 2, N_FEATURES))], [*y[:2], *several])
+
+
 def test_crf_probabilities_are_those_of_the_gibbs_distribution():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
@@ -302,9 +363,9 @@ def test_a_cost_matrix_moves_mistakes_to_where_they_are_cheap():
     X = rng.normal(size=(400, 2))
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
     plain = StructuredSparseMAPClassifier(loss="margin_sparsemap", alpha=0.01).fit(X, y)
-    careful = StructuredSparseMAPClassifier(
-        loss="margin_sparsemap", alpha=0.01, cost=[[0.0, 1.0], [5.0, 0.0]]
-    ).fit(X, y)
+    careful = StructuredSparseMAPClassifier(loss="margin_sparsemap", alpha=0.01, cost=[[0.0, 1.0], [5.0, 0.0]]).fit(
+        X, y
+    )
     assert ((careful.predict(X) == 0) & (y == 1)).sum() < ((plain.predict(X) == 0) & (y == 1)).sum()
     with pytest.raises(ValueError, match=r"cost must have shape \(2, 2\)"):
         StructuredSparseMAPClassifier(loss="hinge", cost=np.zeros((3, 3))).fit(X, y)

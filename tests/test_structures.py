@@ -9,7 +9,7 @@ from registry import RANDOM, listed
 from scipy.optimize import linear_sum_assignment
 
 from sklearn_sparsemap import map_inference
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Segmentation, Simplex, Subset
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -100,6 +100,39 @@ def test_larger_matchings():
     assert value_or_infeasible(Matching(), blocked) == -np.inf
 
 
+def test_batches_of_matchings_whether_or_not_the_last_prices_help():
+    # In a batch each problem begins with the prices of the one before. Where pairs are forbidden, some rows have one
+    # column left, or none.
+    rng = np.random.default_rng(8)
+    n_feasible = n_infeasible = 0
+    for shape in ((1, 1), (7, 7), (12, 12), (9, 14), (14, 9), (60, 60)):
+        base = rng.normal(size=shape)
+        families = {
+            "unlike": rng.normal(size=(12, *shape)),
+            "alike": base + 1e-3 * rng.normal(size=(12, *shape)),
+            "ties": rng.integers(0, 3, size=(12, *shape)).astype(float),
+            "products": rng.random((12, shape[0], 1)) * rng.random((12, 1, shape[1])),
+            "forbidden": np.where(rng.random((12, *shape)) < 2.2 / max(shape), rng.normal(size=(12, *shape)), -np.inf),
+        }
+        for name, batch in families.items():
+            expected = []
+            for scores in batch:
+                try:
+                    expected.append(scores[linear_sum_assignment(scores, maximize=True)].sum())
+                except ValueError:
+                    expected.append(-np.inf)
+            expected = np.array(expected)
+            feasible = np.isfinite(expected)
+            n_feasible += feasible.sum()
+            n_infeasible += (~feasible).sum()
+            if feasible.any():
+                found = map_inference(Matching(), batch[feasible]).values
+                np.testing.assert_allclose(found, expected[feasible], rtol=1e-12, atol=1e-9, err_msg=f"{name} {shape}")
+            for scores in batch[~feasible][:3]:
+                assert value_or_infeasible(Matching(), scores) == -np.inf
+    assert n_feasible > 250 and n_infeasible > 20
+
+
 def test_larger_subsets():
     rng = np.random.default_rng(5)
     for _ in range(200):
@@ -125,7 +158,7 @@ def test_encode_and_decode_are_inverse_and_agree_with_scores(kind):
         slots, additional_slots = structure.encode(np.array(structures[p]), dims)
         assert (len(slots), len(additional_slots)) == tuple(structure.sizes(dims)[:2])
         assert np.array_equal(structure.decode(slots, np.array(dims)), structures[p])
-        assert np.array_equal(np.flatnonzero(M[:, p]), np.sort(slots[slots >= 0]))
+        assert np.array_equal(M[:, p], np.bincount(slots[slots >= 0], minlength=len(M)))
         total = instance.scores.ravel()[slots[slots >= 0]].sum() + flat[additional_slots[additional_slots >= 0]].sum()
         assert total == pytest.approx(theta[p])
 
@@ -167,6 +200,18 @@ def test_structures_are_values():
         (Matching(), (2, 3), [0, 0], "matched once"),
         (Matching(), (2, 3), [0, -1], "has 2 pairs; got 1"),
         (Matching(), (2, 3), [0, 3], "2 ints from 0 to 2"),
+        (Segmentation(2), (4, 2), [0, 0, 0, 1], "span of label 0 from step 0 on has 3 steps, more than max_length=2"),
+        (Segmentation(2), (2, 2), [0, 2], "2 ints from 0 to 1, the label of each step"),
+        (Segmentation(2, "spans"), (3, 2, 2), [[0, 3, 1]], "3 steps, more than max_length=2"),
+        (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1]], "follow each other from step 0 to step 3"),
+        (Segmentation(2, "spans"), (3, 2, 2), [[0, 2, 1], [2, 3, 2]], "ints from 0 to 1"),
+        (Segmentation(2, "spans"), (3, 2, 2), [0, 1, 1], r"shape \(n_spans, 3\)"),
+        (DependencyTree(n_labels=2), (3, 2, 2), [0, 1], r"int array of shape \(2, 2\)"),
+        (DependencyTree(n_labels=2), (3, 2, 2), [[0, 1], [1, 2]], "labels of arcs are ints from 0 to 1"),
+        (DependencyTree(n_labels=2), (3, 2, 2), [[2, 1], [1, 1]], "cycle at word 1"),
+        (Ranking(), (3,), [0, 1], "a ranking is 3 ints from 0 to 2"),
+        (Ranking(2), (3,), [0, 3], "a ranking is 2 ints from 0 to 2"),
+        (Ranking(2), (3,), [1, 1], "each item is ranked once"),
         (Subset(1, 2), (3,), [True, True, True], "1 to 2 items"),
         (Subset(1, 2), (3,), [2, 0, 0], "3 bools"),
     ],
@@ -181,6 +226,14 @@ def test_shapes_and_sizes_are_checked():
         map_inference(DependencyTree(), np.zeros((3, 3)))
     with pytest.raises(ValueError, match=r"scores\[1\]: there are 1 items, fewer than min_size=2"):
         map_inference(Subset(2), [[0.0, 1.0], [0.0]])
+    with pytest.raises(ValueError, match=r"have shape \(n_steps, 3, n_labels\)"):
+        map_inference(Segmentation(3, "spans"), np.zeros((4, 2, 2)))
+    with pytest.raises(ValueError, match="n_labels=3, but the scores of arcs have 2 labels"):
+        map_inference(DependencyTree(n_labels=3), np.zeros((3, 2, 2)))
+    with pytest.raises(ValueError, match="there are 2 items, fewer than top_k=3"):
+        map_inference(Ranking(3), np.zeros(2))
+    with pytest.raises(ValueError, match="with a single label all 4 steps are one span"):
+        map_inference(Segmentation(3), np.zeros((4, 1)))
     for arguments in ((-1,), (2, 1), (0, 1.5), (True,)):
         with pytest.raises(ValueError, match=r"must be a non-negative int|is less than"):
             Subset(*arguments)

@@ -12,7 +12,16 @@ from registry import best_segment, encode_segment
 
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._jit import as_oracle
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Ranking,
+    Segmentation,
+    Simplex,
+    Subset,
+)
 from sklearn_sparsemap.testing import _solutions, check_structure
 from sklearn_sparsemap.testing._case import Case
 from sklearn_sparsemap.testing._marginals import check_marginals
@@ -33,6 +42,10 @@ def list_subsets(**options):
     return lambda shape: naive.enumerate_subsets(np.zeros(shape), **options)[0]
 
 
+def list_segmentations(max_length, parts):
+    return lambda shape: naive.enumerate_segmentations(np.zeros(shape), max_length=max_length, parts=parts)[0]
+
+
 RIGHT = [
     (Simplex(), lambda shape: range(shape[0])),
     (LinearChain(), list_paths),
@@ -40,10 +53,16 @@ RIGHT = [
     (DependencyTree(projective=True), list_trees(projective=True)),
     (DependencyTree(single_root=True), list_trees(single_root=True)),
     (DependencyTree(projective=True, single_root=True), list_trees(projective=True, single_root=True)),
+    (DependencyTree(n_labels=2), list_trees(n_labels=2)),
+    (DependencyTree(projective=True, n_labels=2), list_trees(projective=True, n_labels=2)),
     (Matching(), lambda shape: naive.enumerate_matchings(np.zeros(shape))[0]),
     (Subset(), list_subsets()),
     (Subset(1, 2), list_subsets(min_size=1, max_size=2)),
     (Subset(0, 0), list_subsets(max_size=0)),
+    (Ranking(), lambda shape: naive.enumerate_rankings(np.zeros(shape))[0]),
+    (Ranking(2), lambda shape: naive.enumerate_rankings(np.zeros(shape), top_k=2)[0]),
+    (Segmentation(3), list_segmentations(3, "steps")),
+    (Segmentation(2, "spans"), list_segmentations(2, "spans")),
 ]
 
 

@@ -23,7 +23,7 @@ class Gold(NamedTuple):
     Attributes
     ----------
     parts : array of shape (n_samples, n_padded)
-        1 for the parts that gold has.
+        1 for the parts that gold has, or how often it has them where parts repeat.
     additional : array of shape (n_samples, n_additional)
         How often it has each additional part.
     missing : array of shape (n_samples,)
@@ -154,21 +154,23 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
                 put_joint(kind, np.array([i]), joint[None], gold.additional)
             else:
                 # A tree has a head for each word, and a row of scores more.
-                own = _cut(y[i], shapes[k][1:] if isinstance(operator.structure, DependencyTree) else shapes[k][:1])
+                own = _cut(y[i], shapes[k][1:2] if isinstance(operator.structure, DependencyTree) else shapes[k][:1])
                 slots, extra_slots = operator.structure.encode(own, np.array(kind.dims, np.int64))
-                gold.parts[i, np.flatnonzero(kind.mask)[slots[slots >= 0]]] = 1.0
+                np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)
         except ValueError as error:
             raise ValueError(f"y[{i}]: {error}") from error
         if not LOSSES[name].margin:
             continue
         if of_graphs:
-            gold.missing[i] = not kind.layout.fixed_size
+            gold.missing[i], wrong = not kind.layout.fixed_size, 1.0
             gold.cost[i, kind.columns] = 1.0
         else:
             gold.missing[i] = form.missing
-            gold.cost[i, kind.mask] = 1.0
-        gold.cost[i] -= (1.0 + gold.missing[i]) * gold.parts[i]
+            # Where parts repeat, only missing ones cost.
+            wrong = 0.0 if operator.structure.repeats else 1.0
+            gold.cost[i, kind.mask] = wrong
+        gold.cost[i] -= (wrong + gold.missing[i]) * gold.parts[i]
     if cost is not None:
         m = padded[-1]
         gold.cost[:] = (gold.parts.reshape(-1, m) @ np.reshape(form.cost, (m, m))).reshape(n_samples, -1)

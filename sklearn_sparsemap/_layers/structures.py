@@ -19,7 +19,7 @@ from .operators import Operator, check_values, register
 from .padding import Places, block_mask, check_lengths, kinds_of
 
 # Closed forms, and what is exact as soon as some ten structures would be found.
-_ALWAYS_EXACT = {"simplex", "subset", "matching"}
+_ALWAYS_EXACT = {"simplex", "subset", "matching", "ranking"}
 
 
 def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
@@ -34,8 +34,8 @@ def lengths_of(structure):
         return "the words of each sentence", (1,)
     if structure.score_ndim == 1:
         return "the parts of each sample", (1,)
-    if isinstance(structure, LinearChain):
-        return "the steps of each chain, or its steps and states", (1, 2)
+    if structure.labelled:
+        return "the steps of each sequence, or its steps and labels", (1, 2)
     return "the entries of each axis, such as rows and columns", (structure.score_ndim,)
 
 
@@ -44,7 +44,7 @@ def sample_shapes(structure, padded, lengths, n_samples):
     if not lengths.shape[1]:
         return np.tile(np.array(padded, np.int64), (n_samples, 1))
     if isinstance(structure, DependencyTree):
-        return lengths + np.array([1, 0])
+        return np.column_stack([lengths + 1, lengths, np.tile(padded[2:], (n_samples, 1))])
     if lengths.shape[1] < len(padded):
         return np.column_stack([lengths, np.full(n_samples, padded[1])])
     return lengths

@@ -79,7 +79,7 @@ class Training:
         estimator = self.estimator
         if getattr(estimator, "debias", None) is None:
             return False
-        return estimator.budget is not None or estimator.alpha > 0.0
+        return estimator._selects
 
     def _phase(self, number, columns=None):
         return Phase(number, self.n_samples, self.estimator.shuffle, columns)

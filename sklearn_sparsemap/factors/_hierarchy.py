@@ -26,6 +26,12 @@ class Hierarchy(LabelConstraint):
         name or index. A sequence of str is one of paths such as ``"a/b/c"``, one for each label: what is above a path
         is its parent, if it is a label. A dict has the parents of the labels that have any.
 
+    Raises
+    ------
+    ValueError
+        Where `parents` are no sequence; and once the labels are known, where there are not as many entries as labels, a
+        path is there twice, or a label stands above itself.
+
     Examples
     --------
     >>> import numpy as np

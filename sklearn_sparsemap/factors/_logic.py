@@ -542,6 +542,8 @@ class StructureFactor(Factor):
     ) -> None:
         if not isinstance(structure, Structure):
             raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
+        if structure.repeats:
+            raise ValueError(f"variables are 0 or 1, but a structure of {structure!r} may have a part several times")
         super().__init__(variables)
         self.structure = structure
         self.shape = variables.shape if isinstance(variables, Variables) else (self.literals.size,)

@@ -1,6 +1,7 @@
 """Features of tokens and of dependencies: templates over the fields of tokens, and dicts of features, turned into
 sparse columns; transformers on the rows of samples; and a filter that selects among columns."""
 
+from ._arcs.large import arc_templates
 from ._arcs.templates import ArcTemplate, dependency_templates
 from ._arcs.vectorizer import ArcVectorizer
 from ._information_gain import InformationGainSelector
@@ -22,6 +23,7 @@ __all__ = [
     "Template",
     "TemplateVectorizer",
     "TokenDictVectorizer",
+    "arc_templates",
     "chunking_templates",
     "dependency_templates",
     "ner_templates",

@@ -1,7 +1,6 @@
 """Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
 
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -56,12 +55,6 @@ def map_where_feasible(structure, problems, n_jobs=None):
         n_jobs,
     )
     return slots, slot_ptr, values
-
-
-def decode_problems(structure, problems, slots, slot_ptr):
-    """Return the structures of what `map_problems` has found, decoded."""
-    cuts = pairwise(slot_ptr.tolist())
-    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 def sparsemap_problems(
@@ -179,7 +172,9 @@ def _merge(problems, solution, chosen, found):
 
 
 def solver_of(structure, solver="auto"):
-    """Return the compiled solver for a structure that goes by structures: its closed form, where it has one."""
+    """Return the compiled solver of a structure for any scores: its closed form, where it has one."""
+    if structure.facets == "ranking" and solver in ("auto", "facets"):
+        return FACET_SOLVERS["ranking"]
     if structure.projection is not None and solver in ("auto", "active_set", "facets"):
         return PROJECTIONS[structure.projection]
     return SOLVERS["active_set" if solver == "auto" else solver]

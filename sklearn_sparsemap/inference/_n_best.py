@@ -12,7 +12,7 @@ from .._jit import readonly
 from .._validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..solvers._polytope.batch import Problems
-from ..structures import LinearChain
+from ..structures import LinearChain, Matching, Ranking
 from ._batch import check_feasible, map_where_feasible
 from ._places import bonus_for, places_of, require
 from ._problems import lay_out
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Find the `k` structures of highest score, the best first.
 
-    Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_: the structures but the best are
+    Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of the
+    matchings of items with places): the structures but the best are
     those that lack one of its parts (and have those before it), and each of these sets is searched by the MAP oracle.
 
     Parameters
@@ -75,11 +76,25 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     found = []
     for i, sample in enumerate(samples):
         is_chain = isinstance(structure, LinearChain)
-        best = best_paths(sample, int(k)) if is_chain else partition(structure, sample, int(k), n_jobs)
+        if isinstance(structure, Ranking):
+            best = _best_rankings(structure, sample, int(k), n_jobs)
+        else:
+            best = best_paths(sample, int(k)) if is_chain else partition(structure, sample, int(k), n_jobs)
         if not best:
             check_feasible(np.arange(len(samples)) != i, many)
         found.append([(structure.decode(slots, sample.dims), value) for slots, value in best])
     return found if many else found[0]
+
+
+def _best_rankings(structure, sample, k, n_jobs):
+    """Return the slots and values of the `k` best rankings: matchings of the places that have points with items."""
+    n_points = int(sample.dims[1])
+    if n_points == 0:
+        return [(np.zeros(0, np.int32), 0.0)]
+    matching, _, _ = lay_out(Matching(), np.arange(n_points, 0, -1)[:, None] * sample.scores, {})
+    best = partition(Matching(), matching[0], k, n_jobs)
+    rankings = [(slots - np.arange(n_points) * sample.n_parts, value) for slots, value in best]
+    return [(np.sort(np.repeat(items, np.arange(n_points, 0, -1))), value) for items, value in rankings]
 
 
 def best_paths(sample, k):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..structures import DependencyTree, LinearChain, Matching, Simplex
+from ..structures import DependencyTree, LinearChain, Matching, Segmentation, Simplex
 
 
 def places_of(structure, dims):
@@ -24,9 +24,14 @@ def places_of(structure, dims):
         return np.arange(dims[0])[None]
     if isinstance(structure, LinearChain):
         return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
+    if isinstance(structure, Segmentation) and structure.labelled:
+        return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2])
     if type(structure) is DependencyTree and len(dims) == 3:
         n = dims[0]
         return np.arange((n + 1) * n).reshape(n + 1, n).T
+    if type(structure) is DependencyTree:
+        n, n_labels = dims[0], dims[3]
+        return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
     if isinstance(structure, Matching):
         # Of rows or of columns, the fewer all have a partner.
         cells = np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])

@@ -99,8 +99,8 @@ def sparsemap(
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     solver : {"auto", "active_set", "facets", "interior_point", "cg", "away_step", "pairwise"}, default="auto"
         All but the last three are exact. ``"active_set"`` goes by structures: quick where few are selected, as for
-        large scores. ``"facets"`` (trees that need not be projective, matchings, subsets, and `Simplex`) goes by the
-        inequalities of the marginals, and ``"interior_point"`` (chains) by their flow: 10 to 400 times quicker where
+        large scores. ``"facets"`` (trees that need not be projective, matchings, subsets, rankings, `Simplex`) goes by
+        the inequalities of the marginals, and ``"interior_point"`` (chains) by their flow: 10 to 400 times faster where
         scores are small, or hundreds of structures tie. ``"auto"`` chooses by the scores. By facets or flow, structures
         and their weights are found when they are asked for. ``"cg"`` (vanilla), ``"away_step"`` and ``"pairwise"`` are
         conditional gradient, for comparison.
@@ -165,7 +165,7 @@ def _check_solver(structure, solver):
         raise ValueError(f"solver='interior_point' is for LinearChain; got {structure!r}: use solver='auto'")
     if solver == "facets" and kind in (None, "chain"):
         raise ValueError(
-            "solver='facets' is for Simplex, Matching, Subset and DependencyTree(projective=False); got "
+            "solver='facets' is for Simplex, Matching, Subset, Ranking and DependencyTree(projective=False); got "
             f"{structure!r}: use solver='auto'"
         )
 

@@ -86,10 +86,10 @@ def _draw_slots(structure, sample, n, rng):
 
 
 def _slots_of(structure, sample, parts, n_slots):
-    """Put parts into slots: those of a place by its number, others, of which each may be there, by their own."""
+    """Put parts into slots: those of a place by its number, others, of which each may be there, as structures say."""
     slots = np.full(n_slots, -1, np.int32)
     if places_of(structure, sample.dims) is None:
-        slots[list(parts)] = parts
+        slots[structure.slots_of(np.array(parts, np.int64), sample.dims)] = parts
     else:
         slots[: len(parts)] = parts
     return slots

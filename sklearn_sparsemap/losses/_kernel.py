@@ -7,8 +7,8 @@ from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
 from ..solvers._polytope.batch import PROBLEMS
-from ..solvers._polytope.protocol import SOLVER
-from ..solvers._polytope.support import score
+from ..solvers._polytope.protocol import INFEASIBLE, SOLVER
+from ..solvers._polytope.support import parts_repeat, score
 
 # What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
 # `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming), plus
@@ -63,12 +63,16 @@ def _remember(memory, i, slots, additional_slots, weights, k):
 
 
 @kernel
-def _add_cost(scores, gold_slots, cost, missing):
+def _add_cost(scores, gold_slots, cost, missing, repeats):
     """Add to each part what it costs to have it when this is the gold structure.
 
     To miss a gold part costs `missing`: to have it takes as much off what an empty structure costs, which is `missing`
-    times the number of gold parts.
+    times the number of gold parts. Where parts repeat, nothing else costs.
     """
+    if repeats:
+        for part in gold_slots:
+            scores[part] -= missing
+        return
     if cost.shape[0] == 0:
         for i in range(scores.shape[0]):
             scores[i] += 1.0
@@ -105,7 +109,7 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
     gold_score = score(scores, additional, target.gold_slots, target.gold_additional)
     if form.margin != 0.0:
         scores = scores.copy()
-        _add_cost(scores, target.gold_slots, form.cost, form.missing)
+        _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
     n_warm, first_weight = 0, 0
     if memory.capacity > 0:
         n_warm, first_weight = memory.counts[i], i * memory.capacity
@@ -124,11 +128,12 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
         memory.weights[first_weight : first_weight + n_warm],
         residual,
     )
-    if k < 0:
+    if k == INFEASIBLE:
         objective = np.nan
         residual[:] = 0.0
     else:
-        if memory.capacity > 0:
+        # What is no structure is not remembered.
+        if memory.capacity > 0 and k > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         n_columns = additional_slots.shape[1]
         for s in range(k):
@@ -137,11 +142,14 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
                 part = additional_slots[s, a]
                 if part >= 0:
                     additional_residual[part] += share
-    n_gold = 0.0
+    # What repeats is side by side, and counts by its square: 1 + 3 + 5 and so on.
+    n_gold, run, before = 0.0, 0.0, -1
     for part in target.gold_slots:
         if part >= 0:
             residual[part] -= 1.0
-            n_gold += 1.0
+            run = run + 1.0 if part == before else 1.0
+            n_gold += 2.0 * run - 1.0
+            before = part
     for part in target.gold_additional:
         if part >= 0:
             additional_residual[part] -= target.weight

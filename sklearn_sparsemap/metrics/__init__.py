@@ -12,7 +12,12 @@ from sklearn.metrics import make_scorer
 
 from ._multilabel import example_f1_score
 from ._parts import parts_f1_score
-from ._sequences import flat_accuracy_score, sequence_accuracy_score, unlabeled_attachment_score
+from ._sequences import (
+    flat_accuracy_score,
+    labeled_attachment_score,
+    sequence_accuracy_score,
+    unlabeled_attachment_score,
+)
 from ._spans import span_f1_score, span_precision_recall_f1
 
 __all__ = [
@@ -20,6 +25,8 @@ __all__ = [
     "example_f1_scorer",
     "flat_accuracy_score",
     "flat_accuracy_scorer",
+    "labeled_attachment_score",
+    "labeled_attachment_scorer",
     "parts_f1_score",
     "parts_f1_scorer",
     "sequence_accuracy_score",
@@ -35,6 +42,8 @@ __all__ = [
 example_f1_scorer = make_scorer(example_f1_score)
 #: `flat_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.
 flat_accuracy_scorer = make_scorer(flat_accuracy_score)
+#: `labeled_attachment_score` for the parameter ``scoring`` of scikit-learn's model selection.
+labeled_attachment_scorer = make_scorer(labeled_attachment_score)
 #: `parts_f1_score` for the parameter ``scoring`` of scikit-learn's model selection.
 parts_f1_scorer = make_scorer(parts_f1_score)
 #: `sequence_accuracy_score` for the parameter ``scoring`` of scikit-learn's model selection.

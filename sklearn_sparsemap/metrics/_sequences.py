@@ -118,6 +118,69 @@ def unlabeled_attachment_score(
     if not true:
         raise ValueError("y_true has no words; the attachment score of nothing is undefined")
     is_right = _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred")
+    return _mean_of_words(is_right, lengths, ignore, sample_weight)
+
+
+def labeled_attachment_score(
+    y_true: Any, y_pred: Any, *, ignore: Any = None, sample_weight: ArrayLike | None = None
+) -> float:
+    """Fraction of words with the right head and the right label of its arc: the LAS of dependency parsing.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of pairs (head, label)
+        The right and the predicted tree of each sentence: for each word the number of its head, counted from 1, 0 for
+        the root, and the label of the arc, of any kind. An int array of shape (n_words, 2) is such a sequence.
+    ignore : sequence of sequences of bool, default=None
+        The words that do not count.
+    sample_weight : array-like of shape (n_samples,), default=None
+        The weight of each word of a sentence.
+
+    Returns
+    -------
+    score : float
+
+    Raises
+    ------
+    ValueError
+        As `unlabeled_attachment_score`; or if a word has no such pair.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.metrics import labeled_attachment_score
+    >>> y_true = [[(2, "nsubj"), (0, "root"), (2, "obj")], [(0, "root")]]
+    >>> y_pred = [[(2, "nsubj"), (0, "root"), (2, "obl")], [(0, "root")]]
+    >>> labeled_attachment_score(y_true, y_pred)
+    0.75
+    """
+    heads, labels = zip(*(_split_pairs(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))))
+    true, pred, lengths = flatten_pair(*heads)
+    if not true:
+        raise ValueError("y_true has no words; the attachment score of nothing is undefined")
+    is_right = _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred")
+    is_right &= _is_equal(*(flatten(y, "labels")[0] for y in labels))
+    return _mean_of_words(is_right, lengths, ignore, sample_weight)
+
+
+def _split_pairs(y, name):
+    """Return heads and labels of sentences, each a list of lists."""
+    if isinstance(y, str) or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be a sequence of trees; got {y!r}")
+    heads, labels = [], []
+    for i, sentence in enumerate(y):
+        try:
+            pairs = [(head, label) for head, label in (s.tolist() if hasattr(s, "tolist") else s for s in sentence)]
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name}[{i}] must hold a pair (head, label) for each word; got {sentence!r:.80}"
+            ) from None
+        heads.append([head for head, _ in pairs])
+        labels.append([label for _, label in pairs])
+    return heads, labels
+
+
+def _mean_of_words(is_right, lengths, ignore, sample_weight):
+    """Return the share of words that are right, of those that count."""
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths)), lengths)
     if ignore is not None:
         weights[_check_ignore(ignore, lengths)] = 0

@@ -22,7 +22,7 @@ _MAX_HALVINGS = 2200
 
 
 @kernel
-def _between(above, below):
+def between(above, below):
     """Return a strength from `below` on and under `above`: their mean, where there is a number between them."""
     mean = below + 0.5 * (above - below)
     return mean if mean < above else below
@@ -43,15 +43,23 @@ def _partition_strength(ratios, n_alive, budget):
     above = np.inf
     for i in range(budget):
         above = min(above, ratios[i])
-    return _between(above, below)
+    return between(above, below)
 
 
 @kernel
-def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, factors, left):
-    """Return how many groups still have a nonzero atom after a shrinkage; `factors` and `left` are work."""
+def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, held, factors, left):
+    """Return how many groups still have a nonzero atom after a shrinkage; `factors` and `left` are work.
+
+    With `held`, the number of something that each atom has, it is how many of these are in such atoms.
+    """
     copy_into(left, rho)
     shrink(left, strength, weights, order, group_indptr, group_atoms, factors)
-    count = 0
+    count = np.int64(0)
+    if held.shape[0]:
+        for atom in range(held.shape[0]):
+            if left[atom] > 0.0:
+                count += held[atom]
+        return count
     for g in range(weights.shape[0]):
         for i in range(group_indptr[g], group_indptr[g + 1]):
             if left[group_atoms[i]] > 0.0:
@@ -61,14 +69,14 @@ def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, fa
 
 
 @kernel
-def _least_strength(rho, most, high, weights, order, group_indptr, group_atoms, factors, left):
-    """Return the least strength up to `high` at which at most `most` groups survive; `high` if there is none."""
+def least_strength(rho, most, high, weights, order, group_indptr, group_atoms, held, factors, left):
+    """Return the least strength up to `high` at which at most `most` survive, see `count_survivors`; or `high`."""
     low = 0.0
     for _ in range(_MAX_HALVINGS):
         middle = low + 0.5 * (high - low)
         if not low < middle < high:
             break
-        count = count_survivors(rho, middle, weights, order, group_indptr, group_atoms, factors, left)
+        count = count_survivors(rho, middle, weights, order, group_indptr, group_atoms, held, factors, left)
         low, high = (low, middle) if count <= most else (middle, high)
     return high
 
@@ -110,14 +118,16 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
         return 0.0
     if group_atoms.shape[0] == rho.shape[0]:
         return _partition_strength(ratios, n_alive, budget)
-    below = _least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, factors, left)
-    count = count_survivors(rho, below, weights, order, group_indptr, group_atoms, factors, left)
+    # Nothing is counted but groups.
+    none = np.empty(0, np.int64)
+    below = least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, none, factors, left)
+    count = count_survivors(rho, below, weights, order, group_indptr, group_atoms, none, factors, left)
     if count == 0 or count > budget:
         return below
-    above = _least_strength(rho, count - 1, high, weights, order, group_indptr, group_atoms, factors, left)
-    sigma = _between(above, below)
+    above = least_strength(rho, count - 1, high, weights, order, group_indptr, group_atoms, none, factors, left)
+    sigma = between(above, below)
     # Rounding could make a count grow with sigma, in a narrow place; at `below` it is known.
-    at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, factors, left)
+    at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, none, factors, left)
     return sigma if at_sigma == count else below
 
 

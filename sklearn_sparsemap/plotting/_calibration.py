@@ -33,6 +33,11 @@ class LabelCalibrationDisplay:
     ax_, figure_, line_, dots_
         What `plot` drew on, and drew.
 
+    Raises
+    ------
+    ValueError
+        In `from_predictions`, where there are not as many labels as marginals.
+
     See Also
     --------
     sklearn.calibration.CalibrationDisplay : The same for one label.
@@ -63,6 +68,11 @@ class LabelCalibrationDisplay:
             NaN in `y_true` is left out.
         n_bins : int, default=10
             How many groups of equal width there are between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            Where there are not as many labels as marginals.
         """
         check_positive("n_bins", n_bins, integer=True)
         gold, found = np.asarray(y_true, float).ravel(), np.asarray(marginals, float).ravel()

@@ -59,6 +59,11 @@ class ConvergenceDisplay:
     lines_ : dict of str -> tuple of two Line2D
         The curves of each solver.
 
+    Raises
+    ------
+    ValueError
+        Where there are no curves, or one lacks a field, has fields of several lengths, or steps that do not increase.
+
     Examples
     --------
     >>> import numpy as np
@@ -217,6 +222,11 @@ class ConvergenceDisplay:
         Returns
         -------
         display : ConvergenceDisplay
+
+        Raises
+        ------
+        ValueError
+            Where `ax` is not two axes, but should be.
         """
         check_choice("quantity", quantity, _QUANTITIES)
         plt = import_pyplot()

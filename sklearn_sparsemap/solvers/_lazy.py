@@ -31,6 +31,9 @@ class LazyResults(Sequence):
             self._made[i] = self._make(i)
         return self._made[i]
 
+    def __iter__(self):
+        return (self[i] if made is None else made for i, made in enumerate(self._made))
+
     def __repr__(self):
         return f"{type(self).__name__}(n_samples={len(self)})"
 

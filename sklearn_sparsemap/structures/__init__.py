@@ -4,7 +4,10 @@ from ._alignment.structure import Alignment
 from ._base import Structure
 from ._chain.structure import LinearChain
 from ._custom import CustomStructure
-from ._matching import Matching
+from ._linear_program import LinearProgram
+from ._matching.structure import Matching
+from ._ranking import Ranking
+from ._segmentation.structure import Segmentation
 from ._simplex import Simplex
 from ._subset.structure import Subset
 from ._tree.structure import DependencyTree
@@ -14,7 +17,10 @@ __all__ = [
     "CustomStructure",
     "DependencyTree",
     "LinearChain",
+    "LinearProgram",
     "Matching",
+    "Ranking",
+    "Segmentation",
     "Simplex",
     "Structure",
     "Subset",

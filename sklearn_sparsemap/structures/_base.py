@@ -46,6 +46,13 @@ class Structure:
         takes something off each part; the cost of losses with a margin counts missing parts as it counts wrong ones;
         and `score` is the F1 of the parts. Where they do, none of this would change a prediction, and `score` is
         the share of slots that are right. Structures made of labels are so; for others False, the default, is safe.
+    row_outputs : int or None
+        How many scores a linear model makes of a row of features, where structures are not `labelled`: the last axis of
+        scores. None: a single one, and scores have no such axis.
+    repeats : bool
+        Whether a part may stand in several slots, and counts as often: marginals are expected counts then. Slots are in
+        the order of their parts, and none is empty. The cost of losses with a margin is the number of parts of the
+        right structure, counted, that are missing. Factor graphs do not take such structures.
     strict_encode : bool
         Whether `encode` refuses whatever is no structure of the problem. If not, estimators ask the oracle about each
         structure that they are to learn from.
@@ -64,7 +71,7 @@ class Structure:
     slots : int32 array of shape (n_slots,)
         The unary parts of one structure, or -1 for an empty slot. A part may appear in one slot only (slot ``t``
         of a chain holds the state of step ``t``), so that two structures share exactly the parts that stand in the
-        same slot of both.
+        same slot of both; but see `repeats`.
     additional_slots : int32 array of shape (n_additional_slots,)
         The additional parts of one structure as indices into `additional`, or -1. Repeats count.
 
@@ -92,7 +99,11 @@ class Structure:
     projection = None
     facets = None
     labelled = False
+    row_outputs = None
+    repeats = False
     strict_encode = False
+    # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.
+    _decodes_stacks = False
 
     @property
     def fixed_size(self) -> bool:
@@ -149,6 +160,10 @@ class Structure:
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
+    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the slot in which each of some parts stands; by default a part's own number."""
+        return parts
+
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         """Return the shape of `scores` for a sample under a linear model.
 
@@ -175,8 +190,8 @@ class Structure:
         return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
 
     def layout(self, dims):
-        """Return what kernels need to know of a problem's sizes: `sizes`, then `marginal_work`."""
-        return (*self.sizes(dims), self.marginal_work(dims))
+        """Return what kernels need to know of a problem's sizes: `sizes`, `marginal_work`, and 1 if `repeats`."""
+        return (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
 
     def _params(self):
         return {name: value for name, value in sorted(vars(self).items()) if name != "_number"}

@@ -203,7 +203,13 @@ class Case:
                     "additional_slots)",
                     values,
                 )
-        for slot, part in enumerate(slots.tolist()):
+        if self.structure.repeats and ((slots < 0).any() or (np.diff(slots) < 0).any()):
+            self.fail(
+                f"{whence} the slots {slots.tolist()}, which are not in the order of their parts, or not all filled",
+                "where parts may repeat, sort the slots by their parts; sizes asks for as many as a structure fills",
+                values,
+            )
+        for slot, part in enumerate([] if self.structure.repeats else slots.tolist()):
             home = self._slot_of.setdefault(part, slot)
             if part >= 0 and home != slot:
                 and_where = "and in" if np.count_nonzero(slots == part) > 1 else "but for other scores in"

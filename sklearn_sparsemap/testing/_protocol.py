@@ -41,7 +41,7 @@ def check_attributes(structure):
         oracle = getattr(structure, name)
         is_fine = isinstance(oracle, Entry) or is_compiled(oracle) or (oracle is None and name == "marginal_oracle")
         require(structure, is_fine, f"{name} is {oracle!r}, which kernels cannot call", remedy)
-    for name in ("fixed_size", "strict_encode"):
+    for name in ("fixed_size", "repeats", "strict_encode"):
         value = getattr(structure, name)
         require(structure, isinstance(value, bool | np.bool_), f"{name} is {value!r}", "it is True or False")
     require(
@@ -65,7 +65,8 @@ def check_shape(structure, shape):
 
 def check_linear_model(structure, shape):
     """Check what estimators ask for. A structure that does without may leave `scores_shape` as it is."""
-    rows, n_outputs = (shape, 1) if not structure.labelled else (shape[:-1] or (1,), shape[-1])
+    has_outputs = structure.labelled or structure.row_outputs is not None
+    rows, n_outputs = (shape, 1) if not has_outputs else (shape[:-1] or (1,), shape[-1])
     try:
         found = structure.scores_shape(rows, n_outputs)
     except NotImplementedError:

@@ -145,7 +145,7 @@ class FenchelYoungLoss(nn.Module):
             raise ValueError(f"{which} is forbidden: one of its parts has a score of -inf")
         values = solve(scores + cost, additional, lengths, handle)[2]
         quadratic = 0.5 if LOSSES[self.loss].argmax == "sparsemap" else 0.0
-        losses = values + (quadratic + missing) * parts.flatten(1).sum(1) - gold_scores
+        losses = values + (quadratic + missing) * parts.flatten(1).square().sum(1) - gold_scores
         # Rounding can make the loss of a fitted sample negative.
         losses = losses + (losses.clamp(min=0.0) - losses).detach()
         return self.temperature * losses

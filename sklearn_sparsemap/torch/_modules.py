@@ -29,6 +29,11 @@ class SparseMAP(nn.Module):
     tol : float, default=1e-9
     backend : {"auto", "compiled", "native"}, default="auto"
 
+    Raises
+    ------
+    ValueError
+        Where an option is out of its range; and from a call, as `sparsemap`.
+
     Examples
     --------
     >>> import torch
@@ -93,6 +98,11 @@ class LPSparseMAP(nn.Module):
     max_iter : int, default=None
     n_jobs : int, default=None
     tol : float, default=1e-10
+
+    Raises
+    ------
+    ValueError
+        Where an option is out of its range; and from a call, as `lp_sparsemap`.
 
     Examples
     --------

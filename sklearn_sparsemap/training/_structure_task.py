@@ -9,10 +9,11 @@ from numba import types
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
 from .._ragged import RaggedArray
 from .._threads import cut_evenly, over_ranges
-from ..inference._batch import decode_problems, map_problems, marginal_problems, sparsemap_problems
+from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
 from ..solvers._polytope.batch import GAP, OBJECTIVE, Problems
+from ..solvers._polytope.batch_result import decode_problems
 from ..solvers._polytope.protocol import SOLVER
 from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
 from ._task import Task, accuracy_of, f1_of

@@ -32,19 +32,20 @@ from ...training._adam import Adam
 from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import learn_batch, leaves_whole, relative, run_epochs, start_fit, warn_of_inference
+from .._fitting import leaves_whole, relative, run_epochs, start_fit
 from .._progress import CallbackSupportMixin, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
 from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_known, read_names
 from .linear import automatic_alpha, fit_linear, folds_by_content
 from .sets import SeenSets
-from .threshold import RunningThreshold, Tuning
+from .stream import StreamMixin
+from .threshold import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
     from typing_extensions import Self
 
     from ...factors._label_constraints import LabelConstraint
@@ -62,11 +63,13 @@ _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 _SEVERAL_LABELS = (
     "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
 )
+# Indicator matrices with at most so many cells are held as arrays in training, whose rows are at hand sooner.
+_DENSE_CELLS = 2**23
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
 
 
-class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
+class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
     A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
@@ -412,6 +415,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
                     held_out[1].weights = np.ones(len(held))
         self._watch_sets(task)
         task.weights = relative(task.weights)
+        if np.prod(task.gold.shape) <= _DENSE_CELLS:
+            task.gold = dense(task.gold)
         model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
         validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
@@ -426,135 +431,6 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._watch_sets(self._task(gold=gold, weights=weights, known=known), self._draws if tunes else None)
         monitor.end(*ended)
         return self
-
-    @leaves_whole
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        classes: Sequence[Any] | NDArray[Any] | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from a mini-batch: one pass over its samples, in their order.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        classes : array-like of shape (n_labels,), default=None
-            All labels that will ever occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
-            optional, and name its columns.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            As `fit` does; also if the labels differ from those of the first call.
-        """
-        task, X = self._take_in(X, y, classes, sample_weight)
-        if task is None:
-            return self
-        self._model = self._configure(self._optimizer, len(X), stream=True).model()
-        self._tune_along(task, X)
-        n_inexact = self._optimizer.unconverged
-        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X))
-        warn_of_inference(self._optimizer.unconverged - n_inexact)
-        return self
-
-    def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
-
-        The task is None where no sample has a weight.
-        """
-        hidden = self._check_params()
-        first = not hasattr(self, "_graph")
-        X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
-        weights = check_sample_weight(sample_weight, len(X))
-        if first:
-            graph = self._make_graph(classes, single, gold, weights)
-        else:
-            graph = self._graph
-            given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
-            if given != [constraint for constraint, _ in graph.constraints]:
-                raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
-        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
-        if first:
-            rng = check_random_state(self.random_state)
-            self._begin(graph, classes, single, 0)
-            self._model = self._initial(X.values, hidden, rng)
-            self._optimizer = self._running = self._sets = None
-            self._draws = False
-            self.n_iter_, self.loss_curve_ = 0, []
-        elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
-            raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
-        elif (fitted := [c.shape[1] for c in self._model.coefs[:-1]]) != hidden:
-            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
-        self._loss = self.loss
-        self.n_violations_ += n_violations
-        if not weights.any():
-            return None, X
-        if self._optimizer is None:
-            self._optimizer = MinibatchOptimizer(
-                self._model, Adam(self._model.arrays), check_random_state(self.random_state)
-            )
-        return self._task(gold=gold, weights=weights), X
-
-    def _new_begin(self):
-        """Return an optimiser that starts from the present model."""
-        model = self._model.copy()
-        return MinibatchOptimizer(model, Adam(model.arrays), check_random_state(self.random_state))
-
-    def _took_state(self):
-        self._model = self._optimizer.model()
-
-    def _labels_in(self, y):
-        """Return the labels that occur; None for an indicator matrix, which has a column for each."""
-        return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
-
-    def _ready(self, n_samples):
-        self._model = self._configure(self._optimizer, n_samples).model()
-        return self._optimizer
-
-    def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for one of the rounds over all samples."""
-        self._configure(optimizer, n_samples)
-
-    def _begin_pass(self):
-        self.n_violations_ = 0
-
-    def _online_course(self):
-        return "Adam", self._most_iter("adam")
-
-    def _validation_score(self, X, y):
-        task, X = self._held_out(X, y)
-        return self._validate(self._model, X.values, task)
-
-    def _held_out(self, X, y):
-        X, gold, _, _ = self._check_data(X, y, reset=False)
-        return self._task(gold=gold, weights=np.ones(len(X))), X
-
-    def _end_partitions(self, held):
-        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
-        if self._tunes_threshold(self._single):
-            task, X = self._held_out(*held.read_first())
-            tuning = self._new_tuning()
-            self._tune(tuning, self._model, X.values, task, self._sets)
-            self.threshold_, self._draws = tuning.best()
-
-    def _tune_along(self, task, X):
-        """Tune the threshold on samples of a stream before they are learned from."""
-        if self.threshold != "auto":
-            self.threshold_ = float(self.threshold)
-        elif self._tunes_threshold(self._single):
-            if self._running is None:
-                self._running = RunningThreshold()
-            for rows in blocks(len(X), task.n_outputs):
-                marginals = self._marginals(self._model, X.values[rows])
-                self._running.update(marginals, dense(task.gold[rows]), task.weights[rows])
-            self.threshold_ = self._running.threshold
 
     def _configure(self, optimizer, n_samples, stream=False):
         """Let an optimiser take over the parameters, which may have changed since it was made; return it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -14,11 +14,14 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length
 
-from ..._validation import check_n_jobs, check_positive
+from ..._validation import check_choice, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+# What budgets count, and the parameter that does.
+_PARAMETER_OF = {"groups": "budget", "weights": "budget_weights"}
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ def group_path(
     X_val: Any = None,
     y_val: Any = None,
     cv: Any = None,
+    unit: Literal["groups", "weights"] = "groups",
     scoring: Any = None,
     names: Sequence[Any] | None = None,
     return_estimators: bool = False,
@@ -125,16 +129,18 @@ def group_path(
     Parameters
     ----------
     estimator : GroupLassoPerceptron, or Pipeline that ends with one
-        Its `budget` and `alpha` are not used. Steps before the last are fitted once to each training set, not for each
-        budget.
+        Its `budget`, `budget_weights` and `alpha` are not used. Steps before the last are fitted once to each training
+        set, not for each budget.
     X, y
         As for `fit`.
     budgets : sequence of int or None
-        Numbers of groups; None stands for all of them, without a penalty.
+        Numbers of groups, or of weights; None stands for all of them, without a penalty.
     X_val, y_val : default=None
         Data to score on.
     cv : int, splitter or iterable, default=None
         As in scikit-learn: None is 5 folds. Only without `X_val`.
+    unit : {"groups", "weights"}, default="groups"
+        What budgets count: the parameter `budget` of the estimator, or `budget_weights`.
     scoring : str or callable, default=None
         As in scikit-learn; None is the `score` of the estimator. It is given what the last step is given.
     names : sequence, default=None
@@ -174,7 +180,8 @@ def group_path(
     (2, [[3], [0, 3], [0, 1, 2, 3]])
     """
     check_n_jobs(n_jobs)
-    model = last_step(estimator).set_params(alpha=0.0)
+    check_choice("unit", unit, _PARAMETER_OF)
+    model = last_step(estimator).set_params(alpha=0.0, budget=None, budget_weights=None)
     budgets = _check_budgets(budgets)
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together; one of them is missing")
@@ -186,7 +193,7 @@ def group_path(
         model.random_state = draw_seeds(np.random.mtrand._rand, 1)[0]
     if X_val is not None:
         head, (features, features_val) = transform_with(estimator, X, y, X_val)
-        fitted = _fit_all(model, features, y, budgets, n_jobs)
+        fitted = _fit_all(model, features, y, budgets, unit, n_jobs)
         split_scores = _score_all(fitted, scorer, features_val, y_val, n_jobs)[:, None]
     else:
         columns = []
@@ -194,11 +201,11 @@ def group_path(
             y_train, y_test = _safe_indexing(y, train), _safe_indexing(y, test)
             X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
             _, (features, features_val) = transform_with(estimator, X_train, y_train, X_test)
-            fitted = _fit_all(model, features, y_train, budgets, n_jobs)
+            fitted = _fit_all(model, features, y_train, budgets, unit, n_jobs)
             columns.append(_score_all(fitted, scorer, features_val, y_test, n_jobs))
         split_scores = np.stack(columns, axis=1)
         head, (features,) = transform_with(estimator, X, y)
-        fitted = _fit_all(model, features, y, budgets, n_jobs)
+        fitted = _fit_all(model, features, y, budgets, unit, n_jobs)
     return GroupPath(
         budgets=budgets,
         scores=split_scores.mean(axis=1),
@@ -222,10 +229,10 @@ def _check_budgets(budgets):
     return budgets
 
 
-def _fit_all(model, X, y, budgets, n_jobs):
+def _fit_all(model, X, y, budgets, unit, n_jobs):
     # Threads: the kernels hold no lock, and the data are shared.
     return Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(clone(model).set_params(budget=budget).fit)(X, y) for budget in budgets
+        delayed(clone(model).set_params(**{_PARAMETER_OF[unit]: budget}).fit)(X, y) for budget in budgets
     )
 
 

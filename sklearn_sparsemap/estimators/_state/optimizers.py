@@ -143,6 +143,7 @@ def _read_groups(optimizer):
         "kept": optimizer.store.kept.copy(),
         "sigma": float(optimizer.sigma[0]),
         "curve": optimizer.joined_curve(),
+        "held": optimizer.held.copy(),
     }
 
 
@@ -150,6 +151,8 @@ def _write_groups(state, optimizer):
     groups = state.groups
     optimizer.store.kept[:] = groups["kept"]
     optimizer.sigma[0] = groups["sigma"]
+    # States of older versions have none.
+    optimizer.held[:] = groups.get("held", 0)
     optimizer.curve = Course(highest_of)
     for step, count in groups["curve"].tolist():
         optimizer.curve.note((step, (count,)))

@@ -53,7 +53,7 @@ class TrainingState:
         come, and how many shrinkages there were.
     groups : dict or None
         Of `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, which atoms of groups the last shrinkage
-        ``kept``, and the ``curve`` of samples and numbers of weights.
+        ``kept``, the ``curve`` of samples and numbers of weights, and how many weights atoms have ``held`` at most.
     progress : dict
         ``n_iter_`` and ``loss_curve_`` of the estimator.
     attributes : dict
@@ -245,6 +245,8 @@ def add_partial(first, second):
     if first.groups is not None:
         one, other = first.groups, second.groups
         found.groups = one | {"kept": one["kept"] | other["kept"], "sigma": one["sigma"] + other["sigma"]}
+        if "held" in one:
+            found.groups["held"] = np.maximum(one["held"], other["held"])
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._ragged import RaggedArray
 from ..._validation import (
     check_magnitude,
-    check_numbers,
     check_parameters,
     check_positive,
     check_same_length,
@@ -39,10 +37,11 @@ from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
 from .questions import QuestionsMixin
+from .unfit import fit_trees
+from .weights import LearnedWeightsMixin
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-    from typing_extensions import Self
 
 # What to do about several labels a sample.
 _SEVERAL_LABELS = (
@@ -81,12 +80,15 @@ def _has_proba(estimator):
     return True
 
 
-class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator):
+class LinearStructuredClassifier(
+    LearnedWeightsMixin, TrainingStateMixin, PartitionsMixin, QuestionsMixin, ClassifierMixin, BaseEstimator
+):
     """Base of the estimators whose part scores are linear in the features.
 
-    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight` and `n_jobs`. It sets `_structure`
-    (what it was fitted with; the parameter may change later), `classes_` for structures made of labels, and `_model` (a
-    `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is needed.
+    A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight`, `unfit` and `n_jobs`. It sets
+    `_structure` (what it was fitted with; the parameter may change later), `classes_` for structures made of labels,
+    and `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is
+    needed.
 
     Inside, X is always a `RaggedArray`: flat data are structured data with one row a sample. The model has one output
     for each label, or a single one where structures are not made of labels. `codes` stands for y: an int array of
@@ -257,123 +259,6 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
         """Return the score: the share of labels or parts that are right, or their F1; samples have weights."""
         return task.agreement(codes, self._predict_codes(task, X, model), weights)
 
-    # What is learned can be assigned, too. It is what training goes on from.
-
-    @property
-    def coef_(self) -> Any:
-        coef = self._current.coef.T
-        return sparse.csr_array(coef) if sparse.issparse(coef) else coef
-
-    @coef_.setter
-    def coef_(self, values: Any) -> None:
-        known = self._current.coef
-        if not sparse.issparse(known):
-            self._edit(coef=np.ascontiguousarray(_check_weights("coef_", values, known.shape[::-1], finite=True).T))
-            return
-        coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
-        if coef.shape != known.shape[::-1]:
-            raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
-        _check_weights("coef_", coef.data, coef.data.shape, finite=True)
-        coef = coef.T.tocsr()
-        coef.eliminate_zeros()
-        self._edit(coef=coef)
-
-    def sparsify(self) -> Self:
-        """Make `coef_` a CSR array, which takes less memory where most weights are zero.
-
-        Prediction takes longer where more than about half are not. Training goes on from either form.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        return self._convert(True)
-
-    def densify(self) -> Self:
-        """Make `coef_` an ndarray, which is what it is unless the model is large.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
-        return self._convert(False)
-
-    def _convert(self, sparse_coef):
-        check_is_fitted(self)
-        coef = self._current.coef
-        if sparse.issparse(coef) != sparse_coef:
-            # The optimiser, which may go on, has the same weights in a form of its own.
-            self._model = copy(self._current)
-            self._model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
-        return self
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        return self._current.intercept
-
-    @intercept_.setter
-    def intercept_(self, values: ArrayLike) -> None:
-        self._edit(intercept=_check_weights("intercept_", values, self._current.intercept.shape))
-
-    @property
-    def transitions_(self) -> NDArray[np.float64]:
-        return self._learned("transitions")
-
-    @transitions_.setter
-    def transitions_(self, values: ArrayLike) -> None:
-        self._set_learned("transitions", values)
-
-    @property
-    def start_(self) -> NDArray[np.float64]:
-        return self._learned("start")
-
-    @start_.setter
-    def start_(self, values: ArrayLike) -> None:
-        self._set_learned("start", values)
-
-    @property
-    def end_(self) -> NDArray[np.float64]:
-        return self._learned("end")
-
-    @end_.setter
-    def end_(self, values: ArrayLike) -> None:
-        self._set_learned("end", values)
-
-    def _set_learned(self, name, values):
-        """Assign learned additional scores."""
-        values = _check_weights(f"{name}_", values, self._learned(name).shape)
-        self._edit(additional=self._current.additional.copy())
-        self._learned(name)[...] = values
-
-    def _edit(self, **arrays):
-        """Replace arrays of the model; the optimiser, which does not know of that, goes."""
-        model = copy(self._current)
-        vars(model).update(arrays)
-        self._model, self._optimizer = model, None
-
-    @property
-    def _current(self):
-        """The model, brought up to date with the online optimiser."""
-        if getattr(self, "_model", None) is None:
-            if getattr(self, "_optimizer", None) is None:
-                raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-            self._model = self._optimizer.model()
-        return self._model
-
-    @property
-    def additional_scores_(self) -> dict[str, Any]:
-        """The learned additional scores by name: dict of str -> ndarray."""
-        model = self._current
-        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
-
-    def _learned(self, name):
-        additional = self.additional_scores_
-        if name not in additional:
-            raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
-        return additional[name]
-
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray."""
         if is_flat(structure):
@@ -488,7 +373,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
 
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
         """Lay out samples to learn from."""
-        task = self._lay_out(structure, X, 1 if classes is None else len(classes))
+        task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
@@ -567,6 +452,7 @@ class LinearStructuredClassifier(TrainingStateMixin, PartitionsMixin, QuestionsM
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
+        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
         return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
 
     def _labels_in(self, y):
@@ -609,17 +495,6 @@ def _check_converged(gaps, objectives):
         )
 
 
-def _check_weights(name, values, shape, finite=False):
-    """Return weights that a user assigns as a new array; -inf, which forbids a part, may be among them."""
-    array = check_numbers(values, name).copy()
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
-    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
-        wanted = "finite" if finite else "finite, or -inf to forbid a part"
-        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
-    return array
-
-
 def _one_row_each(values):
     """Return rows of numbers as samples; dense ones become float64, sparse ones are not copied."""
     values = values if sparse.issparse(values) else values.astype(np.float64, copy=False)
@@ -645,5 +520,5 @@ def _check_structured(structure, X, n_features):
 
 
 def _n_axes(structure):
-    """Return how many axes of rows a sample may have: those of the scores, unless the labels are one of them."""
-    return structure.score_ndim - int(structure.labelled)
+    """Return how many axes of rows a sample may have: those of the scores, unless the outputs are one of them."""
+    return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)

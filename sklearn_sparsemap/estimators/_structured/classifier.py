@@ -31,6 +31,7 @@ from .._fitting import (
 from .._progress import CallbackSupportMixin, with_callbacks
 from .base import LinearStructuredClassifier, is_flat, resolve_structure
 from .partial import check_partial, fit_partial
+from .unfit import CHOICES, fit_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,6 +127,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         AdaGrad: how many samples see the same weights, each of which then makes a step of its own. Several threads
         solve them at the same time; more than a few cost quality. None is 1; for factor graphs, where the samples of a
         batch make one step together, 16.
+    unfit : {"raise", "drop", "projectivise"}, default="raise"
+        What training does with trees that a `DependencyTree` does not allow: with several roots where it has
+        ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
+        leaves them out; ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs
+        that cross others are lifted to the head's head. Both say in a warning how many there are.
 
     Attributes
     ----------
@@ -226,6 +232,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "verbose": ["verbose"],
         "map_time_limit": [POSITIVE, None],
         "batch_size": [POSITIVE_INT, None],
+        "unfit": [StrOptions(set(CHOICES))],
     }
 
     def __init__(
@@ -253,6 +260,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         verbose: int | bool = 0,
         map_time_limit: float | None = 10.0,
         batch_size: int | None = None,
+        unfit: Literal["raise", "drop", "projectivise"] = "raise",
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -277,6 +285,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.verbose = verbose
         self.map_time_limit = map_time_limit
         self.batch_size = batch_size
+        self.unfit = unfit
 
     @with_callbacks
     @leaves_whole
@@ -305,6 +314,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         data = X, y
         X, codes, classes = self._check_data(structure, X, y, reset=True, unknown=True)
         weights = self._sample_weights(X, codes, classes, sample_weight)
+        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
         task = self._training_task(structure, X, codes, classes, weights, self.cost)
         model = self._initial_model(structure, task, X.values, classes)
         validate = None

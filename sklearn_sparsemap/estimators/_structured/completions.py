@@ -57,8 +57,10 @@ def forbid_others(structure, X, classes, known, scores):
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
         return scores
-    if not isinstance(structure, DependencyTree | Matching):
-        raise ValueError(f"known is for structures made of labels, trees and matchings; got {structure!r}")
+    if not isinstance(structure, DependencyTree | Matching) or structure.row_outputs is not None:
+        raise ValueError(
+            f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
+        )
     for i, own in enumerate(known):
         if own is None:
             continue

@@ -22,6 +22,7 @@ class GraphsOf:
     fixed_size = False
     # Rows may be in a grid.
     score_ndim = 2
+    row_outputs = None
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
 

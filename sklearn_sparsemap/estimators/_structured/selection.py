@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
+from ...training._online.groups import GroupOptimizer
 from .._fitting import warn_user
 
 if TYPE_CHECKING:
@@ -17,6 +19,49 @@ _SHOWN = 3
 
 class SelectionMixin:
     """Attributes of `GroupLassoPerceptron` that follow from its groups."""
+
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        coef = self._current.coef
+        return int(coef.nnz if sparse.issparse(coef) else np.count_nonzero(coef))
+
+    @property
+    def selected_groups_(self) -> NDArray[np.int64]:
+        selected = np.flatnonzero(self._state("selected", GroupOptimizer.selected_groups))
+        if self._selects and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
+            warn_user(
+                "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
+                f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()"
+            )
+        return selected
+
+    @property
+    def loss_curve_(self) -> Any:
+        if "_losses" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._losses.entries
+
+    @property
+    def group_norms_(self) -> NDArray[np.float64]:
+        return self._state("norms", GroupOptimizer.group_norms)
+
+    @property
+    def sigma_(self) -> float:
+        return self._state("sigma", lambda optimizer: float(optimizer.sigma[0]))
+
+    @property
+    def memory_curve_(self) -> NDArray[np.int64]:
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 1]
+
+    @property
+    def memory_steps_(self) -> NDArray[np.int64]:
+        return self._state("curve", GroupOptimizer.joined_curve)[:, 0]
+
+    def _state(self, name, of_optimizer):
+        """Return what the training has left, or what its state is in a stream."""
+        if getattr(self, "_structure", None) is None:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
 
     @property
     def selected_group_names_(self) -> list[Any]:
@@ -71,7 +116,7 @@ def norms_before_shrinking(estimator, groups, group_weights, task, X):
     if not isinstance(weights, str) or weights == "uniform" or estimator.budget is None:
         return None
     optimizer = estimator._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
-    estimator._configure(optimizer, len(X), None)
+    estimator._configure(optimizer, len(X))
     order = np.random.RandomState(0).permutation(len(X))[: estimator.shrink_every - 1]
     if len(order):
         task.epochs(optimizer, X, remember=False)(order)

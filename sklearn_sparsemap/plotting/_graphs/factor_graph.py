@@ -80,6 +80,12 @@ class FactorGraphDisplay:
     ax_, figure_, legend_
         What `plot` drew on, and the legend (None if there is nothing to explain).
 
+    Raises
+    ------
+    ValueError
+        Where `graph` is neither a graph nor a result, has no variables or too many to draw, or marginals do not go with
+        its variables.
+
     Examples
     --------
     >>> from sklearn_sparsemap import lp_sparsemap

@@ -30,6 +30,11 @@ class FeatureTableDisplay:
         After `plot`: one for each label.
     figure_ : Figure
 
+    Raises
+    ------
+    ValueError
+        Where `table` has not the columns of a table of features, or is empty.
+
     Examples
     --------
     >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -62,6 +67,11 @@ class FeatureTableDisplay:
         Returns
         -------
         display : FeatureTableDisplay
+
+        Raises
+        ------
+        ValueError
+            As `feature_table`, and where a label is not among those of the table.
         """
         # Which imports what knows of inference; pictures of tables that are there need it not.
         from ...inspection import feature_table
@@ -79,6 +89,11 @@ class FeatureTableDisplay:
         Returns
         -------
         display : FeatureTableDisplay
+
+        Raises
+        ------
+        ValueError
+            Where a label is not among those of the table.
         """
         plt = import_pyplot()
         labels = self.labels if labels is None else list(labels)
@@ -114,6 +129,11 @@ class ExplanationDisplay:
     ax_, figure_
         What `plot` drew on.
 
+    Raises
+    ------
+    ValueError
+        Where `explanation` is not what `explain` returns.
+
     Examples
     --------
     >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
@@ -143,6 +163,11 @@ class ExplanationDisplay:
         Returns
         -------
         display : ExplanationDisplay
+
+        Raises
+        ------
+        ValueError
+            As `explain`.
         """
         from ...inspection import explain
 

@@ -88,6 +88,11 @@ class TransitionsDisplay(LabelPairsDisplay):
     ax_, figure_, image_
         What `plot` drew on, and the heat map.
 
+    Raises
+    ------
+    ValueError
+        Where the matrix is not square or has NaN, or there are not as many labels as rows.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import TransitionsDisplay
@@ -111,6 +116,11 @@ class TransitionsDisplay(LabelPairsDisplay):
         Returns
         -------
         display : TransitionsDisplay
+
+        Raises
+        ------
+        ValueError
+            Where the estimator has no transitions.
         """
         _, last = unwrap(estimator)
         if not hasattr(last, "transitions_"):
@@ -125,7 +135,8 @@ class TransitionsDisplay(LabelPairsDisplay):
 
     @staticmethod
     def _text(value):
-        return "" if np.isinf(value) else f"{value:.1f}"
+        # Adding zero takes the sign off what rounds to nothing.
+        return "" if np.isinf(value) else f"{round(float(value), 1) + 0.0:.1f}"
 
 
 class LabelConfusionDisplay(LabelPairsDisplay):
@@ -143,6 +154,11 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     matrix, labels
     ax_, figure_, image_
         What `plot` drew on, and the heat map, whose colours are shares of each row.
+
+    Raises
+    ------
+    ValueError
+        Where the matrix is not square or has NaN, or there are not as many labels as rows.
 
     Examples
     --------
@@ -217,6 +233,11 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         Returns
         -------
         display : LabelConfusionDisplay
+
+        Raises
+        ------
+        ValueError
+            Where the estimator is not fitted, or `y` has other lengths than its predictions.
         """
         steps, last = unwrap(estimator)
         if not hasattr(last, "classes_"):

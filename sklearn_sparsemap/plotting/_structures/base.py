@@ -74,6 +74,11 @@ class StructuresDisplay:
         -------
         display : the class
             With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            As the class.
         """
         display = cls(structures, weights, marginals=marginals, y_true=y_true, **names)
         return display.plot(ax=ax, max_structures=max_structures)
@@ -107,6 +112,11 @@ class StructuresDisplay:
         -------
         display : the class
             With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            Where the estimator cannot predict several structures, or the sample does not go with it.
         """
         steps, estimator = unwrap(estimator)
         for method in ("predict_structures", "predict_marginals"):

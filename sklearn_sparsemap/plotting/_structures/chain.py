@@ -58,6 +58,11 @@ class ChainDisplay(StructuresDisplay):
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
+    Raises
+    ------
+    ValueError
+        Where a structure has another number of steps, or a label that `labels` lacks, or weights are no probabilities.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import ChainDisplay
@@ -106,17 +111,22 @@ class ChainDisplay(StructuresDisplay):
         return np.array([place[label] for label in path], dtype=np.int64)
 
     def _mix(self, marginals):
-        n_steps = len(self.structures[0])
+        paths = [self._path_of(structure) for structure in [*self.structures, *self._truth()]]
+        n_steps = len(paths[0])
         if self.labels is not None:
             n_states = len(self.labels)
         elif marginals is not None:
             n_states = marginals.shape[-1]
         else:
-            n_states = 1 + max(int(path.max()) for path in [*self.structures, *self._truth()])
+            n_states = 1 + max(int(path.max()) for path in paths)
         mixture = np.zeros((n_steps, n_states))
-        for path, weight in zip(self.structures, self.weights):
+        for path, weight in zip(paths, self.weights):
             mixture[np.arange(n_steps), path] += weight
         return mixture
+
+    def _path_of(self, structure):
+        """Return the state of each step in a structure as it was read."""
+        return structure
 
     def _truth(self):
         return [] if self.y_true is None else [self.y_true]

@@ -55,6 +55,12 @@ class MatchingDisplay(StructuresDisplay):
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
+    Raises
+    ------
+    ValueError
+        Where a structure is no alignment of these rows and columns, weights are no probabilities, or there are not as
+        many names as rows or columns.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import MatchingDisplay

@@ -43,6 +43,11 @@ class PartsDisplay(StructuresDisplay):
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
+    Raises
+    ------
+    ValueError
+        Where a structure is neither a bool array nor indices of parts, or weights are no probabilities.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import PartsDisplay

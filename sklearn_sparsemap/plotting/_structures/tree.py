@@ -65,6 +65,11 @@ class TreeDisplay(StructuresDisplay):
     ax_, figure_, legend_
         What `plot` drew on, and the legend.
 
+    Raises
+    ------
+    ValueError
+        Where a structure is no head of each word, a word is its own head, or weights are no probabilities.
+
     Examples
     --------
     >>> from sklearn_sparsemap.plotting import TreeDisplay

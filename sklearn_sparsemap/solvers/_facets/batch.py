@@ -10,6 +10,7 @@ from .._polytope.backward import DIRECTIONS, PRODUCTS
 from .._polytope.batch import PROBLEMS
 from .matchings import matching_facets, matching_products
 from .protocol import PRODUCTS as FACET_PRODUCTS
+from .rankings import ranking_facets, ranking_products
 from .sparsemax import ENOUGH_IN_MATCHING, ENOUGH_IN_TREE, prefer_facets
 from .subsets import subset_facets, subset_products
 from .trees import tree_facets, tree_products
@@ -18,12 +19,14 @@ from .trees import tree_facets, tree_products
 FACET_SOLVERS = {
     "chain": chain_interior_point,
     "matching": matching_facets,
+    "ranking": ranking_facets,
     "subset": subset_facets,
     "tree": tree_facets,
 }
 FACET_PRODUCTS_OF = {
     "chain": chain_products,
     "matching": matching_products,
+    "ranking": ranking_products,
     "subset": subset_products,
     "tree": tree_products,
 }

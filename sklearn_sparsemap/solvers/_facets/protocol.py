@@ -6,6 +6,7 @@ of their own, with -1 in unused places:
 
 - trees: a row of `slots` is the set of words of a cut, and `weights` has the cut's multiplier;
 - matchings and subsets: no rows; `weights` has the multipliers of the columns, and that of the size;
+- rankings: a single row with the block of each item, -1 for those without points; `weights` has nothing but the last;
 - chains: a row is an arc that carries flow, with the node that it leaves in `slots` and its transition in
   `additional_slots`, step by step; `weights` has the flow. Rows without a node follow for start and end, with their
   marginals.

@@ -17,6 +17,7 @@ from .support import (
     grow,
     mix,
     new_support,
+    parts_repeat,
     project_on_support,
     refactor,
     remove,
@@ -125,7 +126,7 @@ def active_set(
     slots = np.empty(n_slots, np.int32)
     additional_slots = np.empty(n_additional, np.int32)
     reduced = np.empty(scores.shape[0])
-    support, k = new_support(max(8, n_warm + 2), n_slots, n_additional)
+    support, k = new_support(max(8, n_warm + 2), n_slots, n_additional, parts_repeat(sizes))
     n_iter, reference = 0, 0.0
     if n_warm > 0 and limit[0] > 0:
         k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)

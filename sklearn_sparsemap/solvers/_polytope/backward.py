@@ -8,7 +8,7 @@ from numba import types
 from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
 from .batch import PROBLEMS
 from .face import FACE_TOLERANCE, respond, span_face, spread
-from .support import gather, independent_support
+from .support import gather, independent_support_of, parts_repeat
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with
 # sizes[i, 0] slots from slot_ptr[i] on, and sizes[i, 1] additional ones. Directions have `unary`, like the scores, and
@@ -74,7 +74,7 @@ def support_products_range(problems, start, stop, supports, directions, out):
     """The same for supports taken as they are, which need not span a face: those of a solver that was stopped."""
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
-        support, k = independent_support(slots, additional_slots)
+        support, k = independent_support_of(slots, additional_slots, parts_repeat(problems.sizes[i]))
         _multiply(support, k, problems, directions, i, out)
 
 
@@ -90,7 +90,7 @@ def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, 
     """
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
-        support, k = independent_support(slots, additional_slots)
+        support, k = independent_support_of(slots, additional_slots, parts_repeat(problems.sizes[i]))
         dependent[i] = k < slots.shape[0]
         products = np.empty(k)
         for s in range(k):

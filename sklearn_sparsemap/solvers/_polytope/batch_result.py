@@ -1,6 +1,7 @@
 """What inference in structures returns for many samples: arrays, and results that are made when they are asked for."""
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,14 +64,16 @@ class MAPBatch(_OfStructures):
     ----------
     values : ndarray of shape (n_samples,)
         Total score of each.
+    structures : list
+        All structures, without a result for each.
 
     Examples
     --------
     >>> from sklearn_sparsemap import map_inference
     >>> from sklearn_sparsemap.structures import Simplex
     >>> batch = map_inference(Simplex(), [[0.5, 1.0], [2.0, 0.0, 1.0]])
-    >>> batch.values.tolist(), batch[1].structure
-    ([1.0, 2.0], 0)
+    >>> batch.values.tolist(), batch.structures, batch[1].structure
+    ([1.0, 2.0], [1, 0], 0)
     """
 
     def __init__(self, structure, samples, problems, slots, slot_ptr, values):
@@ -81,6 +84,18 @@ class MAPBatch(_OfStructures):
     def _make(self, i):
         slots = self._slots[self._slot_ptr[i] : self._slot_ptr[i + 1]]
         return MAPResult(self._structure.decode(slots, self._problems.dims[i]), float(self.values[i]))
+
+    @cached_property
+    def structures(self):
+        return decode_problems(self._structure, self._problems, self._slots, self._slot_ptr)
+
+
+def decode_problems(structure, problems, slots, slot_ptr):
+    """Return the structures whose slots are these, those of problem i from slot_ptr[i] to slot_ptr[i + 1]."""
+    if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
+        return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
+    cuts = pairwise(slot_ptr.tolist())
+    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
 
 
 class MarginalBatch(_OfStructures):

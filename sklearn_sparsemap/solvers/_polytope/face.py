@@ -10,7 +10,16 @@ from scipy.linalg import solve_triangular
 
 from ..._jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, entry, kernel
 from .cholesky import dot, solve_lower, solve_upper
-from .support import DEPENDENT, append, gather, grow, independent_support, project_on_support, score
+from .support import (
+    DEPENDENT,
+    append,
+    gather,
+    grow,
+    independent_support_of,
+    parts_repeat,
+    project_on_support,
+    score,
+)
 
 # A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
 FACE_TOLERANCE = 1e-9
@@ -66,7 +75,7 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
         How many structures are in it.
     """
     n_parts = scores.shape[0]
-    support, k = independent_support(slots, additional_slots)
+    support, k = independent_support_of(slots, additional_slots, parts_repeat(sizes))
     best = -np.inf
     for s in range(slots.shape[0]):
         best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))
@@ -147,11 +156,15 @@ def spread(support, k, weights, unary, additional):
                 additional[part] += weights[s]
 
 
-def face_of(slots, additional_slots, n_parts, n_additional):
+def face_of(slots, additional_slots, n_parts, n_additional, repeats=False):
     """Return the `Face` that given structures span, or None if they are not affinely independent."""
     with_ones = np.hstack([slots, np.full((len(slots), 1), n_parts)])
-    common = (with_ones[:, None, :] == with_ones[None, :, :]) & (with_ones >= 0)
-    K = common.sum(axis=2).astype(np.float64)
+    if repeats:
+        counts = np.array([np.bincount(row, minlength=n_parts + 1) for row in with_ones], np.float64)
+        K = counts @ counts.T
+    else:
+        common = (with_ones[:, None, :] == with_ones[None, :, :]) & (with_ones >= 0)
+        K = common.sum(axis=2).astype(np.float64)
     try:
         factor = np.linalg.cholesky(K).T
     except np.linalg.LinAlgError:

@@ -129,16 +129,16 @@ class SparseMAPResult:
 
     def _rounding(self):
         """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
-        problem = self._problem
+        problem, u = self._problem, self.marginals.ravel()
         if self._by_facets:
-            u = self.marginals.ravel()
             here = u > 0.0
             size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional) @ self._expected()
         else:
             slots, additional_slots, _ = self.support
             size = gather_rows(slots, np.abs(problem.scores))
             size = (size + gather_rows(additional_slots, np.abs(problem.additional))).max()
-        return 32 * np.finfo(np.float64).eps * (1.0 + problem.sizes[0] + size)
+        # Marginals are larger than 1 only where parts repeat.
+        return 32 * np.finfo(np.float64).eps * (1.0 + max(problem.sizes[0], u @ u) + size)
 
     @cached_property
     def support(self):
@@ -297,7 +297,9 @@ class SparseMAPResult:
 
     def _face_of_weights(self):
         if self._weights_face is None:
-            self._weights_face = face_of(*self._selected, self._problem.n_parts, len(self._problem.additional))
+            self._weights_face = face_of(
+                *self._selected, self._problem.n_parts, len(self._problem.additional), self._structure.repeats
+            )
         if self._weights_face is None:
             raise ValueError(
                 "the weights have no derivative: the selected structures are affinely dependent, so other weights give "

@@ -9,10 +9,10 @@ from .cholesky import append_column, remove_column, solve_lower
 
 # Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score less the score
 # of the first structure, so that large scores cost no digits. `factor` and `rhs` belong to K = M'M + 11', where the
-# columns of M are the unary indicators; see _linalg.py. Only the first k entries of each array are in use, and k is
-# kept by the solver.
+# columns of M are the unary indicators, or counts where parts may repeat; see _linalg.py. Only the first k entries of
+# each array are in use, and k is kept by the solver.
 Support = namedtuple(
-    "Support", ["slots", "additional", "theta", "weights", "factor", "rhs", "column", "target", "scratch"]
+    "Support", ["slots", "additional", "theta", "weights", "factor", "rhs", "column", "target", "scratch", "repeats"]
 )
 
 # K has integer entries; a squared pivot below this share of its diagonal is rounding, not information.
@@ -20,7 +20,13 @@ DEPENDENT = 1e-9
 
 
 @kernel
-def new_support(capacity, n_slots, n_additional):
+def parts_repeat(sizes):
+    """Tell from what `Structure.layout` returned whether a part may stand in several slots."""
+    return sizes.shape[0] > 4
+
+
+@kernel
+def new_support(capacity, n_slots, n_additional, repeats):
     """Return an empty support, and its size.
 
     The size comes from here, as an int64, because Numba compiles a second version of what is called with a literal 0.
@@ -35,6 +41,7 @@ def new_support(capacity, n_slots, n_additional):
         np.empty(capacity),
         np.empty(capacity),
         np.empty(capacity),
+        repeats,
     )
     return support, np.int64(0)
 
@@ -44,7 +51,7 @@ def grow(support, k):
     """Return the support, twice as large if its k structures fill it."""
     if k < support.theta.shape[0]:
         return support
-    larger, _ = new_support(2 * k, support.slots.shape[1], support.additional.shape[1])
+    larger, _ = new_support(2 * k, support.slots.shape[1], support.additional.shape[1], support.repeats)
     for s in range(k):
         copy_into(larger.slots[s], support.slots[s])
         copy_into(larger.additional[s], support.additional[s])
@@ -74,12 +81,35 @@ def score(scores, additional, slots, additional_slots):
 
 
 @kernel
-def common_parts(a, b):
-    """Return the number of unary parts that two structures share."""
+def _product_of_counts(a, b):
+    """Return the sum over parts of how often two structures have them, multiplied; slots are in order."""
+    total, s, t = 0, 0, 0
+    while s < a.shape[0] and t < b.shape[0]:
+        if a[s] < b[t]:
+            s += 1
+        elif a[s] > b[t]:
+            t += 1
+        else:
+            part, n_first, n_second = a[s], 0, 0
+            while s < a.shape[0] and a[s] == part:
+                n_first += 1
+                s += 1
+            while t < b.shape[0] and b[t] == part:
+                n_second += 1
+                t += 1
+            total += n_first * n_second
+    return total
+
+
+@kernel
+def common_parts(a, b, repeats):
+    """Return the number of unary parts that two structures share: the product of their columns of M."""
+    if repeats:
+        return _product_of_counts(a, b)
     count = np.int32(0)
     for t in range(a.shape[0]):
         count += np.int32((a[t] == b[t]) & (a[t] >= 0))
-    return count
+    return np.int64(count)
 
 
 @kernel
@@ -90,9 +120,9 @@ def project_on_support(support, k, slots):
     """
     column = support.column
     for s in range(k):
-        column[s] = common_parts(support.slots[s], slots) + 1.0
+        column[s] = common_parts(support.slots[s], slots, support.repeats) + 1.0
     solve_lower(support.factor, k, column)
-    diagonal = common_parts(slots, slots) + 1.0
+    diagonal = common_parts(slots, slots, support.repeats) + 1.0
     pivot_squared = diagonal
     for s in range(k):
         pivot_squared -= column[s] * column[s]
@@ -144,8 +174,14 @@ def refactor(support, k):
 
 @kernel
 def independent_support(slots, additional):
+    """As `independent_support_of`, for structures whose parts do not repeat."""
+    return independent_support_of(slots, additional, slots.shape[0] < 0)
+
+
+@kernel
+def independent_support_of(slots, additional, repeats):
     """Return a support of given structures, one a row, and its size, without scores, weights, and dependent ones."""
-    support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional.shape[1])
+    support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional.shape[1], repeats)
     for s in range(slots.shape[0]):
         pivot_squared = project_on_support(support, k, slots[s])
         if pivot_squared > 0.0:
@@ -191,9 +227,13 @@ def certified_gap(value, here):
 def rounding_of_gap(scores, additional, slots, additional_slots):
     """Return the gap that rounding alone can leave, judged by the scores of one good structure."""
     size = 1.0 + slots.shape[0]
+    run = 0.0
     for t in range(slots.shape[0]):
         if slots[t] >= 0:
             size += abs(scores[slots[t]])
+            # What repeats is side by side, and has marginals as large as it repeats.
+            run = run + 1.0 if t > 0 and slots[t] == slots[t - 1] else 0.0
+            size += 2.0 * run
     for t in range(additional_slots.shape[0]):
         if additional_slots[t] >= 0:
             size += abs(additional[additional_slots[t]])

@@ -3,14 +3,8 @@
 import numpy as np
 
 from ..._jit import as_oracle, kernel
+from .._exp import add_logs
 from .map import LOCAL, WARPING, gap_scores
-
-
-@kernel
-def _add(a, b):
-    """Return log(exp(a) + exp(b))."""
-    high, low = max(a, b), min(a, b)
-    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 
 @kernel
@@ -20,21 +14,21 @@ def _sum_warps(scores, n, m, forward, backward):
         for j in range(m):
             before = 0.0 if i == 0 and j == 0 else -np.inf
             if i > 0:
-                before = _add(before, forward[(i - 1) * m + j])
+                before = add_logs(before, forward[(i - 1) * m + j])
             if j > 0:
-                before = _add(before, forward[i * m + j - 1])
+                before = add_logs(before, forward[i * m + j - 1])
             if i > 0 and j > 0:
-                before = _add(before, forward[(i - 1) * m + j - 1])
+                before = add_logs(before, forward[(i - 1) * m + j - 1])
             forward[i * m + j] = before + scores[i * m + j]
     for i in range(n - 1, -1, -1):
         for j in range(m - 1, -1, -1):
             after = 0.0 if i == n - 1 and j == m - 1 else -np.inf
             if i < n - 1:
-                after = _add(after, backward[(i + 1) * m + j] + scores[(i + 1) * m + j])
+                after = add_logs(after, backward[(i + 1) * m + j] + scores[(i + 1) * m + j])
             if j < m - 1:
-                after = _add(after, backward[i * m + j + 1] + scores[i * m + j + 1])
+                after = add_logs(after, backward[i * m + j + 1] + scores[i * m + j + 1])
             if i < n - 1 and j < m - 1:
-                after = _add(after, backward[(i + 1) * m + j + 1] + scores[(i + 1) * m + j + 1])
+                after = add_logs(after, backward[(i + 1) * m + j + 1] + scores[(i + 1) * m + j + 1])
             backward[i * m + j] = after
     return forward[n * m - 1]
 
@@ -50,10 +44,10 @@ def _sum_forward(scores, n, m, is_local, gaps, tables):
             ends_here = 0.0 if i == 0 and j == 0 and not is_local else -np.inf
             if i > 0 and j > 0:
                 before = every[here - width - 1]
-                ends_here = scores[(i - 1) * m + j - 1] + (_add(before, 0.0) if is_local else before)
+                ends_here = scores[(i - 1) * m + j - 1] + (add_logs(before, 0.0) if is_local else before)
             matched[here] = ends_here
-            paused[here] = _add(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
-            every[here] = _add(paused[here], every[here - 1] + gaps[1]) if j > 0 else paused[here]
+            paused[here] = add_logs(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
+            every[here] = add_logs(paused[here], every[here - 1] + gaps[1]) if j > 0 else paused[here]
 
 
 @kernel
@@ -68,11 +62,11 @@ def _sum_backward(scores, n, m, is_local, gaps, after):
             if i < n and j < m:
                 onward = scores[i * m + j] + from_match[here + width + 1]
             if j < m:
-                onward = _add(onward, gaps[1] + from_every[here + 1])
+                onward = add_logs(onward, gaps[1] + from_every[here + 1])
             from_every[here] = onward
-            from_row[here] = _add(onward, gaps[0] + from_row[here + width]) if i < n else onward
+            from_row[here] = add_logs(onward, gaps[0] + from_row[here + width]) if i < n else onward
             # A local alignment may end with any match.
-            from_match[here] = _add(from_row[here], 0.0) if is_local else from_row[here]
+            from_match[here] = add_logs(from_row[here], 0.0) if is_local else from_row[here]
 
 
 @as_oracle
@@ -97,7 +91,7 @@ def alignment_marginals(scores, additional, dims, work, slots, additional_slots)
     if is_local:
         log_partition = 0.0
         for here in range(size):
-            log_partition = _add(log_partition, before[0][here])
+            log_partition = add_logs(log_partition, before[0][here])
     if log_partition == -np.inf:
         return log_partition
     in_rows, in_columns = 0.0, 0.0

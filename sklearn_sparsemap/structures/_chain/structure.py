@@ -43,6 +43,7 @@ class LinearChain(Structure):
     """
 
     score_ndim = 2
+    _decodes_stacks = True
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
     facets = "chain"
@@ -91,7 +92,7 @@ class LinearChain(Structure):
         return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
-        return slots.astype(np.int64) - np.arange(len(slots)) * int(dims[1])
+        return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) != 1:

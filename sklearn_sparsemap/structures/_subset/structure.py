@@ -43,6 +43,7 @@ class Subset(Structure):
     """
 
     score_ndim = 1
+    _decodes_stacks = True
     oracle = best_subset
     facets = "subset"
     marginal_oracle = subset_marginals

@@ -169,7 +169,7 @@ def _differentiate_logs(weights, n, single_root, gradient, parts):
 
 
 @kernel
-def _matrix_tree(scores, n, single_root, work):
+def matrix_tree(scores, n, single_root, work):
     """Leave the marginals of non-projective trees in `work`; return the log-partition."""
     size = (n + 1) * n
     arcs, weights, gradient = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
@@ -227,7 +227,7 @@ def tree_marginals(scores, additional, dims, work, slots, additional_slots):
     n, projective, single_root = dims[0], dims[1], dims[2]
     if projective:
         return inside_outside(scores, n, single_root, work)
-    return _matrix_tree(scores, n, single_root, work)
+    return matrix_tree(scores, n, single_root, work)
 
 
 def tree_marginal_work(dims):

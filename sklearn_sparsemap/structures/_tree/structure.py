@@ -1,4 +1,4 @@
-"""DependencyTree: a head for each word of a sentence; projective (Eisner) or not (Chu-Liu/Edmonds)."""
+"""DependencyTree: a head for each word, maybe with a label; projective (Eisner) or not (Chu-Liu/Edmonds)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._jit import as_oracle
+from ..._validation import check_positive
 from .._base import Structure, as_parts
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
+from .labels import (
+    best_labelled_projective_tree,
+    best_labelled_tree,
+    labelled_marginal_work,
+    labelled_tree_marginals,
+)
 from .matrix_tree import tree_marginal_work, tree_marginals
 
 if TYPE_CHECKING:
@@ -45,6 +52,10 @@ class DependencyTree(Structure):
         Chu-Liu/Edmonds, O(n^2).
     single_root : bool, default=False
         Whether exactly one word has the root as its head, as in most treebanks. A true constraint, not a penalty.
+    n_labels : int, default=None
+        Number of labels of arcs. Scores have shape (n + 1, n, n_labels) then, and a structure is an int array of shape
+        (n, 2): the head of each word and the label of its arc, from 0. A linear model has one output a label, and a row
+        of features for each arc. SparseMAP with labels goes by structures alone.
 
     References
     ----------
@@ -58,43 +69,68 @@ class DependencyTree(Structure):
     >>> heads, value = map_inference(DependencyTree(), scores)
     >>> heads.tolist(), value
     ([0, 1], 3.0)
+    >>> labelled = [[[1.0, 0.0], [1.5, 0.0]], [[0.0, 0.0], [0.5, 2.0]], [[1.2, 0.0], [0.0, 0.0]]]
+    >>> tree, value = map_inference(DependencyTree(n_labels=2), labelled)
+    >>> tree.tolist(), value
+    ([[0, 0], [1, 1]], 3.0)
     """
 
-    score_ndim = 2
-    marginal_oracle = tree_marginals
+    _decodes_stacks = True
     fixed_size = True
     strict_encode = True
 
-    def __init__(self, projective: bool = False, single_root: bool = False) -> None:
+    def __init__(self, projective: bool = False, single_root: bool = False, n_labels: int | None = None) -> None:
+        if n_labels is not None:
+            check_positive("n_labels", n_labels, integer=True)
+            n_labels = int(n_labels)
         self.projective = bool(projective)
         self.single_root = bool(single_root)
+        self.n_labels = n_labels
+
+    @property
+    def score_ndim(self) -> int:
+        return 2 if self.n_labels is None else 3
+
+    @property
+    def row_outputs(self) -> int | None:
+        return self.n_labels
 
     @property
     def facets(self) -> str | None:
-        return None if self.projective else "tree"
+        return None if self.projective or self.n_labels is not None else "tree"
 
     @property
     def oracle(self) -> Any:
+        if self.n_labels is not None:
+            return best_labelled_projective_tree if self.projective else best_labelled_tree
         return best_projective_tree if self.projective else best_tree
+
+    @property
+    def marginal_oracle(self) -> Any:
+        return tree_marginals if self.n_labels is None else labelled_tree_marginals
 
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         n = shape[1]
         if shape[0] != n + 1:
             raise ValueError(f"scores of a tree over n words have shape (n + 1, n), row 0 for the root; got {shape}")
-        return n, int(self.projective), int(self.single_root)
+        if self.n_labels not in (None, shape[-1]):
+            raise ValueError(f"n_labels={self.n_labels}, but the scores of arcs have {shape[-1]} labels: {shape}")
+        labels = () if self.n_labels is None else (self.n_labels,)
+        return n, int(self.projective), int(self.single_root), *labels
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
-        n, projective, _ = dims
+        n, projective = dims[:2]
+        reduced = 0 if self.n_labels is None else n * (n + 1)
         if projective:
-            return n, 0, 6 * (n + 1) ** 2 + 6 * (n + 1)
-        return n, 0, 2 * n * (n + 1) + 10 * n + 8
+            return n, 0, reduced + 6 * (n + 1) ** 2 + 6 * (n + 1)
+        return n, 0, reduced + 2 * n * (n + 1) + 10 * n + 8
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return tree_marginal_work(dims)
+        return tree_marginal_work(dims) if self.n_labels is None else labelled_marginal_work(dims)
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        n, projective, single_root = (int(d) for d in dims)
-        heads = np.asarray(structure)
+        n, projective, single_root = (int(d) for d in dims[:3])
+        heads, labels = self._split(structure, n)
         if heads.shape != (n,) or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
             raise ValueError(f"a tree is {n} ints from 0 (root) to {n}, the head of each word; got {structure!r}")
         heads = heads.astype(np.int64)
@@ -108,18 +144,38 @@ class DependencyTree(Structure):
             raise ValueError(f"more than one word has the root as its head, but single_root=True: {heads.tolist()}")
         if projective and not is_projective(heads):
             raise ValueError(f"arcs cross, but projective=True: {heads.tolist()}")
-        return as_parts(heads * n + np.arange(n)), as_parts([])
+        arcs = heads * n + np.arange(n)
+        return as_parts(arcs if labels is None else arcs * self.n_labels + labels), as_parts([])
+
+    def _split(self, structure, n):
+        """Return the heads, not checked yet, and the labels of arcs; None where there are none."""
+        given = np.asarray(structure)
+        if self.n_labels is None:
+            return given, None
+        if given.shape != (n, 2) or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"a labelled tree is an int array of shape ({n}, 2), with the head and the label of each word; got "
+                f"shape {given.shape}"
+            )
+        labels = given[:, 1].astype(np.int64)
+        if labels.min() < 0 or labels.max() >= self.n_labels:
+            raise ValueError(f"labels of arcs are ints from 0 to {self.n_labels - 1}; got {labels.tolist()}")
+        return given[:, 0], labels
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
-        return slots.astype(np.int64) // int(dims[0])
+        n, parts = int(dims[0]), slots.astype(np.int64)
+        if self.n_labels is None:
+            return parts // n
+        return np.stack([parts // (n * self.n_labels), parts % self.n_labels], axis=-1)
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
         # Any heads may be compared, also those that a projective tree cannot have.
-        heads = np.asarray(structure)
         n = int(dims[0])
+        heads, _ = self._split(structure, n)
         if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
             raise ValueError(f"there are {n} words, whose heads are {n} ints from 0 to {n}; got {structure!r}")
-        return heads == predicted
+        is_right = np.asarray(structure) == predicted
+        return is_right if self.n_labels is None else is_right.all(axis=1)
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if len(rows) == 1:
@@ -130,10 +186,11 @@ class DependencyTree(Structure):
                 f"a sample of a tree over n words has one row for each arc, (n + 1) * n rows or shape (n + 1, n, "
                 f"n_features); got {_times(rows)} rows"
             )
-        return rows
+        return rows if self.n_labels is None else (*rows, n_outputs)
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
-        return (2, 1), (3, 2), (4, 3)
+        labels = () if self.n_labels is None else (self.n_labels,)
+        return tuple((n + 1, n, *labels) for n in (1, 2, 3))
 
 
 def is_projective(heads):

@@ -19,6 +19,7 @@ from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCO
 from .pairs import PAIRS, Pairs
 from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, score_rows, space, take_step
 from .shrinkage import GRADIENT, Gradient
+from .weight_shrinkage import COUNTING, Counting
 
 # What the threads of an epoch share: the counters (see dense.py), and what they tell each other, see `meet`. For each
 # piece the scores of the rows of a block; the residuals of these rows; and for each sample of a block the gradient of
@@ -174,6 +175,7 @@ EPOCHS = {
         (Pairs, PAIRS, AdaGrad, ADAGRAD),
         (Pairs, PAIRS, Mira, MIRA),
         (Pairs, PAIRS, Gradient, GRADIENT),
+        (Pairs, PAIRS, Counting, COUNTING),
     )
     for dtype, rows in (("float64", ROWS), ("float32", ROWS_32))
 }

@@ -12,7 +12,8 @@ from .dense import N_RECORDS, N_SHRINKAGES
 from .optimizer import OnlineOptimizer
 from .pairs import new_pairs
 from .rules import Mira
-from .shrinkage import Gradient, shrink_now
+from .shrinkage import Gradient
+from .weight_shrinkage import SHRINKAGES, Counting
 
 _TOL = 1e-8
 
@@ -44,12 +45,14 @@ class GroupOptimizer(OnlineOptimizer):
             first_state=0.0 if mira else None, average=average,
         )  # fmt: skip
         self._begin(store, average)
-        self.sigma = np.zeros(1)
+        self.sigma, self.held = np.zeros(1), np.zeros(groups.n_atoms, np.int64)
         self.curve = Course(highest_of)
 
     def __setstate__(self, state):
         super().__setstate__(state)
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
+        # An older version counted groups only.
+        self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)
 
     def load(self, model, shrunk):
         """Start from the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
@@ -59,14 +62,15 @@ class GroupOptimizer(OnlineOptimizer):
             self.counters[N_SHRINKAGES] = 1
             self.store.kept[:] = self.alive()
 
-    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept):
-        """Set what may change between epochs; None is no budget, and no frozen strength."""
+    def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept, budget_weights=None):
+        """Set what may change between epochs; None is no budget, of groups or of weights, and no frozen strength."""
         common = _TOL, bool(fit_intercept), int(shrink_every), np.zeros((0, 2), np.int64)
         if self.mira:
             self.rule = Mira(*common, float(C))
             return
-        groups = self.source
-        self.rule = Gradient(
+        groups, counts = self.source, budget_weights is not None
+        budget = budget_weights if counts else budget
+        self.rule = (Counting if counts else Gradient)(
             *common,
             float(eta0),
             float(period),
@@ -76,6 +80,7 @@ class GroupOptimizer(OnlineOptimizer):
             self.group_weights,
             *(readonly(a, np.int64) for a in (groups.order, groups.group_indptr, groups.group_atoms)),
             self.sigma,
+            *([self.held] if counts else []),
         )
 
     def _visit(self, inference, form, rows, targets, order, memory):
@@ -87,7 +92,7 @@ class GroupOptimizer(OnlineOptimizer):
     def shrink(self):
         """Shrink the groups for the samples since this was last done, if there are any."""
         self._new_curve(0)
-        shrink_now(self.rule, self.store, self.counters)
+        SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
         self._keep_curve()
 
     def _new_curve(self, n_samples):

@@ -329,6 +329,17 @@ def _measure_atom(store, atom):
 
 
 @kernel
+def count_held(store, most):
+    """Note how many weights each atom has, where these are more than ever before."""
+    for atom in range(most.shape[0]):
+        n, feature = np.int64(0), store.first_active[atom]
+        while feature >= 0:
+            n += abs(store.features[feature, COUNT])
+            feature = store.features[feature, NEXT]
+        most[atom] = max(most[atom], n)
+
+
+@kernel
 def measure_cancelled(store):
     """Compute those squared norms anew that have lost digits."""
     for atom in range(store.rho.shape[0]):

@@ -20,6 +20,7 @@ from .dense import SINCE, STEP, Dense, add_at, locate_dense, no_space, score_den
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
+from .weight_shrinkage import Counting, shrink_by_weights
 
 # All rules begin alike: the gap of the inference, whether the intercept is learned, and the samples between two ends.
 AdaGrad = namedtuple("AdaGrad", ["tol", "fit_intercept", "every", "eta0", "alpha"])
@@ -179,10 +180,17 @@ def _end_gradient_sample(rule, store, counters, first, stop):
 
 
 @kernel
+def _end_counting_sample(rule, store, counters, first, stop):
+    shrink_by_weights(rule, store, counters)
+
+
+@kernel
 def _end_mira_sample(rule, store, counters, first, stop):
     counters[SINCE] = 0
     record(rule, counters)
 
 
-take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Mira: _step_mira})
-end_sample = by_type({AdaGrad: _penalise, Gradient: _end_gradient_sample, Mira: _end_mira_sample})
+take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Counting: _step_gradient, Mira: _step_mira})
+end_sample = by_type({
+    AdaGrad: _penalise, Gradient: _end_gradient_sample, Counting: _end_counting_sample, Mira: _end_mira_sample
+})  # fmt: skip

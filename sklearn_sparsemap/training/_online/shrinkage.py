@@ -53,21 +53,36 @@ def record(rule, counters):
 
 
 @kernel
-def shrink_groups(rule, store, counters):
-    """Shrink all groups for the samples since this was last done; write the strength, if there is any, to the rule.
-
-    It is in the unit of the objective: the step of the proximal operator is the step size times the number of samples.
-    """
+def begin_shrinkage(rule, store, counters):
+    """Return the step of the proximal operator: the step size times the number of samples since this was last done."""
     rate = step_size(rule, counters[STEP]) * counters[SINCE]
     counters[SINCE] = 0
     record(rule, counters)
     measure_cancelled(store)
+    return rate
+
+
+@kernel
+def end_shrinkage(store, counters):
+    """Count a shrinkage, and note which atoms it has left weights."""
+    counters[N_SHRINKAGES] += 1
+    for atom in range(store.kept.shape[0]):
+        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
+
+
+@kernel
+def shrink_groups(rule, store, counters):
+    """Shrink all groups for the samples since this was last done; write the strength, if there is any, to the rule.
+
+    It is in the unit of the objective: what the groups are shrunk by is the strength times `begin_shrinkage`.
+    """
+    rate = begin_shrinkage(rule, store, counters)
     weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
     factors = np.empty(store.rho.shape[0])
     if rule.budget >= 0 and rule.frozen < 0.0:
-        ratios, left = np.empty(weights.shape[0]), np.empty(store.rho.shape[0])
+        ratios, left, none = np.empty(weights.shape[0]), np.empty(store.rho.shape[0]), np.empty(0, np.int64)
         strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
-        survivors = count_survivors(store.rho, strength, weights, order, indptr, atoms, factors, left)
+        survivors = count_survivors(store.rho, strength, weights, order, indptr, atoms, none, factors, left)
         if strength > 0.0 and survivors < rule.budget:
             # Groups that are tied at the edge would all die. The first ones stay.
             weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
@@ -79,9 +94,7 @@ def shrink_groups(rule, store, counters):
         shrink(store.rho, strength, weights, order, indptr, atoms, factors)
         scale_atoms(store, counters, factors)
         record(rule, counters)
-    counters[N_SHRINKAGES] += 1
-    for atom in range(store.kept.shape[0]):
-        store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
+    end_shrinkage(store, counters)
 
 
 @kernel

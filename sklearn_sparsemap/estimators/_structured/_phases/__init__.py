@@ -1,0 +1,1 @@
+"""The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of those selected anew."""

@@ -1,0 +1,84 @@
+"""The second phase: the weights of the selected groups are learned anew, without a penalty."""
+
+import numpy as np
+from scipy import sparse
+
+from ...._ragged import RaggedArray
+from ....penalties import Groups
+from ....training._online.groups import GroupOptimizer
+from ....training._online.pairs import COUNT
+from ..._fitting import visits, warn_of_inference, warn_user
+
+# What `debias` may be besides the names of losses.
+MIRA = "mira"
+
+
+class DebiasingMixin:
+    """Gives `GroupLassoPerceptron` the end of the first phase, and the second one."""
+
+    @staticmethod
+    def _select(optimizer):
+        """Shrink a last time."""
+        optimizer.shrink()
+        if not optimizer.alive_groups().any():
+            warn_user(
+                "no group of features has survived: the strength is too high, or the budget is smaller than each group "
+                "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
+                "lower alpha"
+            )
+
+    def _run_epochs(self, optimizer, visit, loss, n_samples, n_epochs, monitor):
+        """Visit all samples some times, which minimises this loss."""
+        monitor.follow(optimizer, loss)
+        for number in range(n_epochs):
+            mean_loss = visit()
+            if number + 1 == self.freeze_after and optimizer is monitor.first:
+                self._configure(optimizer, n_samples, frozen=float(optimizer.sigma[0]))
+            if monitor.iteration(mean_loss):
+                break
+
+    def _learn_anew(self, first, task, X, rng, monitor):
+        """Learn the weights of the features that an optimiser has left without a penalty."""
+        optimizer = self._debiasing_optimizer(first, len(X))
+        task, X = self._debiasing_data(optimizer.columns, task, X)
+        visit = visits(self, optimizer, task, X, rng, remember=False)
+        self._run_epochs(optimizer, visit, task.loss, len(X), self.debias_max_iter, monitor)
+        return optimizer
+
+    def _debiasing_optimizer(self, first, n_samples):
+        """Return what learns the weights of the features anew that an optimiser has left."""
+        kept = first.alive()[first.source.atom_of]
+        if self.budget_weights is not None:
+            # Of other features no weight was counted.
+            kept &= first.store.features[:, COUNT] != 0
+        kept = np.flatnonzero(kept)
+        n_outputs = first.n_outputs
+        return self._optimizer_of_columns(kept, n_outputs, first.store.n_dense - n_outputs, n_samples)
+
+    def _optimizer_of_columns(self, columns, n_outputs, n_additional, n_samples):
+        optimizer = GroupOptimizer(
+            Groups.partition(np.zeros(len(columns), np.int64), names=["selected"]),
+            np.zeros(1),
+            n_outputs,
+            n_additional,
+            average=self.average,
+            mira=self.debias == MIRA,
+            columns=columns,
+        )
+        self._configure(optimizer, n_samples, selects=False)
+        return optimizer
+
+    def _debiasing_data(self, columns, task, X):
+        """Return samples with these features alone, and their task under the loss of that phase."""
+        features = X.values[:, columns]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        loss = "hinge" if self.debias == MIRA else self.debias
+        return task.under(loss, self.temperature), RaggedArray(features, X.indptr)
+
+    def _end_fit(self, monitor):
+        monitor.is_complete = True
+        self._take(monitor)
+        warn_of_inference(monitor.optimizer.unconverged)
+        monitor.progress.end(lambda: monitor.attributes(self._model))
+        return self

@@ -1,0 +1,51 @@
+"""Rounds over shards: what `ParameterMixing` asks of `GroupLassoPerceptron`."""
+
+import numpy as np
+
+from ....training._curve import Course, mean_of
+from ....training._online.dense import SINCE
+from .debiasing import MIRA
+from .monitor import final_state, wide_model
+
+# More samples than there will ever be.
+_NO_PERIOD = 2**62
+
+
+class RoundsMixin:
+    """Lets an estimator learn in rounds, and take over what they have come to."""
+
+    def _groups_optimizer(self, n_outputs, n_additional):
+        return self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)
+
+    def _took_state(self):
+        self._final = None
+
+    def _configure_round(self, optimizer, task, n_samples, number):
+        """Configure an optimiser for one of the rounds over all samples, in which all steps are of one size."""
+        selects = optimizer.columns is None
+        is_frozen = selects and self.freeze_after is not None and number >= self.freeze_after
+        frozen, eta0 = float(optimizer.sigma[0]) if is_frozen else None, self.eta0 / np.sqrt(number + 1.0)
+        self._configure(optimizer, _NO_PERIOD, frozen=frozen, eta0=eta0, selects=selects)
+
+    def _end_round(self, n_samples, number):
+        """Shrink the mixture of what some shards have learned in a round, so that it keeps to the budget."""
+        optimizer = self._optimizer
+        self._configure_round(optimizer, None, n_samples, number)
+        if not self._selects:
+            return
+        # So that a budget holds, there is something to shrink for.
+        optimizer.counters[SINCE] = max(optimizer.counters[SINCE], not self.alpha)
+        optimizer.shrink()
+
+    def _take_rounds(self, optimizers, losses, scores):
+        first, last = optimizers[0], optimizers[-1]
+        loss = self._loss
+        if last is not first:
+            loss = "hinge" if self.debias == MIRA else self.debias
+        self._model = wide_model(last, self.n_features_in_, self.budget_weights)
+        self._final = self._optimizer = None
+        self._final = final_state(first, last, loss)
+        self._losses = Course(mean_of)
+        for entry in losses:
+            self._losses.note(entry)
+        self.validation_scores_, self.n_iter_ = scores, max(1, len(losses))

@@ -1,0 +1,150 @@
+"""What linear structured estimators have learned, as attributes that can be assigned."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from ..._validation import check_numbers
+from ...training._task import split_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+
+class LearnedWeightsMixin:
+    """The learned weights. Training goes on from what is assigned.
+
+    Reads `_model` and `_optimizer`, one of which has them, and `_structure`.
+    """
+
+    @property
+    def coef_(self) -> Any:
+        coef = self._current.coef.T
+        return sparse.csr_array(coef) if sparse.issparse(coef) else coef
+
+    @coef_.setter
+    def coef_(self, values: Any) -> None:
+        known = self._current.coef
+        if not sparse.issparse(known):
+            self._edit(coef=np.ascontiguousarray(_check_weights("coef_", values, known.shape[::-1], finite=True).T))
+            return
+        coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
+        if coef.shape != known.shape[::-1]:
+            raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
+        _check_weights("coef_", coef.data, coef.data.shape, finite=True)
+        coef = coef.T.tocsr()
+        coef.eliminate_zeros()
+        self._edit(coef=coef)
+
+    def sparsify(self) -> Self:
+        """Make `coef_` a CSR array, which takes less memory where most weights are zero.
+
+        Prediction takes longer where more than about half are not. Training goes on from either form.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return self._convert(True)
+
+    def densify(self) -> Self:
+        """Make `coef_` an ndarray, which is what it is unless the model is large.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        return self._convert(False)
+
+    def _convert(self, sparse_coef):
+        check_is_fitted(self)
+        coef = self._current.coef
+        if sparse.issparse(coef) != sparse_coef:
+            # The optimiser, which may go on, has the same weights in a form of its own.
+            self._model = copy(self._current)
+            self._model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
+        return self
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        return self._current.intercept
+
+    @intercept_.setter
+    def intercept_(self, values: ArrayLike) -> None:
+        self._edit(intercept=_check_weights("intercept_", values, self._current.intercept.shape))
+
+    @property
+    def transitions_(self) -> NDArray[np.float64]:
+        return self._learned("transitions")
+
+    @transitions_.setter
+    def transitions_(self, values: ArrayLike) -> None:
+        self._set_learned("transitions", values)
+
+    @property
+    def start_(self) -> NDArray[np.float64]:
+        return self._learned("start")
+
+    @start_.setter
+    def start_(self, values: ArrayLike) -> None:
+        self._set_learned("start", values)
+
+    @property
+    def end_(self) -> NDArray[np.float64]:
+        return self._learned("end")
+
+    @end_.setter
+    def end_(self, values: ArrayLike) -> None:
+        self._set_learned("end", values)
+
+    def _set_learned(self, name, values):
+        """Assign learned additional scores."""
+        values = _check_weights(f"{name}_", values, self._learned(name).shape)
+        self._edit(additional=self._current.additional.copy())
+        self._learned(name)[...] = values
+
+    def _edit(self, **arrays):
+        """Replace arrays of the model; the optimiser, which does not know of that, goes."""
+        model = copy(self._current)
+        vars(model).update(arrays)
+        self._model, self._optimizer = model, None
+
+    @property
+    def _current(self):
+        """The model, brought up to date with the online optimiser."""
+        if getattr(self, "_model", None) is None:
+            if getattr(self, "_optimizer", None) is None:
+                raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+            self._model = self._optimizer.model()
+        return self._model
+
+    @property
+    def additional_scores_(self) -> dict[str, Any]:
+        """The learned additional scores by name: dict of str -> ndarray."""
+        model = self._current
+        return split_scores(model.additional, self._structure.learned_shapes(len(model.intercept)))
+
+    def _learned(self, name):
+        additional = self.additional_scores_
+        if name not in additional:
+            raise AttributeError(f"{name}_ is not learned with {self._structure!r}")
+        return additional[name]
+
+
+def _check_weights(name, values, shape, finite=False):
+    """Return weights that a user assigns as a new array; -inf, which forbids a part, may be among them."""
+    array = check_numbers(values, name).copy()
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}; got {array.shape}")
+    if np.isnan(array).any() or (array == np.inf).any() or (finite and np.isinf(array).any()):
+        wanted = "finite" if finite else "finite, or -inf to forbid a part"
+        raise ValueError(f"{name} contains NaN or infinity; weights must be {wanted}")
+    return array

@@ -1,0 +1,156 @@
+"""A large set of arc templates to choose from, ordered from coarse to fine."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+from .._template import check_field
+from .templates import ArcTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# How arcs run, from nothing to all that is known of it.
+_RELATIONS = ((), (("direction",),), (("distance",),), (("direction",), ("distance",)))
+_SIDES = ("head", "mod")
+_NEAR, _FAR = (-1, 1), (-2, 2)
+
+
+def arc_templates(
+    tags: Sequence[str] = ("pos", "xpos"), words: Sequence[str] = ("shape", "lemma", "word")
+) -> list[ArcTemplate]:
+    """Return a large set of first-order arc templates, from coarse to fine, for a group lasso to choose from.
+
+    Every field of head and modifier alone and of both, tags up to two tokens to each side of either, alone and of both,
+    words next to them, and tags between them; each by itself, with direction, with distance, and with both: 596
+    templates with the default fields. Martins, Smith, Aguiar and Figueiredo (EMNLP 2011, section 5) choose among 684 of
+    this kind.
+
+    Parameters
+    ----------
+    tags : sequence of str, default=("pos", "xpos")
+        Fields with tags, from coarse to fine: at least one. Of these contexts are made.
+    words : sequence of str, default=("shape", "lemma", "word")
+        Fields with forms of words, from coarse to fine; ``shape``, ``prefix1`` and others are derived from ``word``.
+
+    Returns
+    -------
+    templates : list of ArcTemplate
+        A template stands behind all that are coarser: those whose places it has too, with the same field or one that
+        is later in `tags` followed by `words`. So the list goes with `GroupOrder.from_templates`, whatever it is told
+        of fields, as long as that agrees with this order.
+
+    Raises
+    ------
+    ValueError
+        If there is no tag, or a field occurs twice or is no name.
+
+    See Also
+    --------
+    dependency_templates : The 40 or 50 that parsers use where nothing is chosen.
+    sklearn_sparsemap.GroupLassoPerceptron : Chooses.
+
+    Notes
+    -----
+    What is seen of the modifier alone is always joined with direction or distance: it would be the same for all heads.
+
+    Arcs with so many features take memory: see the notes of `ArcVectorizer`.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.features import arc_templates
+    >>> templates = arc_templates()
+    >>> len(templates), str(templates[0]), str(templates[12])
+    (596, 'direction', 'head.shape[0]')
+    >>> len(arc_templates(tags=["pos"], words=["word"]))
+    246
+    """
+    tags, words = _check_fields("tags", tags), _check_fields("words", words)
+    fields = tags + words
+    if not tags:
+        raise ValueError("tags is empty; name at least one field with tags, such as 'pos'")
+    if len(set(fields)) < len(fields):
+        twice = next(field for i, field in enumerate(fields) if field in fields[:i])
+        raise ValueError(f"the field {twice!r} occurs twice in tags and words; name each once")
+    rank = {field: i for i, field in enumerate(fields, 1)}
+    seen = dict.fromkeys(
+        tuple(sorted(atoms)) for atoms in [(), *_ends(fields), *_contexts(tags), *_words_around(tags[0], words),
+                                           *_between(tags, words)]
+    )  # fmt: skip
+    templates = [
+        ArcTemplate(_in_order(atoms) + relation)
+        for atoms, relation in product(seen, _RELATIONS)
+        if _tells(atoms, relation)
+    ]
+
+    def fineness(template):
+        # Whatever is coarser has a subset of the places, or lower ranks there.
+        return sum(1 + rank.get(atom[1], 0) if len(atom) > 1 else 1 for atom in template.atoms)
+
+    return sorted(templates, key=fineness)
+
+
+def _check_fields(name, fields):
+    if isinstance(fields, str):
+        raise ValueError(f"{name} must be a sequence of fields; write [{fields!r}]")
+    fields = list(fields)
+    for field in fields:
+        check_field(field)
+    return fields
+
+
+def _tells(atoms, relation):
+    """Whether a template has different values for different heads of a word."""
+    return bool(relation) or any(atom[0] != "mod" for atom in atoms)
+
+
+def _in_order(atoms):
+    """Return what is seen of the head, then between, then of the modifier, each from left to right."""
+    head, middle, mod = (tuple(atom for atom in atoms if atom[0] == side) for side in ("head", "between", "mod"))
+    return (*sorted(head, key=lambda atom: atom[2]), *middle, *sorted(mod, key=lambda atom: atom[2]))
+
+
+def _ends(fields):
+    """Head, modifier, and both."""
+    for side, field in product(_SIDES, fields):
+        yield ((side, field, 0),)
+    for one, other in product(fields, fields):
+        yield ("head", one, 0), ("mod", other, 0)
+
+
+def _contexts(tags):
+    """The tags around one end, alone and with that of the other."""
+    windows = [(o,) for o in _NEAR + _FAR] + [(-1, 1), (-2, -1), (1, 2)]
+    for tag, side in product(tags, _SIDES):
+        for offsets in windows:
+            yield tuple((side, tag, o) for o in (*offsets, 0))
+    for tag in tags:
+        both = ("head", tag, 0), ("mod", tag, 0)
+        for side, offsets in product(_SIDES, windows[:5]):
+            yield (*both, *((side, tag, o) for o in offsets))
+        for reach in (_NEAR, _FAR):
+            for one, other in product(reach, reach):
+                yield (*both, ("head", tag, one), ("mod", tag, other))
+        yield (*both, *((side, tag, o) for side in _SIDES for o in _NEAR))
+
+
+def _words_around(tag, words):
+    """A word next to one end, beside the tags of both; and the word of one end, beside tags next to either."""
+    both = ("head", tag, 0), ("mod", tag, 0)
+    for side, word, o in product(_SIDES, words, _NEAR + _FAR):
+        yield (*both, (side, word, o))
+    for word, (here, there) in product(words[-2:], (_SIDES, _SIDES[::-1])):
+        for side, o in product(_SIDES, _NEAR):
+            yield (here, word, 0), (there, tag, 0), (side, tag, o)
+
+
+def _between(tags, words):
+    """The tags between, alone and with what is at the ends."""
+    for tag in tags:
+        head, middle, mod = ("head", tag, 0), ("between", tag), ("mod", tag, 0)
+        yield from ((middle,), (head, middle), (middle, mod), (head, middle, mod))
+    head, middle, mod = ("head", tags[0], 0), ("between", tags[0]), ("mod", tags[0], 0)
+    for word in words[-2:]:
+        yield ("head", word, 0), middle, mod
+        yield head, middle, ("mod", word, 0)

@@ -1,0 +1,231 @@
+"""LinearProgram: 0-1 variables under linear constraints, the best ones found by HiGHS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from ._base import as_parts
+from ._custom import CustomStructure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+# How far a solution may be off its constraints, as HiGHS has it.
+_FEASIBLE = 1e-6
+# HiGHS stops within an absolute gap: scores are scaled so that it does not matter.
+_LARGEST_SCORE = 1e3
+
+
+class LinearProgram(CustomStructure):
+    """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, whatever an integer programme says.
+
+    Scores have shape (n_variables,). The best choice is found by HiGHS (`scipy.optimize.milp`), so that all solvers,
+    losses and estimators work on it; each call takes milliseconds. A structure is a bool array of shape (n_variables,);
+    -inf forbids a variable.
+
+    Parameters
+    ----------
+    A : array-like of shape (n_constraints, n_variables)
+    b : array-like of shape (n_constraints,)
+    A_eq, b_eq : array-like, default=None
+        Constraints ``A_eq @ x == b_eq``, of the same form.
+    integer : bool, default=True
+        Whether x must be asked to be integer. False is quicker where linear programmes with these constraints have
+        integer solutions by themselves (paths, assignments); that one has not is an error.
+    fixed_size : bool, default=False
+        Whether all structures have the same number of variables that are 1; see `Structure`.
+
+    Attributes
+    ----------
+    pool : bool array of shape (n_found, n_variables)
+        The distinct solutions that were found so far, the first one first; those of structures that `y` brings are
+        among them. See `on_pool`.
+
+    Notes
+    -----
+    See [1]_ for SparseMAP over a structure, and [2]_ for learning from a pool of solutions.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+    .. [2] Mulamba, Mandi, Diligenti, Lombardi, Bucarey and Guns. Contrastive Losses and Solution Caching for
+       Predict-and-Optimize. IJCAI 2021.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference, sparsemap
+    >>> from sklearn_sparsemap.structures import LinearProgram
+    >>> knapsack = LinearProgram([[3.0, 2.0, 2.0]], [4.0])
+    >>> chosen, value = map_inference(knapsack, [3.0, 2.0, 2.5])
+    >>> chosen.tolist(), value
+    ([False, True, True], 4.5)
+    >>> sparsemap(knapsack, [1.0, 0.5, 0.2]).marginals.round(3).tolist()
+    [0.75, 0.25, 0.2]
+    """
+
+    strict_encode = True
+    no_marginals = "an integer programme does not tell how to sum over all of its solutions"
+
+    def __init__(
+        self,
+        A: ArrayLike,
+        b: ArrayLike,
+        *,
+        A_eq: ArrayLike | None = None,
+        b_eq: ArrayLike | None = None,
+        integer: bool = True,
+        fixed_size: bool = False,
+    ) -> None:
+        self.A, self.b = _check_constraints(A, b, "A", "b")
+        n = self.A.shape[1]
+        if (A_eq is None) != (b_eq is None):
+            raise ValueError("A_eq and b_eq go together; pass both, or neither")
+        self.A_eq, self.b_eq = np.zeros((0, n)), np.zeros(0)
+        if A_eq is not None:
+            self.A_eq, self.b_eq = _check_constraints(A_eq, b_eq, "A_eq", "b_eq")
+            if self.A_eq.shape[1] != n:
+                raise ValueError(f"A is for {n} variables, but A_eq for {self.A_eq.shape[1]}")
+        for name, value in (("integer", integer), ("fixed_size", fixed_size)):
+            if not isinstance(value, bool | np.bool_):
+                raise ValueError(f"{name} must be True or False; got {value!r}")
+        self.integer, self.fixed_size = bool(integer), bool(fixed_size)
+        self.n_parts, self.additional, self.max_additional_parts = n, {}, None
+        self._encode = self._decode = None
+        self._found: dict[bytes, Any] = {}
+
+    @property
+    def pool(self) -> NDArray[np.bool_]:
+        return np.array(list(self._found.values()), bool).reshape(-1, self.n_parts)
+
+    def on_pool(self) -> CustomStructure:
+        """Return a structure of nothing but the solutions in the pool: much quicker, for most of the training.
+
+        Returns
+        -------
+        structure : CustomStructure
+            With structures as they are here. Solutions that are found later do not join it.
+
+        Raises
+        ------
+        ValueError
+            If no solution was found yet.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap import map_inference
+        >>> from sklearn_sparsemap.structures import LinearProgram
+        >>> knapsack = LinearProgram([[3.0, 2.0, 2.0]], [4.0])
+        >>> _ = map_inference(knapsack, [[3.0, 2.0, 2.5], [1.0, 0.0, 0.0]])
+        >>> map_inference(knapsack.on_pool(), [0.0, 2.0, -1.0])[0].tolist()
+        [False, True, True]
+        """
+        if not self._found:
+            raise ValueError("no solution was found yet; ask map_inference for those of some scores first")
+        return CustomStructure(
+            _BestOf(self.pool),
+            n_parts=self.n_parts,
+            encode=np.flatnonzero,
+            decode=_Indicator(self.n_parts),
+            fixed_size=self.fixed_size,
+        )
+
+    def map_oracle(self, scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """Return the variables that are 1 in a best solution; None if there is none."""
+        allowed = scores > -np.inf
+        costs = np.where(allowed, -scores, 0.0)
+        largest = np.abs(costs).max()
+        if largest > 0.0:
+            # Divided first: the quotient could overflow.
+            costs = costs / largest * _LARGEST_SCORE
+        constraints = [
+            LinearConstraint(A, low, high)
+            for A, low, high in ((self.A, -np.inf, self.b), (self.A_eq, self.b_eq, self.b_eq))
+            if len(A)
+        ]
+        found = milp(
+            costs,
+            integrality=np.full(len(costs), int(self.integer)),
+            bounds=Bounds(0.0, allowed.astype(float)),
+            constraints=constraints,
+            options={"mip_rel_gap": 0.0},
+        )
+        if found.x is None:
+            if found.status == 2:
+                return None
+            raise RuntimeError(f"HiGHS found no solution: {found.message}")
+        chosen = found.x > 0.5
+        if np.abs(found.x - chosen).max() > 1e-4:
+            raise ValueError(
+                "integer=False, but with these constraints a linear programme has a solution that is not integer: "
+                f"{found.x.round(4).tolist()}; use integer=True"
+            )
+        self._found.setdefault(chosen.tobytes(), chosen)
+        return np.flatnonzero(chosen)
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        x = np.asarray(structure)
+        if x.shape != (self.n_parts,) or x.dtype != bool:
+            raise ValueError(f"a solution is {self.n_parts} bools, one for each variable; got {structure!r:.80}")
+        for A, off in ((self.A, self.A @ x - self.b), (self.A_eq, abs(self.A_eq @ x - self.b_eq))):
+            # Relative to the sizes of the terms.
+            wrong = np.flatnonzero(off > _FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
+            if len(wrong):
+                name = "A" if A is self.A else "A_eq"
+                raise ValueError(f"constraint {wrong[0]} of {name} is violated, by {off[wrong[0]]:.6g}")
+        self._found.setdefault(x.tobytes(), x.copy())
+        return as_parts(np.where(x, np.arange(self.n_parts), -1)), as_parts([])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        return slots >= 0
+
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
+        return ((self.n_parts,),)
+
+    def _params(self):
+        arrays = {name: getattr(self, name).tolist() for name in ("A", "b", "A_eq", "b_eq")}
+        return {**arrays, "integer": self.integer, "fixed_size": self.fixed_size}
+
+    def __repr__(self):
+        n = len(self.A) + len(self.A_eq)
+        return f"LinearProgram({n} constraints of {self.n_parts} variables, integer={self.integer})"
+
+
+class _BestOf:
+    """The best one of some solutions."""
+
+    def __init__(self, pool):
+        self.pool = pool
+
+    def __call__(self, scores):
+        allowed = scores > -np.inf
+        totals = self.pool @ np.where(allowed, scores, 0.0)
+        totals[(self.pool & ~allowed).any(axis=1)] = -np.inf
+        best = int(np.argmax(totals))
+        return None if totals[best] == -np.inf else np.flatnonzero(self.pool[best])
+
+
+class _Indicator:
+    """From parts to bools."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __call__(self, parts):
+        return np.isin(np.arange(self.n), parts)
+
+
+def _check_constraints(A, b, A_name, b_name):
+    """Return the two sides of constraints as arrays."""
+    A, b = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64)
+    if A.ndim != 2 or A.shape[1] == 0 or b.shape != A.shape[:1]:
+        raise ValueError(
+            f"{A_name} has shape (n_constraints, n_variables), {b_name} (n_constraints,); got {A.shape} and {b.shape}"
+        )
+    if not np.isfinite(A).all() or not np.isfinite(b).all():
+        raise ValueError(f"{A_name} and {b_name} must be finite; leave out constraints that are none")
+    return A, b

@@ -1,0 +1,90 @@
+"""Matching: a one-to-one alignment of rows and columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._base import Structure, as_parts
+from .map import best_matching
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Matching(Structure):
+    """A maximal one-to-one alignment of rows and columns: min(n_rows, n_cols) pairs.
+
+    Scores have shape (n_rows, n_cols). A structure is an int array of shape (n_rows,): the column of each row, -1 for
+    a row without one (only where there are more rows than columns). -inf forbids a pair. Marginals of a Gibbs
+    distribution are #P-complete here, so there is no `marginal_inference` and no CRF loss. See `Structure` for the
+    conventions, [1]_ for SparseMAP over it.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Matching
+    >>> columns, value = map_inference(Matching(), [[2.0, 1.5, 0.0], [2.0, 0.0, 1.0]])
+    >>> columns.tolist(), value
+    ([1, 0], 3.5)
+    """
+
+    score_ndim = 2
+    _decodes_stacks = True
+    oracle = best_matching
+    facets = "matching"
+    fixed_size = True
+    strict_encode = True
+    no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        return shape
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        n_rows, n_cols = dims
+        n, m = min(n_rows, n_cols), max(n_rows, n_cols)
+        return n_rows, 0, n * m + n + 6 * m
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        n_rows, n_cols = (int(d) for d in dims)
+        columns = np.asarray(structure)
+        is_ints = columns.shape == (n_rows,) and columns.dtype.kind in "iu"
+        if not is_ints or columns.min() < -1 or columns.max() >= n_cols:
+            raise ValueError(
+                f"a matching is {n_rows} ints from 0 to {n_cols - 1}, the column of each row, or -1; got {structure!r}"
+            )
+        columns = columns.astype(np.int64)
+        matched = columns[columns >= 0]
+        if len(np.unique(matched)) < len(matched):
+            raise ValueError(f"a column can be matched once; got {columns.tolist()}")
+        if len(matched) < min(n_rows, n_cols):
+            raise ValueError(
+                f"a matching of {n_rows} x {n_cols} has {min(n_rows, n_cols)} pairs; got {len(matched)} in "
+                f"{columns.tolist()}"
+            )
+        return as_parts(np.where(columns >= 0, np.arange(n_rows) * n_cols + columns, -1)), as_parts([])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        columns = slots.astype(np.int64)
+        return np.where(columns >= 0, columns % int(dims[1]), -1)
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        if len(rows) == 1:
+            n = round(np.sqrt(rows[0]))
+            rows = (n, n) if n * n == rows[0] else rows
+        if len(rows) != 2:
+            raise ValueError(
+                f"a sample of a matching has one row for each pair; {rows[0]} rows are no square, so pass a sample of "
+                "shape (n_rows, n_cols, n_features), or a RaggedArray with `shapes`"
+            )
+        return rows
+
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
+        return (1, 1), (2, 2), (1, 3), (3, 1), (2, 4), (4, 3), (3, 3)

@@ -1,0 +1,1 @@
+"""Sequences cut into labelled spans: best and marginals by dynamic programmes over the ends of spans."""

@@ -1,0 +1,205 @@
+"""Segmentation: labelled spans that follow each other (semi-Markov)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._validation import check_choice, check_positive
+from .._base import Structure, as_parts
+from .gibbs import segmentation_marginal_work, segmentation_marginals
+from .map import best_segmentation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+_PARTS = ("steps", "spans")
+
+
+class Segmentation(Structure):
+    """A sequence cut into labelled spans, each of at most `max_length` steps: the structure of semi-Markov models.
+
+    Unlike in a chain, how long a span is has scores of its own, and scores of spans may see all of their steps at once.
+
+    Parameters
+    ----------
+    max_length : int
+        The longest span.
+    parts : {"steps", "spans"}, default="steps"
+        What scores and marginals are about.
+
+        - ``"steps"``: scores have shape (n_steps, n_labels), and a span scores what its steps score with its label. A
+          structure is an int array of shape (n_steps,), the label of each step; steps of one label side by side are one
+          span, so that spans that follow each other differ in their labels.
+        - ``"spans"``: scores have shape (n_steps, max_length, n_labels): ``scores[t, length - 1, label]`` is that of a
+          span of so many steps from step t on; what would end after the last step is ignored. A structure is an int
+          array of shape (n_spans, 3), with the first step of each span, the step after its last one, and its label.
+
+    Notes
+    -----
+    Additional scores, each optional:
+
+    - `durations`, shape (max_length, n_labels): ``durations[length - 1, label]`` for each span;
+    - `transitions`, shape (n_labels, n_labels), ``[from, to]``, for each two spans that follow each other;
+    - `start` and `end`, shape (n_labels,), for the labels of the first span and of the last one.
+
+    -inf forbids a label, a span, a duration or a transition. Best and marginals take
+    O(n_steps n_labels (max_length + n_labels)), by the dynamic programmes of [1]_. See `Structure` for the conventions,
+    [2]_ for SparseMAP over a structure.
+
+    References
+    ----------
+    .. [1] Sarawagi and Cohen. Semi-Markov Conditional Random Fields for Information Extraction. NeurIPS 2004.
+    .. [2] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Segmentation
+    >>> scores = [[1.0, 0.0], [0.0, 0.5], [1.0, 0.0], [0.0, 1.0]]
+    >>> labels, value = map_inference(Segmentation(3), scores, durations=[[-2.0, -2.0], [0.0, 0.0], [0.0, 0.0]])
+    >>> labels.tolist(), value  # no span of a single step
+    ([0, 0, 1, 1], 2.0)
+    """
+
+    additional_names = ("durations", "transitions", "start", "end")
+    oracle = best_segmentation
+    marginal_oracle = segmentation_marginals
+    strict_encode = True
+
+    def __init__(self, max_length: int, parts: str = "steps") -> None:
+        check_positive("max_length", max_length, integer=True)
+        check_choice("parts", parts, _PARTS)
+        self.max_length = int(max_length)
+        self.parts = parts
+
+    @property
+    def labelled(self) -> bool:
+        return self.parts == "steps"
+
+    @property
+    def score_ndim(self) -> int:
+        return 2 if self.parts == "steps" else 3
+
+    def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
+        return {name: (own,) for name, own in self._shapes(shape[-1]).items()}
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        n, m = shape[0], shape[-1]
+        by_spans = self.parts == "spans"
+        if by_spans and shape[1] != self.max_length:
+            raise ValueError(
+                f"scores of spans have shape (n_steps, {self.max_length}, n_labels), as max_length={self.max_length}; "
+                f"got {shape}"
+            )
+        if m == 1 and not by_spans and n > self.max_length:
+            raise ValueError(
+                f"with a single label all {n} steps are one span, longer than max_length={self.max_length}; raise it"
+            )
+        return (n, self.max_length, m, int(by_spans), *(int(name in given) for name in self.additional_names))
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        n, longest, m, _, durations, transitions, start, end = dims
+        return n, n * durations + (n - 1) * transitions + start + end, (2 * n + 1 + longest) * m
+
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
+        return segmentation_marginal_work(dims)
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
+        spans = self._spans_of(structure, n, m) if by_spans else _runs_of(structure, n, m)
+        first, after, labels = spans.T
+        too_long = np.flatnonzero(after - first > longest)
+        if len(too_long):
+            i = too_long[0]
+            raise ValueError(
+                f"the span of label {labels[i]} from step {first[i]} on has {after[i] - first[i]} steps, more than "
+                f"max_length={longest}; raise max_length"
+            )
+        if by_spans:
+            slots = np.full(n, -1)
+            slots[first] = (first * longest + after - first - 1) * m + labels
+        else:
+            slots = np.arange(n) * m + np.repeat(labels, after - first)
+        additional, n_before = [], 0
+        if durations:
+            own = np.full(n, -1)
+            own[first] = (after - first - 1) * m + labels
+            additional.append(own)
+            n_before += longest * m
+        if transitions:
+            own = np.full(n - 1, -1)
+            own[first[1:] - 1] = n_before + labels[:-1] * m + labels[1:]
+            additional.append(own)
+            n_before += m * m
+        if start:
+            additional.append([n_before + labels[0]])
+        if end:
+            additional.append([n_before + start * m + labels[-1]])
+        return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
+
+    def _spans_of(self, structure, n, m):
+        """Return spans as they are given, checked but for their lengths."""
+        spans = np.asarray(structure)
+        if spans.ndim != 2 or spans.shape[1] != 3 or not len(spans) or spans.dtype.kind not in "iu":
+            raise ValueError(
+                "a segmentation is an int array of shape (n_spans, 3): first step, step after the last one, label; got "
+                f"shape {spans.shape}"
+            )
+        spans = spans.astype(np.int64)
+        first, after, labels = spans.T
+        if first[0] != 0 or after[-1] != n or (first[1:] != after[:-1]).any() or (after <= first).any():
+            raise ValueError(f"spans follow each other from step 0 to step {n}; got {spans[:, :2].tolist()}")
+        if labels.min() < 0 or labels.max() >= m:
+            raise ValueError(f"labels of spans are ints from 0 to {m - 1}; got {labels.tolist()}")
+        return spans
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        n, longest, m = (int(d) for d in dims[:3])
+        parts = slots.astype(np.int64)
+        if self.parts == "steps":
+            return parts - np.arange(n) * m
+        parts = parts[parts >= 0]
+        first, length = parts // (longest * m), parts // m % longest + 1
+        return np.column_stack([first, first + length, parts % m])
+
+    def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        # By its first step.
+        return parts // (int(dims[1] * dims[2]) if self.parts == "spans" else int(dims[2]))
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        if self.parts == "steps":
+            if len(rows) != 1:
+                raise ValueError(f"a sample of a segmentation has one row for each step; got shape {rows}")
+            return (*rows, n_outputs)
+        if len(rows) != 3:
+            raise ValueError(
+                f"with parts='spans' a sample has a row for each span and label; got shape {rows}, so pass a sample of "
+                "shape (n_steps, max_length, n_labels, n_features), or a RaggedArray with `shapes`"
+            )
+        return rows
+
+    def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
+        # With spans as parts, each has features of its own, and a model does not know the number of labels.
+        return self._shapes(n_outputs) if self.parts == "steps" else {}
+
+    def _shapes(self, m):
+        return {"durations": (self.max_length, m), "transitions": (m, m), "start": (m,), "end": (m,)}
+
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
+        if self.parts == "steps":
+            return (1, 1), (1, 3), (3, 2), (2, 3)
+        return tuple((n, self.max_length, m) for n, m in ((1, 1), (1, 3), (3, 1), (3, 2)))
+
+
+def _runs_of(structure, n, m):
+    """Return the runs of equal labels as spans."""
+    labels = np.asarray(structure)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= m:
+        raise ValueError(f"a segmentation is {n} ints from 0 to {m - 1}, the label of each step; got {structure!r}")
+    labels = labels.astype(np.int64)
+    first = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
+    return np.column_stack([first, np.append(first[1:], n), labels[first]])

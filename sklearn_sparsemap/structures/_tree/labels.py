@@ -1,0 +1,89 @@
+"""Trees with a label on each arc: the oracles of trees, under the best label of each arc, or the sum over its labels.
+
+Of the scores of labelled arcs, label l of the arc from h to m is at ``(h * n + m - 1) * n_labels + l``.
+"""
+
+import numpy as np
+
+from ..._jit import as_oracle, kernel
+from .edmonds import chu_liu_edmonds
+from .eisner import eisner
+from .inside_outside import inside_outside
+from .matrix_tree import matrix_tree, tree_marginal_work
+
+
+@kernel(no_nans=True)
+def _take_best(scores, n_labels, best):
+    """Fill in the score of each arc with its best label."""
+    for arc in range(best.shape[0]):
+        highest = -np.inf
+        for score in scores[arc * n_labels : (arc + 1) * n_labels]:
+            highest = score if score > highest else highest
+        best[arc] = highest
+
+
+@kernel
+def _put_labels(scores, n_labels, slots):
+    """Turn the arcs of a tree into labelled ones."""
+    for m in range(slots.shape[0]):
+        first, label = slots[m] * n_labels, 0
+        for other in range(1, n_labels):
+            label = other if scores[first + other] > scores[first + label] else label
+        slots[m] = first + label
+
+
+@as_oracle
+def best_labelled_tree(scores, additional, dims, work, slots, additional_slots):
+    """Find the labelled tree of highest score, of any shape; dims is (n words, projective, single_root, n_labels)."""
+    n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
+    _take_best(scores, dims[3], work[:n_arcs])
+    value = chu_liu_edmonds(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
+    if value > -np.inf:
+        _put_labels(scores, dims[3], slots)
+    return value
+
+
+@as_oracle
+def best_labelled_projective_tree(scores, additional, dims, work, slots, additional_slots):
+    """Find the projective labelled tree of highest score; dims as above."""
+    n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
+    _take_best(scores, dims[3], work[:n_arcs])
+    value = eisner(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
+    if value > -np.inf:
+        _put_labels(scores, dims[3], slots)
+    return value
+
+
+@kernel
+def _sum_labels(scores, n_labels, sums):
+    """Fill in the log of the sum over the labels of each arc of the exponentials of their scores."""
+    _take_best(scores, n_labels, sums)
+    for arc in range(sums.shape[0]):
+        if sums[arc] > -np.inf:
+            total = 0.0
+            for score in scores[arc * n_labels : (arc + 1) * n_labels]:
+                total += np.exp(score - sums[arc])
+            sums[arc] += np.log(total)
+
+
+@as_oracle
+def labelled_tree_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute the marginals of the labelled arcs; return the log-partition."""
+    n, n_labels, n_arcs, size = dims[0], dims[3], dims[0] * (dims[0] + 1), scores.shape[0]
+    sums, rest = work[size : size + n_arcs], work[size + n_arcs :]
+    _sum_labels(scores, n_labels, sums)
+    if dims[1]:
+        log_partition = inside_outside(sums, n, dims[2], rest)
+    else:
+        log_partition = matrix_tree(sums, n, dims[2], rest)
+    if log_partition > -np.inf:
+        for arc in range(n_arcs):
+            for i in range(arc * n_labels, (arc + 1) * n_labels):
+                work[i] = rest[arc] * np.exp(scores[i] - sums[arc]) if rest[arc] > 0.0 else 0.0
+    return log_partition
+
+
+def labelled_marginal_work(dims):
+    """Return the length of `work` that `labelled_tree_marginals` needs."""
+    n, n_labels = int(dims[0]), int(dims[3])
+    return n * (n + 1) * (n_labels + 1) + tree_marginal_work(dims[:3])

@@ -1,0 +1,48 @@
+"""The same rule with a budget of weights, which has kernels of its own: who counts groups compiles nothing of this."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from ..._jit import INTS_OUT, entry, kernel
+from ...penalties._shrink import shrink
+from ...penalties._weight_budget import weight_budget_rule
+from .dense import SINCE
+from .pairs import PAIRS, count_held, scale_atoms
+from .shrinkage import GRADIENT, Gradient, begin_shrinkage, end_shrinkage, record, shrink_now
+
+# Its `budget` counts weights. `held` is written: the most weights that each atom has had at a shrinkage. A group that
+# was discarded, and comes up again, still counts what it had come to.
+Counting = namedtuple("Counting", [*Gradient._fields, "held"])
+COUNTING = types.NamedTuple([*GRADIENT.types, INTS_OUT], Counting)
+
+
+@kernel
+def shrink_by_weights(rule, store, counters):
+    """As `shrink_groups`, with the strength that leaves as many weights as the budget allows."""
+    rate = begin_shrinkage(rule, store, counters)
+    order, indptr, atoms, n_atoms = rule.order, rule.indptr, rule.atoms, store.rho.shape[0]
+    factors, doomed, strength = np.empty(n_atoms), np.zeros(n_atoms, np.bool_), rate * rule.frozen
+    if rule.frozen < 0.0:
+        count_held(store, rule.held)
+        strength = weight_budget_rule(store.rho, rule.weights, order, indptr, atoms, rule.held, rule.budget, doomed)
+    if strength > 0.0 or doomed.any():
+        rule.sigma[0] = strength / rate
+        shrink(store.rho, strength, rule.weights, order, indptr, atoms, factors)
+        for atom in range(n_atoms):
+            if doomed[atom]:
+                store.rho[atom] = factors[atom] = 0.0
+        scale_atoms(store, counters, factors)
+        record(rule, counters)
+    end_shrinkage(store, counters)
+
+
+@entry(types.void(COUNTING, PAIRS, INTS_OUT))
+def _shrink_by_weights_now(rule, store, counters):
+    if counters[SINCE] > 0:
+        shrink_by_weights(rule, store, counters)
+
+
+# For Python.
+SHRINKAGES = {Gradient: shrink_now, Counting: _shrink_by_weights_now}

@@ -1,0 +1,129 @@
+"""Integer programmes as structures: against enumeration, and learned end to end."""
+
+import copy
+import pickle
+from itertools import product
+
+import naive
+import numpy as np
+import pytest
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.structures import LinearProgram
+from sklearn_sparsemap.testing import check_structure
+
+KNAPSACK = LinearProgram([[3.0, 2.0, 2.0, 1.0]], [4.0])
+
+
+def solutions(A, b, A_eq=(), b_eq=()):
+    """Return all solutions, one a row."""
+    n = np.shape(A)[1]
+    A_eq = np.reshape(A_eq, (-1, n))
+    return np.array(
+        [x for x in product((False, True), repeat=n) if (A @ np.array(x) <= b).all() and np.allclose(A_eq @ x, b_eq)]
+    )
+
+
+def grid_paths(side):
+    """Return the incidence of the edges of a grid, to the right and down, and what flows in and out."""
+    nodes = {(i, j): i * side + j for i in range(side) for j in range(side)}
+    edges = [((i, j), (i, j + 1)) for i in range(side) for j in range(side - 1)]
+    edges += [((i, j), (i + 1, j)) for i in range(side - 1) for j in range(side)]
+    A = np.zeros((len(nodes), len(edges)))
+    for e, (start, end) in enumerate(edges):
+        A[nodes[start], e], A[nodes[end], e] = 1.0, -1.0
+    b = np.zeros(len(nodes))
+    b[0], b[-1] = 1.0, -1.0
+    return A, b
+
+
+def test_inference_is_that_of_all_solutions():
+    rng, counted = np.random.default_rng(0), 0
+    for _ in range(8):
+        n = int(rng.integers(2, 7))
+        A, b = rng.integers(-2, 4, size=(2, n)), rng.integers(1, 5, size=2)
+        everything = solutions(A, b)
+        structure, scores = LinearProgram(A, b), rng.normal(size=n) * rng.choice([1e-4, 1.0, 50.0])
+        chosen, value = map_inference(structure, scores)
+        assert value == pytest.approx((everything @ scores).max()) and (everything == chosen).all(axis=1).any()
+        M = everything.T.astype(float)
+        u, _ = naive.solve_qp(M, everything @ scores)
+        result = sparsemap(structure, scores)
+        assert result.converged
+        np.testing.assert_allclose(result.marginals, u, atol=1e-6)
+        place = int(rng.integers(len(everything)))
+        value, gradient = FenchelYoungLoss(structure).loss_gradient(scores, everything[place])
+        expected, slope = naive.loss_by_enumeration(M, everything @ scores, place, "sparsemap")
+        assert value == pytest.approx(max(expected, 0.0), abs=1e-6)
+        np.testing.assert_allclose(gradient["scores"], slope, atol=1e-6)
+        counted += len(result.weights)
+        found = {x.tobytes() for x in structure.pool}
+        assert {x.tobytes() for x in result.structures} <= found <= {x.tobytes() for x in everything}
+    assert counted > 10
+
+
+def test_it_passes_the_check():
+    program = LinearProgram([[3.0, 2.0, 2.0]], [4.0])
+    check_structure(program, structures=list(solutions(program.A, program.b)), n_instances=1)
+
+
+def test_paths_are_integer_by_themselves():
+    A_eq, b_eq = grid_paths(3)
+    n = A_eq.shape[1]
+    program = LinearProgram(np.zeros((0, n)), np.zeros(0), A_eq=A_eq, b_eq=b_eq, integer=False, fixed_size=True)
+    rng = np.random.default_rng(1)
+    everything = solutions(np.zeros((1, n)), np.zeros(1), A_eq, b_eq)
+    assert len(everything) == 6
+    for _ in range(5):
+        scores = rng.normal(size=n)
+        assert map_inference(program, scores).value == pytest.approx((everything @ scores).max())
+    scores[:] = -np.inf
+    with pytest.raises(ValueError, match="infeasible"):
+        map_inference(program, scores)
+    with pytest.raises(ValueError, match="use integer=True"):
+        map_inference(LinearProgram([[2.0, 2.0]], [3.0], integer=False), [1.0, 0.5])
+
+
+def test_it_is_learned_end_to_end_and_from_its_pool():
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 5, size=6)
+    program, w = LinearProgram([sizes], [8.0]), np.array([2.0, -1.0, 1.0])
+    X = [rng.normal(size=(6, 3)) + 0.5 for _ in range(50)]
+    y = map_inference(program, [x @ w for x in X]).structures
+    model = StructuredSparseMAPClassifier(program, "hinge", solver="mira")
+    model.partial_fit(X[:30], y[:30])
+    model.partial_fit(X[:30], y[:30])
+    assert model.score(X[30:], y[30:]) > 0.9
+    pooled = program.on_pool()
+    quick = StructuredSparseMAPClassifier(pooled, alpha=1e-2, tol=1e-2).fit(X[:30], y[:30])
+    assert quick.score(X[30:], y[30:]) > 0.9
+    again = pickle.loads(pickle.dumps(quick))
+    assert np.array_equal(again.predict(X[:1])[0], quick.predict(X[:1])[0])
+    assert len(program.pool) <= len(solutions([sizes], 8.0))
+
+
+def test_it_is_a_value():
+    other = pickle.loads(pickle.dumps(KNAPSACK))
+    assert other == KNAPSACK == copy.deepcopy(KNAPSACK) != LinearProgram([[3.0, 2.0, 2.0, 1.0]], [5.0])
+    assert len({other, KNAPSACK}) == 1 and "4 variables" in repr(KNAPSACK)
+    assert map_inference(other, [1.0, 1.0, 1.0, 1.0]).value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LinearProgram([1.0], [1.0]), r"A has shape \(n_constraints, n_variables\)"),
+        (lambda: LinearProgram([[1.0]], [np.inf]), "must be finite"),
+        (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0]]), "go together"),
+        (lambda: LinearProgram([[1.0]], [1.0], A_eq=[[1.0, 2.0]], b_eq=[1.0]), "but A_eq for 2"),
+        (lambda: LinearProgram([[1.0]], [1.0], integer=2), "integer must be True or False"),
+        (lambda: LinearProgram([[1.0]], [1.0]).on_pool(), "no solution was found yet"),
+        (lambda: map_inference(KNAPSACK, [1.0]), "this structure has 4 parts"),
+        (lambda: KNAPSACK.encode([True] * 4, (4, 0)), "constraint 0 of A is violated, by 4"),
+        (lambda: KNAPSACK.encode([0, 1], (4, 0)), "a solution is 4 bools"),
+    ],
+)
+def test_wrong_input_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

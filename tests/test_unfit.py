@@ -1,0 +1,158 @@
+"""Trees that do not fit: left out of training or made to fit, against a slow twin."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier
+from sklearn_sparsemap.estimators._structured.unfit import make_fit
+from sklearn_sparsemap.structures import DependencyTree, LinearChain
+from sklearn_sparsemap.structures._tree.structure import is_projective
+
+
+def all_trees(n):
+    """All heads of n words that are trees, with any number of roots."""
+    for heads in product(range(n + 1), repeat=n):
+        above = list(range(n + 1))
+        for _ in range(n):
+            above = [0 if w == 0 else heads[w - 1] for w in above]
+        if not any(above) and all(h != w for w, h in enumerate(heads, 1)):
+            yield heads
+
+
+def lift(heads):
+    """Lift arcs one at a time, from the definition: the words between must hang on the head, however far down."""
+    heads = dict(enumerate(heads, 1))
+
+    def hangs_on(word, head):
+        while word not in (0, head):
+            word = heads[word]
+        return word == head
+
+    while True:
+        wrong = [
+            (abs(head - word), word)
+            for word, head in heads.items()
+            if not all(hangs_on(k, head) for k in range(min(head, word) + 1, max(head, word)))
+        ]
+        if not wrong:
+            return [heads[word] for word in sorted(heads)]
+        heads[min(wrong)[1]] = heads[heads[min(wrong)[1]]]
+
+
+def test_trees_are_made_to_fit_as_by_the_twin():
+    n_moved = n_crossing = 0
+    for n in (1, 2, 3, 4, 5):
+        for heads in all_trees(n):
+            tree = np.array(heads)
+            lifted = make_fit(tree, True, False)
+            assert_array_equal(lifted, lift(heads))
+            assert is_projective(lifted) and (is_projective(tree) == (lifted == tree).all())
+            n_crossing += not is_projective(tree)
+            for projective in (False, True):
+                one = make_fit(tree, projective, True)
+                DependencyTree(projective, True).encode(one, [n, projective, True])
+                if (tree == 0).sum() == 1 and (not projective or is_projective(tree)):
+                    assert_array_equal(one, tree)
+                else:
+                    n_moved += 1
+            assert_array_equal(tree, heads)
+    assert n_crossing > 100 and n_moved > 1000
+
+
+# Right, two roots, arcs that cross.
+HEADS = [[2, 0, 2], [0, 0, 2], [0, 4, 1, 1], [0, 1], [0, 0, 0]]
+
+
+def treebank(n=40):
+    """Sentences whose rows tell the head, and where it is."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for i in range(n):
+        heads = np.array(HEADS[i % len(HEADS)])
+        words = len(heads)
+        rows = rng.normal(size=((words + 1) * words, 6))
+        rows[heads * words + np.arange(words), 0] += 2.0
+        X.append(rows)
+        y.append(heads)
+    return X, y
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [StructuredSparseMAPClassifier, GroupLassoPerceptron])
+@pytest.mark.parametrize(
+    "structure, several, cross, n_right",
+    [
+        (DependencyTree(single_root=True), 16, 0, 24),
+        (DependencyTree(projective=True), 0, 8, 32),
+        (DependencyTree(True, True), 16, 8, 16),
+        (DependencyTree(), 0, 0, 40),
+    ],
+)
+def test_fit_leaves_out_or_mends(estimator, structure, several, cross, n_right):
+    X, y = treebank()
+    settings = {"max_iter": 3, "random_state": 0}
+    if estimator is StructuredSparseMAPClassifier:
+        settings |= {"solver": "adagrad", "tol": 0.0}
+    right = [i for i in range(40) if estimator_takes(structure, y[i])]
+    assert len(right) == n_right
+    found = {}
+    for unfit in ("drop", "projectivise"):
+        model = estimator(structure, unfit=unfit, **settings)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y)
+        messages = [str(w.message) for w in caught if "do not fit" in str(w.message)]
+        if n_right == 40:
+            assert not messages
+        else:
+            assert len(messages) == 1 and f"{40 - n_right} of 40 trees do not fit DependencyTree(" in messages[0]
+            assert f"({several} have several roots, of {cross} arcs cross)" in messages[0]
+        found[unfit] = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
+    plain = estimator(structure, **settings)
+    if n_right < 40:
+        with pytest.raises(ValueError, match=r"y\[[12]\]: (more than one word|arcs cross)"):
+            plain.fit(X, y)
+    for unfit, X_own, y_own in (
+        ("drop", [X[i] for i in right], [y[i] for i in right]),
+        ("projectivise", X, [make_fit(heads, structure.projective, structure.single_root) for heads in y]),
+    ):
+        coef = plain.fit(X_own, y_own).coef_
+        assert_array_equal(coef.toarray() if hasattr(coef, "toarray") else coef, found[unfit])
+
+
+def estimator_takes(structure, heads):
+    try:
+        structure.encode(heads, [len(heads), structure.projective, structure.single_root])
+    except ValueError:
+        return False
+    return True
+
+
+def test_streams_weights_and_what_is_refused():
+    X, y = treebank()
+    structure = DependencyTree(single_root=True)
+    right = [i for i in range(40) if (y[i] == 0).sum() == 1]
+    weights = np.arange(1.0, 41.0)
+    model = StructuredSparseMAPClassifier(structure, solver="adagrad", max_iter=1, random_state=0, unfit="drop")
+    with pytest.warns(UserWarning, match="16 of 40 trees do not fit"):
+        model.partial_fit(X, y, sample_weight=weights)
+    plain = StructuredSparseMAPClassifier(structure, solver="adagrad", max_iter=1, random_state=0)
+    plain.partial_fit([X[i] for i in right], [y[i] for i in right], sample_weight=weights[right])
+    assert_array_equal(model.coef_, plain.coef_)
+    groups = GroupLassoPerceptron(structure, groups=[0, 0, 1, 1, 2, 2], budget=1, shrink_every=10, unfit="projectivise")
+    with pytest.warns(UserWarning, match="16 of 40 trees do not fit .*; arcs are moved so that they do"):
+        groups.partial_fit(X, y).finalize(X, y)
+    assert groups.selected_groups_.tolist() == [0]
+    with pytest.raises(ValueError, match="none of the 8 trees fits"), pytest.warns(UserWarning, match="8 of 8"):
+        model.fit(X[1::5], y[1::5])
+    with pytest.raises(ValueError, match="unfit='drop' is for trees"):
+        StructuredSparseMAPClassifier(LinearChain(), unfit="drop").fit([np.ones((2, 1))], [["a", "b"]])
+    # What is no tree is reported as before.
+    y[3] = np.array([2, 1])
+    with pytest.raises(ValueError, match="form a cycle"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(RaggedArray.from_list(X), y)
