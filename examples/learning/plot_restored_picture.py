@@ -30,7 +30,7 @@ from sklearn_sparsemap.factors import grid_graph
 # -------------
 # A sea with a sun, an island and a tree. Each pixel shows its colour as three numbers, with noise on each.
 
-SIZE, NOISE = 14, 0.6
+SIZE, NOISE = 14, 0.3
 COLOURS = np.array(
     [[0.35, 0.6, 0.85], [0.95, 0.8, 0.25], [0.75, 0.55, 0.4], [0.2, 0.5, 0.3]]
 )

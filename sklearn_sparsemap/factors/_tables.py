@@ -87,9 +87,9 @@ class PairTable(Factor):
     >>> graph.add(PairTable(u[:-1], u[1:], name="neighbours", tied=True))
     >>> scores = [[0.5, 0.0], [0.0, 0.1], [0.5, 0.0]]
     >>> lp_sparsemap(graph, scores, additional={"neighbours": 0.2 * np.eye(2)}).marginals.round(3)
-    array([[0.817, 0.183],
-           [0.617, 0.383],
-           [0.817, 0.183]])
+    array([[0.65, 0.35],
+           [0.65, 0.35],
+           [0.65, 0.35]])
     """
 
     kind = TABLE
