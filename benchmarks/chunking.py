@@ -69,7 +69,7 @@ def parse_arguments():
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="which peers to run")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 2], help="with --groups: orders of the samples")
     parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 96 templates")
-    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt"], help="with --sizes: kinds of group weights")
+    parser.add_argument("--weights", nargs="+", default=["uniform", "log2^0.5", "log2"], help="with --sizes: kinds")
     parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
     parser.add_argument("--order", action="store_true", help="with --groups: from coarse to fine (GroupOrder)")
     parser.add_argument("--groups", action="store_true", help="choose templates by the group lasso, beside the paper")

@@ -30,7 +30,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--order", action="store_true", help="from coarse to fine (GroupOrder)")
     parser.add_argument("--sizes", nargs="+", type=int, help="budgets of weights, to choose among 452 templates")
-    parser.add_argument("--weights", nargs="+", default=["log2", "sqrt"], help="with --sizes: kinds of group weights")
+    parser.add_argument("--weights", nargs="+", default=["uniform", "log2^0.5", "log2"], help="with --sizes: kinds")
     parser.add_argument("--min-count", type=int, default=2, help="with --sizes: rarer features are left out")
     return parser.parse_args()
 

@@ -34,7 +34,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     Raises
     ------
     ValueError
-        If y holds something else.
+        If y holds something else, or there are not as many samples in both.
 
     Examples
     --------
@@ -56,6 +56,10 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     if isinstance(X, RaggedArray):
         arrays |= {"X.samples": X.indptr, "X.groups": X.groups, "X.shapes": X.shapes}
         X = X.values
+    n_samples = len(arrays["X.samples"]) - 1 if "X.samples" in arrays else X.shape[0]
+    n_targets = y.shape[0] if hasattr(y, "shape") else len(y)
+    if n_targets != n_samples:
+        raise ValueError(f"X has {n_samples} samples, but y has {n_targets}; each sample needs one")
     arrays |= _packed("X", X)
     flat, ends = y, None
     if isinstance(y, RaggedArray):

@@ -164,6 +164,37 @@ def test_unknown_labels_are_free(data):
             MultilabelLPSparseMAP(**params).fit(X, hidden)
 
 
+def test_unknown_labels_keep_to_the_rules_and_to_what_was_seen():
+    names = ["m", "m/j", "m/r", "s", "s/a"]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    music, sport = X[:, 0] > -0.5, X[:, 2] > 0
+    Y = np.stack([music, X[:, 0] > 0.3, music & (X[:, 1] > 0), sport, sport & (X[:, 3] > 0)], axis=1).astype(float)
+    hidden = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)[:120]
+    model = MultilabelLPSparseMAP(constraints=Hierarchy(names), label_names=names).fit(X[:120], hidden)
+    # The few samples that are known in full are not all that there is.
+    assert model.score(X[120:], Y[120:]) > 0.7
+    known = ~np.isnan(hidden)
+    right = (model.predict(X[:120]) == np.nan_to_num(hidden)) | ~known
+    assert model.score(X[:120], hidden) == pytest.approx(right.all(axis=1).mean())
+    # Contradictions: a child without its parent, and one without what is above its parent.
+    deep = Hierarchy([None, 0, 1])
+    X, Y = rng.normal(size=(60, 2)), np.zeros((60, 3))
+    Y[X[:, 0] > 0] = [1, 1, 0]
+    Y[:5] = [0, 1, 0]
+    Y[5:8] = [0, np.nan, 1]
+    Y[8:12] = [np.nan, np.nan, 1]
+    with pytest.warns(UserWarning, match="labels of 8 of 60 samples violate"):
+        model = MultilabelLPSparseMAP(constraints=deep).fit(X, Y)
+    rest = MultilabelLPSparseMAP(constraints=deep).fit(X[8:], Y[8:])
+    assert model.n_violations_ == 8 and rest.n_violations_ == 0
+    assert_allclose(model.coefs_[0], rest.coefs_[0], atol=1e-6)
+    with pytest.raises(ValueError, match="NaN for labels that are unknown, which only fit takes"):
+        rest.partial_fit(X[8:], Y[8:])
+    single = MultilabelLPSparseMAP(alpha=0.1).fit([[0.0], [1.0], [2.0]], [[0.0], [1.0], [np.nan]])
+    assert single.predict([[0.0], [1.0]]).shape == (2, 1)
+
+
 def test_thousands_of_classes():
     rng = np.random.default_rng(0)
     parents = np.concatenate([[-1], rng.integers(0, np.arange(1, 3000))])

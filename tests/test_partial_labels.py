@@ -7,7 +7,7 @@ from sklearn.base import clone
 from test_structured import make_chains
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, sparsemap
-from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap.structures import LinearChain, Segmentation
 from sklearn_sparsemap.training._partial_task import PartialTask
 from sklearn_sparsemap.training._structure_task import UNKNOWN
 
@@ -109,3 +109,21 @@ def test_parameters_go_along_with_unknown_labels():
     model = StructuredSparseMAPClassifier("chain", loss="crf", alpha=0.1).fit(X, y)
     with pytest.raises(ValueError, match="y has no labels but None"):
         model.score(X, [[None] * len(labels) for labels in y])
+
+
+@pytest.mark.parametrize("loss", ["crf", "sparsemap"])
+def test_any_completion_will_do(loss):
+    X = [np.arange(3.0)[:, None]] * 3
+    model = StructuredSparseMAPClassifier(Segmentation(2), loss)
+    # The only label between is 1: three steps of 0 are longer than a span may be.
+    partly = clone(model).fit(X, [[0, 0, 1], [0, 1, 1], [0, None, 0]])
+    whole = clone(model).fit(X, [[0, 0, 1], [0, 1, 1], [0, 1, 0]])
+    assert partly.loss_curve_[-1] == pytest.approx(whole.loss_curve_[-1], rel=1e-4)
+    with pytest.raises(ValueError, match=r"y\[2\] is no structure, whatever stands for None"):
+        model.fit([*X[:2], np.arange(4.0)[:, None]], [[0, 0, 1], [0, 1, 1], [0, 0, 0, None]])
+
+
+def test_a_sample_needs_a_label():
+    for y in (["a", None, "b", "a"], np.array([0, None, 1, 0], dtype=object)):
+        with pytest.raises(ValueError, match=r"y\[1\] is None; samples without a label"):
+            StructuredSparseMAPClassifier().fit(np.eye(4), y)

@@ -67,6 +67,13 @@ def test_a_file_gives_back_what_was_saved(tmp_path, name):
         assert [np.asarray(a).tolist() for a in y_read] == [np.asarray(a).tolist() for a in y]
 
 
+def test_samples_and_targets_go_together(tmp_path):
+    for X, y in ((np.eye(3), ["a", "b"]), ([np.eye(2)] * 2, [["a", "b"]])):
+        with pytest.raises(ValueError, match=r"X has \d samples, but y has \d"):
+            save_partition(tmp_path / "0.npz", X, y)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_no_such_file(tmp_path):
     np.savez(tmp_path / "other.npz", a=np.eye(2))
     (tmp_path / "text.npz").write_text("text")

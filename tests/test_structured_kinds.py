@@ -498,3 +498,12 @@ def test_the_oracle_is_asked_once_about_each_target():
     calls.clear()
     StructureTask(Subset(), RaggedArray.from_list(X), 1).learn(y, np.ones(30), "sparsemap")
     assert not calls
+
+
+def test_score_of_rankings_checks_them():
+    X = [np.arange(4.0)[:, None]]
+    model = StructuredSparseMAPClassifier(Ranking()).fit(X, [[3, 2, 1, 0]])
+    assert model.score(X, [[3, 2, 1, 0]]) == 1.0
+    for wrong in ([3, 3, 1, 0], [3, 2, 1], [3, 2, 1, -4], [3, 2, 1, 9], [3.0, 2.0, 1.0, 0.0]):
+        with pytest.raises(ValueError, match=r"y\[0\]: "):
+            model.score(X, [wrong])

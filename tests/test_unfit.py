@@ -55,6 +55,8 @@ def test_trees_are_made_to_fit_as_by_the_twin():
             for projective in (False, True):
                 one = make_fit(tree, projective, True)
                 DependencyTree(projective, True).encode(one, [n, projective, True])
+                # The first root stays the root.
+                assert one[np.argmax(tree == 0)] == 0
                 if (tree == 0).sum() == 1 and (not projective or is_projective(tree)):
                     assert_array_equal(one, tree)
                 else:
@@ -156,3 +158,9 @@ def test_streams_weights_and_what_is_refused():
     with pytest.raises(ValueError, match="form a cycle"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(RaggedArray.from_list(X), y)
+
+
+def test_trees_without_weight_are_no_trees_to_learn_from():
+    model = StructuredSparseMAPClassifier(DependencyTree(projective=True), unfit="drop")
+    with pytest.warns(UserWarning, match="1 of 2 trees"), pytest.raises(ValueError, match="weights of the 1 trees"):
+        model.fit([np.ones((5, 4, 1))] * 2, [[0, 1, 1, 1], [3, 4, 0, 3]], sample_weight=[0.0, 1.0])

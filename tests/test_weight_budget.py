@@ -169,3 +169,22 @@ def test_trees_and_chains_take_it():
             structure, groups=np.repeat(np.arange(4), 3), budget_weights=5 * n_outputs, shrink_every=20, random_state=0
         ).fit(RaggedArray.from_list(samples), y)
         assert 0 < model.n_nonzero_coefs_ <= 5 * n_outputs
+
+
+@pytest.mark.filterwarnings("ignore:no group of features has survived")
+@pytest.mark.parametrize("budget", [{"budget": 2}, {"budget_weights": 3}], ids=str)
+def test_budgets_hold_after_a_frozen_strength(budget):
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    y = X[:, 0] > 0
+    # The last epoch ends with a shrinkage.
+    model = GroupLassoPerceptron(**budget, freeze_after=1, shrink_every=10, debias=None, random_state=8)
+    mixed = ParameterMixing(clone(model), n_shards=2, n_rounds=3).fit(X, y).estimator_
+    for found in (clone(model).fit(X, y), clone(model).fit_partitions([(X, y)]), mixed):
+        assert len(found.selected_groups_) <= 2 and found.n_nonzero_coefs_ <= (4 if "budget" in budget else 3)
+
+
+def test_groups_of_weight_0_are_warned_of_where_they_exceed_the_budget():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    with pytest.warns(UserWarning, match="groups of weight 0 are never discarded"):
+        GroupLassoPerceptron(group_weights="log2", budget=2, shrink_every=10).fit(X, X[:, 0] > 0)

@@ -15,14 +15,15 @@ STYLES = {
 INK = "#222222"
 kinds = tables.read(SECTION, "kind", "templates")
 languages = [name for name in kinds[0] if name not in ("kind", "templates")]
-figure, axes = plt.subplots(2, 4, figsize=(11, 6.6), layout="constrained", height_ratios=(1, 1.25))
+figure, axes = plt.subplots(2, len(languages), figsize=(11, 6.6), layout="constrained", height_ratios=(1, 1.25))
 for place, language in enumerate(languages):
     ax, rows = axes[0, place], tables.read(SECTION, "weights", *STYLES, place=place)
     full = next(row for row in rows if row["of all"].startswith("100"))
     for method, (color, line, mark) in STYLES.items():
         points = [(tables.number(row["weights"]), row[method]) for row in rows if row is not full]
         points = [(n, tables.number(score)) for n, score in points if re.search(r"\d", score)]
-        ax.plot(*zip(*points), line, marker=mark, ms=4, color=color, label=method)
+        if points:
+            ax.plot(*zip(*points), ls=line, marker=mark, ms=4, color=color, label=method)
     score = tables.number(full["group lasso"])
     ax.axhline(score, color=INK, lw=0.8, ls=":", label="all templates")
     ax.set(xscale="log", xlabel="weights", ylim=(score - 15, score + 2))
@@ -30,14 +31,13 @@ for place, language in enumerate(languages):
     ax.spines[["top", "right"]].set_visible(False)
     shares = axes[1, place]
     names = [row["kind"] for row in kinds]
-    shares.barh(range(len(names)), [tables.number(row[language]) for row in kinds], color="#d55e00")
+    # Not all languages have all fields.
+    values = [tables.number(row[language]) if re.search(r"\d", row[language]) else 0.0 for row in kinds]
+    shares.barh(range(len(names)), values, color="#d55e00")
     shares.set_yticks(range(len(names)), names if place == 0 else [], fontsize=8.5)
     shares.invert_yaxis()
     shares.set(xlim=(0, 100), xlabel="% of the templates")
     shares.spines[["top", "right"]].set_visible(False)
 axes[0, 0].set_ylabel("UAS")
-for place in range(len(languages), 4):
-    axes[0, place].axis("off")
-    axes[1, place].axis("off")
 handles = axes[0, 0].get_legend_handles_labels()
 figure.legend(*handles, loc="outside upper center", ncols=5, frameon=False)

@@ -84,6 +84,14 @@ class Forest:
         children = np.flatnonzero(self.parents >= 0)
         return (labels[:, children] > labels[:, self.parents[children]]).any(axis=1)
 
+    def contradicted(self, labels, known):
+        """Tell which rows have labels, those that are `known`, that none in place of the others would complete."""
+        implied = labels & known
+        for child in self.order[::-1]:
+            if self.parents[child] >= 0:
+                implied[:, self.parents[child]] |= implied[:, child]
+        return (implied & known & ~labels).any(axis=1)
+
     @staticmethod
     def _over(function, scores, n_jobs):
         over_ranges(function, np.full(len(scores), float(scores.shape[1])), n_jobs, _COST_PER_CALL)

@@ -25,8 +25,8 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     """Find the `k` structures of highest score, the best first.
 
     Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of the
-    matchings of items with places): the structures but the best are
-    those that lack one of its parts (and have those before it), and each of these sets is searched by the MAP oracle.
+    matchings of items with places): the structures but the best are those that lack one of its parts (and have those
+    before it), and each of these sets is searched by the MAP oracle.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def map_inference(
     -------
     result : MAPResult or MAPBatch
         A named tuple ``(structure, value)``; where a list came in, a sequence with one for each sample, made when it is
-        asked for, with ``values`` as an array. For graphs a longer one,
+        asked for, with ``values`` as an array and ``structures`` as a list. For graphs a longer one,
         ``(structure, value, integral, bound, marginals)``: `integral` tells whether no assignment can be better.
 
     Raises

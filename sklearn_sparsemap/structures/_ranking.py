@@ -121,6 +121,8 @@ class Ranking(Structure):
         return order if self.top_k is None else order[:n_points]
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
+        # Raises where it is no ranking.
+        self.encode(structure, dims)
         n = int(dims[0])
         # What is not ranked comes last, side by side.
         right, found = (np.full(n, n) for _ in range(2))

@@ -14,6 +14,7 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 import numpy as np
 
 from .._ragged import RaggedArray
+from ..inference import map_inference
 from ._structure_task import UNKNOWN, StructureTask
 from ._task import Task
 
@@ -27,12 +28,23 @@ class PartialTask(StructureTask):
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
         """Return a task that knows what is right, codes of labels or `UNKNOWN`, and the loss that says so."""
-        known = gold.values != UNKNOWN
-        found = super().learn(
-            RaggedArray(np.where(known, gold.values, 0), gold.indptr), weights, loss, temperature, cost
-        )
+        found = super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
         found.codes = gold.values
         return found
+
+    def _complete(self, gold):
+        """Return the codes of a structure for each sample that has the labels that are known."""
+        codes, known = gold.values.copy(), np.flatnonzero(gold.values != UNKNOWN)
+        allowed = np.zeros((len(codes), self.n_outputs))
+        allowed[known] = -np.inf
+        allowed[known, codes[known]] = 0.0
+        for i in np.flatnonzero(np.add.reduceat(codes == UNKNOWN, gold.indptr[:-1])):
+            rows = slice(gold.indptr[i], gold.indptr[i + 1])
+            try:
+                codes[rows] = map_inference(self.structure, allowed[rows]).structure
+            except ValueError as error:
+                raise ValueError(f"y[{i}] is no structure, whatever stands for None in it: {error}") from error
+        return codes
 
     def take(self, places):
         found = super().take(places)

@@ -17,11 +17,12 @@ from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.mixin import TrainingStateMixin
+from .data import read_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 DECISIONS = ("auto", "seen", "threshold", "map")
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
@@ -117,6 +118,29 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         check_parameters(self, ["decision", "threshold", "map_time_limit"])
         chosen = self._choose(self._model, X)
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of samples all labels of which are right.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            What NaN stands for in an indicator matrix is not compared.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        filled, known = read_known(y)
+        if known is None:
+            return super().score(X, y, sample_weight)
+        predicted = self.predict(X)
+        if predicted.shape != known.shape:
+            raise ValueError(f"y has shape {known.shape}, but {predicted.shape} labels are predicted")
+        right = ((predicted == np.asarray(filled)) | ~known).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
 
     def _choose(self, model, X):
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""

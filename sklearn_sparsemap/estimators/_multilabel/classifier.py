@@ -342,7 +342,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         hidden = self._check_params()
         data = X, y
         y, known = read_known(y)
-        X, gold, classes, single = self._check_data(X, y, reset=True)
+        X, gold, classes, single = self._check_data(X, y, reset=True, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
         if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
@@ -350,10 +350,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
                 "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
                 "constraints but such that each label implies one other at most"
             )
-        if known is None:
-            X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights)
-        else:
-            n_violations = 0
+        X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
         self._begin(graph, classes, single, n_violations)
         if self._resolve_solver(hidden, graph) == "lbfgs":
             return self._fit_lbfgs(data, X, gold, weights, known)
@@ -466,7 +463,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
         self._sets = None if self._single or not weights.any() else SeenSets(gold, weights)
-        self._draws = (self._sets is not None and self._sets.recur) if draws is None else draws
+        # Where labels are unknown, those that are known in full are few, and not drawn like the others.
+        recur = self._sets is not None and self._sets.recur and task.known is None
+        self._draws = recur if draws is None else draws
 
     def _resolve_solver(self, hidden, graph):
         """Return the solver: "lbfgs" or "adam"."""
@@ -551,8 +550,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             check_positive("each of hidden_layer_sizes", size, integer=True)
         return [int(size) for size in self.hidden_layer_sizes]
 
-    def _check_data(self, X, y, reset, classes=None, partial=False):
-        """Check training data.
+    def _check_data(self, X, y, reset, classes=None, partial=False, has_unknown=False):
+        """Check training data; with `has_unknown` a single column is an indicator, some entries of which were NaN.
 
         Returns
         -------
@@ -573,7 +572,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         check_magnitude(X)
         known = None if reset else self.classes_
         is_named = self.label_names is not None or self.constraints or hasattr(names, "columns")
-        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named:
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named and not has_unknown:
             # As scikit-learn reads a single column, unless something says that it is an indicator.
             y = column_or_1d(y, warn=True)
         single = y.ndim == 1

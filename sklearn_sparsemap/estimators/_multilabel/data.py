@@ -7,6 +7,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from ...factors._label_constraints import LabelConstraint, _index_of
+from ...training._label_task import dense
 
 # More labels than this have only the pairs with the most information, so many for each label: mini-batches move the
 # scores of all pairs off zero, and inference gets slower from epoch to epoch.
@@ -189,14 +190,23 @@ def mutual_information_tree(Y, weights):
     return np.sort(np.stack([tree.row, tree.col], axis=1).astype(np.int64), axis=1)[np.lexsort((tree.col, tree.row))]
 
 
-def leave_out_violations(graph, X, gold, weights, partial=False):
-    """Drop the samples whose labels violate a constraint, with a warning; return the rest and how many there were."""
+def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
+    """Drop the samples whose labels violate a constraint, with a warning.
+
+    Of samples with unknown labels that are those that no labels in their place would complete.
+
+    Returns
+    -------
+    X, gold, weights, known
+        Of the rest.
+    n_violations : int
+    """
     if not graph.constraints:
-        return X, gold, weights, 0
-    wrong = graph.violated(gold)
+        return X, gold, weights, known, 0
+    wrong = graph.violated(gold) if known is None else graph.forest.contradicted(dense(gold) > 0.5, known)
     n = int(wrong.sum())
     if not n:
-        return X, gold, weights, 0
+        return X, gold, weights, known, 0
     rows = ", ".join(map(str, np.flatnonzero(wrong)[:5])) + (", ..." if n > 5 else "")
     if not partial and not weights[~wrong].any():
         raise ValueError(f"the labels of every sample violate the constraints {[c for c, _ in graph.constraints]}")
@@ -207,4 +217,4 @@ def leave_out_violations(graph, X, gold, weights, partial=False):
         stacklevel=3,
     )
     kept = np.flatnonzero(~wrong)
-    return X[kept], gold[kept], weights[kept], n
+    return X[kept], gold[kept], weights[kept], None if known is None else known[kept], n

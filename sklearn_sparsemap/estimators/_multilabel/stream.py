@@ -14,7 +14,7 @@ from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from .._fitting import learn_batch, leaves_whole, warn_of_inference
 from .base import blocks
-from .data import leave_out_violations, read_constraints
+from .data import leave_out_violations, read_constraints, read_known
 from .threshold import RunningThreshold
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class StreamMixin:
         The task is None where no sample has a weight.
         """
         hidden = self._check_params()
+        if read_known(y)[1] is not None:
+            raise ValueError("y has NaN for labels that are unknown, which only fit takes; leave out their rows")
         first = not hasattr(self, "_graph")
         X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
         weights = check_sample_weight(sample_weight, len(X))
@@ -80,7 +82,7 @@ class StreamMixin:
             given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
             if given != [constraint for constraint, _ in graph.constraints]:
                 raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
-        X, gold, weights, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
+        X, gold, weights, _, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
         if first:
             rng = check_random_state(self.random_state)
             self._begin(graph, classes, single, 0)

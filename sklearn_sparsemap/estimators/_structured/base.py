@@ -287,6 +287,10 @@ class LinearStructuredClassifier(
         if is_flat(structure):
             X = _flat_rows(X)
             check_target(y, _SEVERAL_LABELS)
+            may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
+            unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
+            if unlabelled:
+                raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
             values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
             check_classification_targets(y)
             X = _one_row_each(values)

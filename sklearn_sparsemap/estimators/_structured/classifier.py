@@ -130,8 +130,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     unfit : {"raise", "drop", "projectivise"}, default="raise"
         What training does with trees that a `DependencyTree` does not allow: with several roots where it has
         ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out; ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs
-        that cross others are lifted to the head's head. Both say in a warning how many there are.
+        leaves them out (some tree must be left, in each mini-batch and partition, too); ``"projectivise"`` makes them
+        fit: roots after the first become modifiers of that, and arcs that cross others are lifted to the head's head.
+        Both say in a warning how many there are.
 
     Attributes
     ----------
@@ -179,10 +180,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     With factor graphs a sample has one row of features for each variable, in the order in which the graph made them;
     the callable gets these rows, once in each call of a method. A sample may be a tuple, of features and what else the
     callable takes, such as a shape. `y` holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of
-    them by name. Where all variables have several values (`FactorGraph.categorical`), rows may be those of variables, in
-    an array with an axis more if they are in a grid; `y` then holds the numbers of their values. Additional scores are learned by the names of the factors, which all
-    graphs share: one for each pair of a `Pair`, or one for all if it is ``tied``, and likewise the tables of a
-    `PairTable`; a structure's learned scores for a named `StructureFactor`.
+    them by name. Where all variables have several values (`FactorGraph.categorical`), rows may be those of variables,
+    in an array with an axis more if they are in a grid; `y` then holds the numbers of their values.
+    Additional scores are learned by the names of the factors, which all graphs share: one for each pair of a `Pair`, or
+    one for all if it is ``tied``, and likewise the tables of a `PairTable`; a structure's learned scores for a named
+    `StructureFactor`.
     Return the same graph object for samples of the same form where that is possible: they are then solved together.
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
 

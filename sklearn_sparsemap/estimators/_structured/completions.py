@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._validation import check_same_length, quoted
+from ..._validation import quoted
 from ...structures import DependencyTree, Matching
 from ...training._structure_task import UNKNOWN
 from .labels import codes_of, flatten_labels
@@ -39,7 +39,8 @@ def forbid_others(structure, X, classes, known, scores):
     """
     if not hasattr(known, "__len__") or isinstance(known, str | dict):
         raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")
-    check_same_length(X, known)
+    if len(known) != len(X):
+        raise ValueError(f"known has {len(known)} entries for {len(X)} samples; use None where nothing is known")
     scores = scores.copy()
     if structure.labelled:
         filled = [[None] * n if own is None else own for own, n in zip(known, X.lengths.tolist())]

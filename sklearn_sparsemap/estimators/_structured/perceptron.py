@@ -109,8 +109,9 @@ class GroupLassoPerceptron(
     unfit : {"raise", "drop", "projectivise"}, default="raise"
         What training does with trees that a `DependencyTree` does not allow: with several roots where it has
         ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out; ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs
-        that cross others are lifted to the head's head. Both say in a warning how many there are.
+        leaves them out (some tree must be left, in each mini-batch and partition, too); ``"projectivise"`` makes them
+        fit: roots after the first become modifiers of that, and arcs that cross others are lifted to the head's head.
+        Both say in a warning how many there are.
 
     Attributes
     ----------

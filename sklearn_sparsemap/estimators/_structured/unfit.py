@@ -52,6 +52,8 @@ def fit_trees(choice, structure, X, codes, weights):
                 f"none of the {len(codes)} trees fits {structure!r}; use unfit='projectivise', or a structure that "
                 "allows several roots and arcs that cross"
             )
+        if not weights[kept].any():
+            raise ValueError(f"all sample weights of the {len(kept)} trees that fit {structure!r} are zero")
         return X[kept], codes[kept], weights[kept]
     codes = codes.copy()
     for i in np.flatnonzero(unfit):
@@ -61,10 +63,11 @@ def fit_trees(choice, structure, X, codes, weights):
 
 
 def make_fit(heads, projective, single_root):
-    """Return the heads of a tree that fits, with few arcs moved.
+    """Return the heads of a tree that fits, with few arcs moved, if not always the fewest.
 
-    Arcs over words that do not hang on their head are lifted, the shortest first: the modifier goes to its head's head
-    (Nivre and Nilsson 2005). Roots after the first one become its modifiers; they are then still projective.
+    Roots after the first one become its modifiers. Then arcs over words that do not hang on their head are lifted, the
+    shortest first: the modifier goes to its head's head (Nivre and Nilsson 2005). With one root, which all words hang
+    on, none is lifted to become another.
 
     Parameters
     ----------
@@ -77,11 +80,11 @@ def make_fit(heads, projective, single_root):
     heads : int array of shape (n,)
     """
     heads = heads.copy()
+    if single_root:
+        roots = np.flatnonzero(heads == 0)
+        heads[roots[1:]] = roots[0] + 1
     while projective and (word := _find_unfit_arc(heads)) is not None:
         heads[word - 1] = heads[heads[word - 1] - 1]
-    roots = np.flatnonzero(heads == 0)
-    if single_root:
-        heads[roots[1:]] = roots[0] + 1
     return heads
 
 

@@ -47,7 +47,8 @@ def _fill_block(scores, order, first, last, n_points, marginals):
     for j in range(first, min(last, n_points)):
         points += n_points - j
     for j in range(first, last):
-        marginals[order[j]] = (scores[order[j]] - top) - mean + points / size
+        # Not negative but by rounding.
+        marginals[order[j]] = max((scores[order[j]] - top) - mean + points / size, 0.0)
 
 
 @kernel

@@ -20,9 +20,34 @@ from .map import (
 
 
 @kernel
+def _log_sum(values, shifts, skipped):
+    """Return the log of the sum of ``exp(values + shifts)``, without one entry."""
+    top, norm = -np.inf, 0.0
+    for i in range(values.shape[0]):
+        top = max(top, values[i] + shifts[i] if i != skipped else -np.inf)
+    if top == -np.inf:
+        return top
+    for i in range(values.shape[0]):
+        if i != skipped:
+            norm += np.exp(values[i] + shifts[i] - top)
+    return top + np.log(norm)
+
+
+@kernel
+def _transpose_transitions(additional, dims, into):
+    """Write the transitions into each label as a row; zeros where there are none."""
+    m, at = dims[N_LABELS], places_of_additional(dims)[0]
+    for label in range(m):
+        for last in range(m):
+            into[label * m + last] = additional[at + last * m + label] if dims[TRANSITIONS] else 0.0
+
+
+@kernel
 def _sum_forward(scores, additional, dims, entered, ended, spans):
     """Fill in the log sums over segmentations of the first steps."""
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
+    into = np.empty(m * m)
+    _transpose_transitions(additional, dims, into)
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
     for end in range(1, dims[N_STEPS] + 1):
@@ -39,26 +64,27 @@ def _sum_forward(scores, additional, dims, entered, ended, spans):
             ended[end * m + label] = top
         if end == dims[N_STEPS]:
             break
+        now = ended[end * m : (end + 1) * m]
         for label in range(m):
-            total = -np.inf
-            for last in range(m):
-                total = add_logs(total, ended[end * m + last] + way_in(additional, dims, last, label))
-            entered[end * m + label] = total
+            # Steps of one label side by side are one span.
+            skipped = -1 if dims[BY_SPANS] else label
+            entered[end * m + label] = _log_sum(now, into[label * m : (label + 1) * m], skipped)
 
 
 @kernel
 def _sum_backward(scores, additional, dims, begun, after, spans):
     """Fill in the log sums over how a segmentation goes on with a span from a step, and after one that has ended."""
-    n, m, at_end = dims[N_STEPS], dims[N_LABELS], places_of_additional(dims)[2]
+    n, m = dims[N_STEPS], dims[N_LABELS]
+    at_transitions, _, at_end = places_of_additional(dims)
+    zeros = np.zeros(m)
     begun[:] = -np.inf
     for end in range(n, 0, -1):
         for label in range(m):
             total = additional[at_end + label] if dims[END] else 0.0
             if end < n:
-                total = -np.inf
-                for following in range(m):
-                    onward = begun[end * m + following]
-                    total = add_logs(total, way_in(additional, dims, label, following) + onward)
+                at = at_transitions + label * m
+                row = additional[at : at + m] if dims[TRANSITIONS] else zeros
+                total = _log_sum(begun[end * m : (end + 1) * m], row, -1 if dims[BY_SPANS] else label)
             after[end * m + label] = total
         longest = score_spans(scores, additional, dims, end, spans)
         for length in range(1, longest + 1):

@@ -58,8 +58,32 @@ def way_in(additional, dims, before, label):
 
 
 @kernel
+def _raise(best, before, row, first, stop):
+    """Raise some entries to ``before + row``, where that is higher."""
+    for label in range(first, stop):
+        total = before + row[label]
+        best[label] = total if total > best[label] else best[label]
+
+
+@kernel
+def best_ways_in(additional, dims, ended, zeros, entered):
+    """Fill in the best ways into spans of each label, from the scores with which spans of each label have ended."""
+    m, at = dims[N_LABELS], places_of_additional(dims)[0]
+    for label in range(m):
+        entered[label] = -np.inf
+    for last in range(m):
+        row = additional[at + last * m : at + (last + 1) * m] if dims[TRANSITIONS] else zeros
+        if dims[BY_SPANS]:
+            _raise(entered, ended[last], row, np.int64(0), m)
+        else:
+            _raise(entered, ended[last], row, np.int64(0), last)
+            _raise(entered, ended[last], row, last + 1, m)
+
+
+@kernel
 def _fill_tables(scores, additional, dims, entered, ended, spans):
     """Fill in the best scores of segmentations of the first steps."""
+    zeros = np.zeros(dims[N_LABELS])
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
     for label in range(m):
         entered[label] = additional[at_start + label] if dims[START] else 0.0
@@ -71,14 +95,11 @@ def _fill_tables(scores, additional, dims, entered, ended, spans):
         for length in range(1, longest + 1):
             own, before = spans[(length - 1) * m : length * m], entered[(end - length) * m : (end - length + 1) * m]
             for label in range(m):
-                now[label] = max(now[label], own[label] + before[label])
+                total = own[label] + before[label]
+                now[label] = total if total > now[label] else now[label]
         if end == dims[N_STEPS]:
             break
-        for label in range(m):
-            best = -np.inf
-            for last in range(m):
-                best = max(best, now[last] + way_in(additional, dims, last, label))
-            entered[end * m + label] = best
+        best_ways_in(additional, dims, now, zeros, entered[end * m : (end + 1) * m])
 
 
 @kernel

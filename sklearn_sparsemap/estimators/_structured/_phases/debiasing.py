@@ -5,6 +5,7 @@ from scipy import sparse
 
 from ...._ragged import RaggedArray
 from ....penalties import Groups
+from ....training._online.dense import SINCE
 from ....training._online.groups import GroupOptimizer
 from ....training._online.pairs import COUNT
 from ..._fitting import visits, warn_of_inference, warn_user
@@ -16,16 +17,29 @@ MIRA = "mira"
 class DebiasingMixin:
     """Gives `GroupLassoPerceptron` the end of the first phase, and the second one."""
 
-    @staticmethod
-    def _select(optimizer):
-        """Shrink a last time."""
-        optimizer.shrink()
+    def _select(self, optimizer):
+        """Shrink a last time, so that the budget holds."""
+        self._shrink_to_budget(optimizer)
+        if self._exceeds(optimizer):
+            warn_user(
+                "the budget is exceeded: groups of weight 0 are never discarded, such as those of a single feature "
+                "with group_weights='log2'; use 'sqrt' or 'uniform'"
+            )
         if not optimizer.alive_groups().any():
             warn_user(
                 "no group of features has survived: the strength is too high, or the budget is smaller than each group "
                 "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
                 "lower alpha"
             )
+
+    def _shrink_to_budget(self, optimizer):
+        """Shrink for the samples since this was last done; without any, if there is more than the budget allows.
+
+        So it may be after a shrinkage by a frozen strength, or in a model that was edited, or is to have less now.
+        """
+        if self._exceeds(optimizer):
+            optimizer.counters[SINCE] = max(1, optimizer.counters[SINCE])
+        optimizer.shrink()
 
     def _run_epochs(self, optimizer, visit, loss, n_samples, n_epochs, monitor):
         """Visit all samples some times, which minimises this loss."""

@@ -36,6 +36,10 @@ class RoundsMixin:
         # So that a budget holds, there is something to shrink for.
         optimizer.counters[SINCE] = max(optimizer.counters[SINCE], not self.alpha)
         optimizer.shrink()
+        if self._exceeds(optimizer):
+            # The strength was frozen.
+            self._configure(optimizer, _NO_PERIOD)
+            self._shrink_to_budget(optimizer)
 
     def _take_rounds(self, optimizers, losses, scores):
         first, last = optimizers[0], optimizers[-1]

@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ....training._curve import Course, mean_of
-from ....training._online.dense import SINCE
 from ..._fitting import keep_if, learn_batch, leaves_whole, relative, warn_of_inference
 from ..._progress import Progress
 from ..unfit import fit_trees
@@ -151,12 +150,9 @@ class StreamMixin:
         first = self._optimizer
         if first is None:
             first = self._new_begin()
-        # A model that was edited, or is to have fewer groups now, needs a shrinkage without new samples, too.
         exceeds = self._exceeds(first)
         if self._selects and (self._optimizer is not None or exceeds):
             self._configure(first, self.shrink_every)
-            if exceeds:
-                first.counters[SINCE] = max(1, first.counters[SINCE])
             # A shrinkage stays, whatever comes after it.
             keep_if(self, lambda: True)
             self._model, self._optimizer = None, first
