@@ -8,7 +8,7 @@ REPOSITORY = "https://github.com/sklearn-sparsemap/sklearn-sparsemap"
 PACKAGE = "sklearn_sparsemap"
 
 _NOT_CALLED_BY_USERS = {
-    *("layout", "describe", "factor_of", "bounds", "resolve", "extra_repr", "products", "weight_products"),
+    *("layout", "describe", "factor_of", "bounds", "resolve", "extra_repr", "products", "weight_products", "are_whole"),
     *("marginal_oracle", "check_parts", "oracle"),
 }
 
@@ -63,6 +63,7 @@ RELATED = [
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],
+    ["factors.FactorGraph", "factors.PairTable", "factors.grid_graph", "StructuredSparseMAPClassifier"],
     [f"factors.{name}" for name in ("Xor", "AtMostOne", "Or", "Budget", "Knapsack")],
     [f"factors.{name}" for name in ("OrOut", "XorOut", "AndOut", "Imply")],
     [f"factors.{name}" for name in ("AtMost", "AtLeast", "Exactly", "Exclusive", "Implies", "Label")],
@@ -116,7 +117,7 @@ SECTIONS = ["../examples/learning", "../examples/label_sets", "../examples/infer
 # Within a section, what is easiest first; what is not named comes last.
 EXAMPLES = [
     *("plot_quickstart.py", "plot_parses.py", "plot_jigsaw.py", "plot_segments.py", "plot_ranking.py"),
-    "plot_predict_then_optimise.py",
+    *("plot_predict_then_optimise.py", "plot_restored_picture.py"),
     *("plot_multilabel.py", "plot_digit_attributes.py"),
     *("plot_alignment.py", "plot_solvers.py"),
     *("plot_schedule.py", "plot_valency.py", "plot_sequence_alignment.py", "plot_matching_graph.py"),

@@ -98,6 +98,8 @@ class RaggedArray:
         self.groups = groups
         self.shapes = shapes
         self.group_names = group_names
+        # What else a user passes with each sample, for a function of theirs: a list of tuples.
+        self.extras = None
 
     @classmethod
     def from_list(cls, arrays: Iterable[Any], dtype: DTypeLike | None = None) -> RaggedArray:
@@ -201,7 +203,10 @@ class RaggedArray:
         # Row r of the result comes from its sample's first row plus its place within the sample.
         rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])
         shapes = None if self.shapes is None else self.shapes[key]
-        return RaggedArray(self.values[rows], indptr, self.groups, shapes, self.group_names)
+        taken = RaggedArray(self.values[rows], indptr, self.groups, shapes, self.group_names)
+        if self.extras is not None:
+            taken.extras = [self.extras[i] for i in key.tolist()]
+        return taken
 
     def _rows(self, start, stop):
         if not sparse.issparse(self.values):

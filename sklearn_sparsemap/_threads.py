@@ -322,3 +322,15 @@ def _over_cuts(function, cuts, n_threads):
 def _kept_threads(n_threads):
     """Return threads that wait for the next call: to start them anew takes as long as a small batch."""
     return futures.ThreadPoolExecutor(n_threads, thread_name_prefix="sklearn_sparsemap")
+
+
+def over_groups(function, groups, n_jobs):
+    """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them; return what it returns.
+
+    What works on many samples at once may take threads of its own where groups are few.
+    """
+    n_threads = count_threads(n_jobs)
+    if n_threads == 1 or len(groups) < 2 * n_threads:
+        return [function(group, n_jobs) for group in groups]
+    with futures.ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(partial(function, n_jobs=1), groups))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from .._validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..graphs._arrays import PAIR
+from ..graphs._arrays import PAIR, TABLE
 from ..structures import Structure
 from .graphs import accepted_shapes, graph_operator, named_factors
 
@@ -111,7 +111,7 @@ def form_of_graph(graph, scores, additional):
     accepted = {
         (owner, name): accepted_shapes(factor, name)
         for owner, factor in named_factors(graph_operator(graph).graph_of(padded)).items()
-        for name in ((None,) if factor.kind == PAIR else factor.structure.additional_names)
+        for name in ((None,) if factor.kind in (PAIR, TABLE) else factor.structure.additional_names)
     }
     given = dict(additional)
     for owner, name in given:

@@ -1,18 +1,17 @@
 """The operator of factor graphs: one for all samples, or one for each shape."""
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from .._threads import count_threads
+from .._threads import over_groups
 from ..factors import FactorGraph
-from ..graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
+from ..graphs._arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once
-from ..solvers._graph.batch import OBJECTIVE
 from ..solvers._graph.jacobian import GraphJacobian
+from ..solvers._graph.samples import OBJECTIVE
 from ..structures import DependencyTree
 from .operators import Operator, check_values, register
 from .padding import block_mask, check_lengths, kinds_of
@@ -31,12 +30,13 @@ def graph_operator(graph, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
 
 def named_factors(graph):
     """Return the factors that take additional scores, by name."""
-    kinds = PAIR, STRUCTURE
-    return {factor.name: factor for factor in graph.factors if factor.name is not None and factor.kind in kinds}
+    return {factor.name: factor for factor in graph.factors if factor.name is not None and factor.kind in SCORED}
 
 
 def accepted_shapes(factor, name):
     """Return the shapes that additional scores of a factor may have: pairs (name None), or those of a structure."""
+    if factor.kind == TABLE:
+        return factor.accepted_shapes
     if name is None:
         return ((),) if factor.tied else (factor.shape, ())
     return factor.structure.additional_shapes(factor.shape)[name]
@@ -109,7 +109,7 @@ class GraphOperator(Operator):
             else:
                 shapes.setdefault(owner, {})[name] = fits[0]
         for name, factor in factors.items():
-            if factor.kind == PAIR and name not in shapes:
+            if factor.kind in (PAIR, TABLE) and name not in shapes:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
         layout = graph.layout(shapes)
         joined = [columns[key] for key in layout.shapes]
@@ -169,11 +169,7 @@ class GraphOperator(Operator):
 
     def over_groups(self, function, groups):
         """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them."""
-        n_threads = count_threads(self.n_jobs)
-        if n_threads == 1 or len(groups) < 2 * n_threads:
-            return [function(group, self.n_jobs) for group in groups]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(partial(function, n_jobs=1), groups))
+        return over_groups(function, groups, self.n_jobs)
 
 
 def _check_inside(values, kinds, columns, what):
@@ -239,9 +235,7 @@ class SolvedGraphs:
 def put_joint(kind, rows, joint, extra):
     """Put additional marginals, with an entry for each pair, into padded arrays; those of a shared score are summed."""
     if kind.layout.expand is not None:
-        summed = np.zeros((kind.layout.n_joined, len(joint)))
-        np.add.at(summed, kind.layout.expand, joint.T)
-        joint = summed.T
+        joint = np.array([kind.layout.summed(own) for own in joint])
     extra[rows[:, None], kind.extra_columns] = joint
 
 

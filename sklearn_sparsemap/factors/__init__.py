@@ -4,6 +4,7 @@ from ._graph import FactorGraph
 from ._hierarchy import Hierarchy
 from ._label_constraints import AtLeast, AtMost, Exactly, Exclusive, Implies, Label
 from ._logic import AndOut, AtMostOne, Budget, Imply, Knapsack, Or, OrOut, Pair, StructureFactor, Xor, XorOut
+from ._tables import PairTable, grid_graph
 
 __all__ = [
     "AndOut",
@@ -22,7 +23,9 @@ __all__ = [
     "Or",
     "OrOut",
     "Pair",
+    "PairTable",
     "StructureFactor",
     "Xor",
     "XorOut",
+    "grid_graph",
 ]

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from .._validation import check_numbers
-from ..graphs._arrays import PAIR, STRUCTURE
+from ..graphs._arrays import PAIR, SCORED, TABLE
 
 
 def check_finite(values, ndim, name):
@@ -19,7 +19,8 @@ def check_finite(values, ndim, name):
 class UserForms:
     """Between the flat arrays of a `Layout`, one entry a variable or an additional score, and arrays by name.
 
-    A subclass has the attributes `variable_shapes`, `factors`, `shapes`, `expand` and `n_joined` of a `Layout`.
+    A subclass has the attributes `variable_shapes`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and `n_joined`
+    of a `Layout`.
     """
 
     @property
@@ -30,6 +31,14 @@ class UserForms:
     def shape_variables(self, flat):
         """Give an array of one entry a variable the form in which the user gave the scores."""
         arrays = _cut(flat.copy(), self.variable_shapes)
+        return next(iter(arrays.values())) if self.single else arrays
+
+    def shape_assignment(self, flat):
+        """Give an assignment the form in which users give it: numbers of values where variables have several."""
+        arrays = {
+            name: array.argmax(axis=-1) if name in self.n_states else array
+            for name, array in _cut(flat.copy(), self.variable_shapes).items()
+        }
         return next(iter(arrays.values())) if self.single else arrays
 
     def join_variables(self, values, name, check=check_finite):
@@ -55,22 +64,43 @@ class UserForms:
         return np.concatenate(flat)
 
     def shape_additional(self, flat):
-        """Give one entry for each pair and structure score its place among the additional scores."""
-        shapes, shaped = {}, {}
+        """Give one entry for each pair and structure score its place among the additional scores.
+
+        Where factors share a name, there is a list with what belongs to each of them.
+        """
+        shaped, start, flat = {}, 0, flat.copy()
         for factor in self.factors:
+            if factor.kind not in SCORED or factor.name is None:
+                continue
             if factor.kind == PAIR:
-                shapes[factor.name, None] = factor.shape
-            elif factor.kind == STRUCTURE and factor.name is not None:
-                # One without scores has an entry, too.
-                shaped[factor.name] = {}
-                shapes |= {key: shape for key, shape in self.shapes.items() if key[0] == factor.name}
-        return _nest(_cut(flat.copy(), shapes), shaped)
+                shapes = {(factor.name, None): factor.shape}
+            elif factor.kind == TABLE:
+                shapes = {(factor.name, None): (*factor.pairs_shape, factor.n_states, factor.n_states)}
+            else:
+                shapes = {key: shape for key, shape in self.shapes.items() if key[0] == factor.name}
+            size = sum(map(prod, shapes.values()))
+            # A structure without scores has an entry, too.
+            own = _nest(_cut(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
+            shaped.setdefault(factor.name, []).append(own)
+            start += size
+        return {name: parts[0] if len(parts) == 1 else parts for name, parts in shaped.items()}
 
     def sum_additional(self, flat):
         """The same, in the shapes of the scores: what belongs to one score is summed."""
-        if self.expand is not None:
-            flat = np.bincount(self.expand, flat, minlength=self.n_joined)
-        return _nest(_cut(flat, self.shapes), {})
+        return _nest(_cut(self.summed(flat), self.shapes), {})
+
+    def summed(self, flat):
+        """The same, joined like the scores: the transpose of `expanded`."""
+        if self.expand is None:
+            return flat
+        if not self.mixes:
+            return np.bincount(self.expand, flat, minlength=self.n_joined)
+        plain, mixed = flat.copy(), np.zeros(self.n_joined)
+        for start, stop, first, features in self.mixes:
+            own = features.T @ flat[start:stop].reshape(len(features), -1)
+            mixed[first : first + own.size] += own.ravel()
+            plain[start:stop] = 0.0
+        return mixed + np.bincount(self.expand, plain, minlength=self.n_joined)
 
     def join_additional(self, given):
         """Join what goes with the additional scores; what is not given is zero."""
@@ -90,7 +120,14 @@ class UserForms:
 
     def expanded(self, joined):
         """Return joined scores with an entry for each pair, as kernels take them."""
-        return joined if self.expand is None else joined[self.expand]
+        if self.expand is None:
+            return joined
+        flat = joined[self.expand]
+        for start, stop, first, features in self.mixes:
+            size = (stop - start) // max(len(features), 1) * features.shape[1]
+            own = features @ joined[first : first + size].reshape(features.shape[1], -1)
+            flat[start:stop] = own.reshape(stop - start, *joined.shape[1:])
+        return flat
 
 
 def _cut(flat, shapes):

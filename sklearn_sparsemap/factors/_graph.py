@@ -9,10 +9,11 @@ from operator import index
 
 import numpy as np
 
-from ..graphs._arrays import PAIR, STRUCTURE
+from ..graphs._arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ._label_constraints import LabelConstraint
 from ._layout import Layout
 from ._logic import Factor
+from ._tables import OneValueEach
 from ._variables import Variables
 
 
@@ -54,6 +55,8 @@ class FactorGraph:
     def __init__(self) -> None:
         self.factors = []
         self._arrays = {}
+        # Number of values of the arrays of variables of several values; one factor of each name of scores.
+        self._n_states, self._named = {}, {}
         self.n_variables = 0
         self._layouts = {}
 
@@ -80,10 +83,65 @@ class FactorGraph:
         variables : Variables
             Indexed and sliced like a NumPy array; ``~`` negates.
         """
+        return self._add_variables(_as_shape(shape), name)
+
+    def categorical(self, shape: int | tuple[int, ...], n_states: int, *, name: str | None = None) -> Variables:
+        """Add an array of variables of several values, of which each has one.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+        n_states : int
+            Number of values, at least 2.
+        name : str, default=None
+            As in `variables`.
+
+        Returns
+        -------
+        variables : Variables of shape ``shape + (n_states,)``
+            A binary variable for each value, of which one in the last axis is on. `PairTable` has scores for pairs of
+            them; all other factors take the binary variables.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap import lp_sparsemap
+        >>> from sklearn_sparsemap.factors import FactorGraph
+        >>> graph = FactorGraph()
+        >>> colours = graph.categorical(2, n_states=3, name="colours")
+        >>> graph
+        FactorGraph(colours (2, 3); 2 OneValueEach)
+        >>> lp_sparsemap(graph, [[0.5, 0.5, 0.0], [3.0, 0.0, 0.0]]).marginals.round(3)
+        array([[0.5, 0.5, 0. ],
+               [1. , 0. , 0. ]])
+        """
         try:
-            shape = (index(shape),) if np.ndim(shape) == 0 else tuple(index(n) for n in shape)
+            n_states = index(n_states)
         except TypeError as error:
-            raise ValueError(f"shape must be an int or a tuple of ints; got {shape!r}") from error
+            raise ValueError(f"n_states must be an int; got {n_states!r}") from error
+        if n_states < 2:
+            raise ValueError(f"n_states must be at least 2; got {n_states}")
+        array = self._add_variables((*_as_shape(shape), n_states), name)
+        name = next(reversed(self._arrays))
+        self._n_states[name] = n_states
+        self.factors.append(OneValueEach(array, name))
+        return array
+
+    @property
+    def n_states(self) -> dict[str, int]:
+        """Number of values of the arrays that `categorical` made, by name: dict of str -> int."""
+        return dict(self._n_states)
+
+    def are_whole(self, variables: Variables) -> bool:
+        """Tell whether the last axis of `variables` has all values of a variable of several values, in order."""
+        indices, n = variables.indices, variables.shape[-1]
+        whole = np.zeros(indices.shape[:-1], bool)
+        for name, n_states in self._n_states.items():
+            array = self._arrays[name]
+            place = indices[..., 0] - array.indices.flat[0]
+            whole |= (n_states == n) & (place >= 0) & (place < array.size) & (place % n == 0)
+        return bool(whole.all() and not variables.negated.any() and (np.diff(indices, axis=-1) == 1).all())
+
+    def _add_variables(self, shape, name):
         if not shape or min(shape) < 1:
             raise ValueError(f"a variable array needs at least one variable; got shape {shape}")
         if name is None:
@@ -109,20 +167,25 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            If a factor is none, joins variables of another graph, or has a name for scores that is taken.
+            If a factor is none, joins variables of another graph, or has the name of a factor with other scores.
         """
         # Rules have no scores, and may share their names.
         factors = [factor.as_factor() if isinstance(factor, LabelConstraint) else factor for factor in factors]
-        taken = {factor.name for factor in self.factors if factor.kind in (PAIR, STRUCTURE)} - {None}
+        named = {}
         for factor in factors:
             if not isinstance(factor, Factor):
                 raise ValueError(f"add takes factors, such as Xor(u); got {factor!r}")
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
-            if factor.kind in (PAIR, STRUCTURE):
-                if factor.name in taken:
-                    raise ValueError(f"there is a factor named {factor.name!r} already; names tell scores apart")
-                taken |= {factor.name} - {None}
+            if factor.kind in SCORED and factor.name is not None:
+                known = self._named.get(factor.name) or named.get(factor.name)
+                if known is not None and not _share_scores(known, factor):
+                    raise ValueError(
+                        f"there is a factor named {factor.name!r} already, which has other scores, {known!r}; names "
+                        "tell scores apart: factors of one name share theirs"
+                    )
+                named[factor.name] = known or factor
+        self._named |= named
         self.factors.extend(factors)
         self._layouts.clear()
 
@@ -152,10 +215,9 @@ class FactorGraph:
     def factor_of(self, number: int) -> Factor:
         """Return the factor with this number among those of a layout, in which each pair counts."""
         for factor in self.factors:
-            n = factor.n_pairs if factor.kind == PAIR else 1
-            if number < n:
+            if number < factor.count:
                 return factor
-            number -= n
+            number -= factor.count
         raise IndexError("there is no such factor")
 
     def _counts(self):
@@ -163,7 +225,7 @@ class FactorGraph:
         counts = {}
         for factor in self.factors:
             kind = repr(factor.structure) if factor.kind == STRUCTURE else type(factor).__name__
-            counts[kind] = counts.get(kind, 0) + (factor.n_pairs if factor.kind == PAIR else 1)
+            counts[kind] = counts.get(kind, 0) + factor.count
         return counts
 
     def __repr__(self):
@@ -176,8 +238,8 @@ class FactorGraph:
         for _, group in groupby(self.factors, key=lambda f: (type(f), f.name, f.kind == STRUCTURE and f.shape)):
             group = list(group)
             meaning = (type(group[0]).__doc__ or "").partition("\n")[0]
-            n = sum(f.n_pairs if f.kind == PAIR else 1 for f in group)
-            sizes = sorted({2 if f.kind == PAIR else f.literals.size for f in group})
+            n = sum(f.count for f in group)
+            sizes = sorted({2 if f.kind == PAIR else f.literals.size // max(f.count, 1) for f in group})
             size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
             cells = type(group[0]).__name__, group[0].name or "", n, size, repr(group[0]), meaning
             rows.append("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>")
@@ -196,3 +258,23 @@ class FactorGraph:
     def __getstate__(self):
         # Layouts hold numbers of oracles that another process does not know.
         return {**self.__dict__, "_layouts": {}}
+
+
+def _as_shape(shape):
+    """Return the shape of an array of variables as a tuple."""
+    try:
+        return (index(shape),) if np.ndim(shape) == 0 else tuple(index(n) for n in shape)
+    except TypeError as error:
+        raise ValueError(f"shape must be an int or a tuple of ints; got {shape!r}") from error
+
+
+def _share_scores(known, factor):
+    """Tell whether two factors of one name can have the same scores."""
+    if known.kind != factor.kind or known is factor:
+        return False
+    if factor.kind == PAIR:
+        return known.tied and factor.tied
+    if factor.kind == TABLE:
+        of_features = known.features is not None and factor.features is not None
+        return ((known.tied and factor.tied) or of_features) and known.shape == factor.shape
+    return known.structure == factor.structure and known.shape[-1] == factor.shape[-1]

@@ -8,8 +8,9 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._jit import as_argument, readonly
-from ..graphs._arrays import COUNT, OR_OUT, PAIR, STRUCTURE, GraphArrays, Oracles
+from ..graphs._arrays import COUNT, OR_OUT, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays, Oracles
 from ..graphs._matching import matching_of
+from ..graphs._tables import tables_of
 from ._forms import UserForms
 
 MAX_ORACLES = len(Oracles._fields)
@@ -41,16 +42,21 @@ class Layout(UserForms):
         structure's (None for pairs).
     expand : int array of shape (n_additional,) or None
         Where each entry comes from in the joined scores of the user; None if they are the same.
+    mixes : list of (start, stop, first, features)
+        What comes from several scores instead, tables of pairs with features: entries start..stop are ``features``
+        times the tables that begin at `first` among the joined scores.
     """
 
     def __init__(self, graph, variable_shapes, factors, given):
         # The graph may grow; this layout, and the results that were made with it, do not.
         self.graph = graph
-        self.variable_shapes, self.factors = dict(variable_shapes), list(factors)
+        self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
         self._given = given
         n_variables = sum(prod(shape) for shape in variable_shapes.values())
         self.n_variables = n_variables
-        self.shapes = {}
+        self.shapes, self.mixes = {}, []
+        # Where the scores of each name begin, among those of the user.
+        firsts = {}
         self.oracles, self.facets = [], []
         joined, expand = 0, []
         number, first_link = 0, 0
@@ -59,37 +65,40 @@ class Layout(UserForms):
         oracles, dims, sizes = [], [], []
         rows = _Rows()
         for factor in factors:
-            n = factor.n_pairs if factor.kind == PAIR else 1
-            kinds.append(np.full(n, factor.kind))
-            lengths.append(np.full(n, 2 if factor.kind == PAIR else factor.literals.size))
-            links.append(factor.literals.indices)
+            n, literals = factor.count, factor.literals
+            kinds.append(np.full(n, STRUCTURE if factor.kind == TABLE else factor.kind))
+            lengths.append(np.full(n, literals.size // n if n else 0))
+            links.append(literals.indices)
             signs.append(factor.signs)
-            costs.append(np.ones(2 * n) if factor.kind == PAIR else factor.coefficients)
-            bounds = (-np.inf, np.inf) if factor.kind in (PAIR, STRUCTURE) else factor.bounds()
+            costs.append(np.ones(literals.size) if factor.kind in SCORED else factor.coefficients)
+            bounds = (-np.inf, np.inf) if factor.kind in SCORED else factor.bounds()
             low.append(np.full(n, bounds[0]))
             high.append(np.full(n, bounds[1]))
             own, own_sizes, oracle = (), (0, 0, 0, 0), -1
-            if factor.kind == PAIR:
-                shape = given[factor.name]
-                self.shapes[factor.name, None] = shape
-                size = int(np.prod(shape))
-                expand.append(joined + np.arange(n) % size if n else [])
-                n_additional.append(np.ones(n, np.int64))
-                joined += size
+            first, n_own = joined, 0
+            if factor.kind in SCORED:
+                shapes = given.get(factor.name, {}) if factor.name else {}
+                of_name = shapes if isinstance(shapes, dict) else {None: shapes}
+                size = sum(map(prod, of_name.values()))
+                # Factors of one name share their scores.
+                first = firsts.setdefault(factor.name, joined) if size else joined
+                if first == joined:
+                    self.shapes |= {(factor.name, key): shape for key, shape in of_name.items()}
+                    joined += size
+                n_own = 1 if factor.kind == PAIR else factor.n_states**2 if factor.kind == TABLE else size
+                if factor.kind != PAIR:
+                    shape, of_own = factor.shape, shapes
+                    if factor.kind == TABLE:
+                        shape, of_own = (2, factor.n_states), {"transitions": (factor.n_states, factor.n_states)}
+                    own = factor.structure.dims(shape, of_own)
+                    own_sizes, oracle = factor.structure.layout(own), self._number(factor.structure)
+                if factor.kind == TABLE and factor.features is not None:
+                    start = sum(map(len, expand))
+                    self.mixes.append((start, start + n * n_own, first, factor.features))
+                expand.append(first + np.arange(n * n_own) % max(size, 1))
             else:
-                size = 0
-                if factor.kind == STRUCTURE:
-                    shapes = given.get(factor.name, {}) if factor.name else {}
-                    for name, shape in shapes.items():
-                        self.shapes[factor.name, name] = shape
-                        size += int(np.prod(shape))
-                    own = factor.structure.dims(factor.shape, shapes)
-                    own_sizes = factor.structure.layout(own)
-                    oracle = self._number(factor.structure)
-                expand.append(joined + np.arange(size))
-                n_additional.append([size])
-                joined += size
                 rows.add(factor, number, first_link, bounds)
+            n_additional.append(np.full(n, n_own))
             oracles.append(np.full(n, oracle))
             dims.extend([own] * n if own else [()] * n)
             sizes.append(np.tile(own_sizes, (n, 1)))
@@ -99,7 +108,7 @@ class Layout(UserForms):
         links = _join(links)
         expand = _join(expand)
         self.n_additional = len(expand)
-        self.expand = None if np.array_equal(expand, np.arange(joined)) else expand
+        self.expand = None if not self.mixes and np.array_equal(expand, np.arange(joined)) else expand
         self.n_joined = joined
         structures = np.flatnonzero(kinds == STRUCTURE)
         link_ptr = _ptr(lengths)
@@ -140,6 +149,8 @@ class Layout(UserForms):
         That is so where the factors that are equalities say it together: where the sum of all variables is a sum of
         theirs, with some multipliers. What follows from other factors is not looked for.
         """
+        if set(self.n_states) == set(self.variable_shapes):
+            return True
         equalities = [factor for factor in self.factors if factor.is_equality]
         variables = _join([factor.literals.indices for factor in equalities])
         if len(np.unique(variables)) < self.n_variables:
@@ -150,6 +161,23 @@ class Layout(UserForms):
         wanted = np.ones(self.n_variables)
         multipliers = lsqr(matrix, wanted, atol=1e-10, btol=1e-10)[0]
         return bool(np.abs(matrix @ multipliers - wanted).max() < 1e-6)
+
+    @cached_property
+    def tables(self):
+        """The `TableArrays` of a graph of nothing but variables of several values and their tables, else None."""
+        return tables_of(self.arrays, self.of_tables) if self.of_tables.any() else None
+
+    @cached_property
+    def of_tables(self):
+        """Which factors, as solvers count them, are tables for pairs of variables of several values."""
+        is_table, counts = zip(*[(factor.kind == TABLE, factor.count) for factor in self.factors] or [(False, 0)])
+        return np.repeat(is_table, counts)
+
+    @property
+    def n_values(self):
+        """How many values every variable has; 1 where some are binary, or they differ."""
+        every = {self.n_states.get(name, 1) for name in self.variable_shapes}
+        return every.pop() if len(every) == 1 else 1
 
     @cached_property
     def matching(self):
@@ -190,7 +218,8 @@ class _Rows:
             costs = factor.coefficients
             place = np.arange(len(costs))
             if low == high:
-                self._append(factor, number, first_link, place, costs, low, -np.inf, np.inf)
+                for k, own in enumerate(np.split(place, factor.count)):
+                    self._append(factor, number + k, first_link, own, costs[own], low, -np.inf, np.inf)
             else:
                 if high < np.inf:
                     self._append(factor, number, first_link, place, costs, high, 0.0, np.inf)

@@ -37,6 +37,8 @@ class Factor:
     kind = COUNT
     name = None
     at_least = 1
+    # For how many factors of the graph, as solvers count them, it stands.
+    count = 1
 
     def __init__(self, variables: Variables | Iterable[Variables], *, name: str | None = None) -> None:
         if name is not None:
@@ -490,6 +492,10 @@ class Pair(Factor):
     @property
     def n_pairs(self) -> int:
         return self.first.size
+
+    @property
+    def count(self) -> int:
+        return self.n_pairs
 
     def __repr__(self):
         pairs = [f"{self.first[i]!r} - {self.second[i]!r}" for i in range(min(2, self.n_pairs))]

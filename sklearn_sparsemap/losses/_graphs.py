@@ -3,19 +3,23 @@
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 
 from .._jit import readonly
 from ..factors._graph import FactorGraph
-from ..graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
+from ..factors._tables import table_cells
+from ..graphs._arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
-from ..solvers._graph.batch import GAP, OBJECTIVE
+from ..solvers._graph.samples import GAP, OBJECTIVE
 from ._recipes import LOSSES
 
 # The residual of inference in training.
 _TOL = 1e-7
 _MAX_ITER = 1000
+# That of marginals where there are tables, which is certified; and most of them end far below it.
+_TABLES_TOL = 1e-2
 
 
 def gold_parts(graph, layout, y):
@@ -26,6 +30,7 @@ def gold_parts(graph, layout, y):
     graph : FactorGraph
     layout : Layout
     y : array-like of bool or 0/1, shape of the variables; or dict of str -> array-like
+        Of variables of several values also the numbers of the values, ints in their shape without the last axis.
 
     Returns
     -------
@@ -50,27 +55,44 @@ def gold_parts(graph, layout, y):
         if array.dtype == object:
             # Bools and ints among each other.
             array = np.array(array.tolist())
+        n_states = graph.n_states.get(name)
+        if n_states is not None and array.shape == shape[:-1]:
+            array = _one_of_each(array, n_states, name)
         if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {shape}")
+            wanted = f"{shape}" if n_states is None else f"{shape[:-1]}, of the numbers of their values"
+            raise ValueError(f"{name} has shape {array.shape}; the graph's variables have {wanted}")
         if array.dtype.kind not in "buif" or not np.isin(array, (0, 1)).all():
             raise ValueError(f"{name} must hold True and False, or 1 and 0")
         parts.append(array.astype(np.float64).ravel())
     u = np.concatenate(parts)
-    for r, factor in enumerate(arrays.row_factors):
-        entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
-        excess = arrays.row_coefs[entries] @ u[arrays.row_vars[entries]] - arrays.row_bounds[r]
-        if (excess > 1e-9 and arrays.row_high[r] > 0) or (excess < -1e-9 and arrays.row_low[r] < 0):
-            raise ValueError(f"the assignment violates {graph.factor_of(int(factor))!r}")
+    rows = sparse.csr_array((arrays.row_coefs, arrays.row_vars, arrays.row_ptr), shape=(len(arrays.row_bounds), len(u)))
+    excess = rows @ u - arrays.row_bounds
+    wrong = ((excess > 1e-9) & (arrays.row_high > 0)) | ((excess < -1e-9) & (arrays.row_low < 0))
+    if wrong.any():
+        raise ValueError(f"the assignment violates {graph.factor_of(int(arrays.row_factors[np.argmax(wrong)]))!r}")
     joint = np.zeros(layout.n_additional)
     ends = arrays.pair_ends
     p = np.where(arrays.pair_signs > 0, u[ends], 1.0 - u[ends])
     joint[arrays.additional_ptr[arrays.pairs]] = p.prod(axis=1)
-    for f in arrays.structures:
+    number = 0
+    for factor in layout.factors:
+        if factor.kind == TABLE:
+            own = slice(arrays.additional_ptr[number], arrays.additional_ptr[number + factor.count])
+            joint[own] = table_cells(factor, u)
+        number += factor.count
+    for f in arrays.structures[~layout.of_tables[arrays.structures]]:
         links = slice(arrays.link_ptr[f], arrays.link_ptr[f + 1])
         own = slice(arrays.additional_ptr[f], arrays.additional_ptr[f + 1])
         p = np.where(arrays.signs[links] > 0, u[arrays.links[links]], 1.0 - u[arrays.links[links]])
         joint[own] = _parts_of_structure(graph.factor_of(int(f)), arrays, f, p, own.stop - own.start)
     return u, joint
+
+
+def _one_of_each(y, n_states, name):
+    """Return numbers of values as one entry for each value."""
+    if y.dtype.kind not in "buif" or not np.isin(y, np.arange(n_states)).all():
+        raise ValueError(f"{name} must hold whole numbers from 0 to {n_states - 1}, the values of its variables")
+    return y.astype(np.int64)[..., None] == np.arange(n_states)
 
 
 def _parts_of_structure(factor, arrays, f, p, n_additional):
@@ -92,6 +114,8 @@ def learned_shapes(graph):
     for factor in graph.factors:
         if factor.kind == PAIR:
             shapes[factor.name] = () if factor.tied else factor.shape
+        elif factor.kind == TABLE:
+            shapes[factor.name] = factor.shape
         elif factor.kind == STRUCTURE and factor.name is not None:
             shapes[factor.name] = factor.structure.learned_shapes(factor.shape[-1])
     return shapes
@@ -123,7 +147,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     return pairs if many else pairs[0]
 
 
-def graph_losses(name, temperature, problems, gold, n_jobs=None):
+def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None):
     """Compute losses and gradients of samples of one layout.
 
     Parameters
@@ -134,6 +158,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
     problems : GraphProblems
     gold : (u, joint)
         As `gold_parts` returns, with one row a sample.
+    memory : dict, default=None
+        Of these samples from call to call, where they are tables: inference starts from the last solution.
 
     Returns
     -------
@@ -155,7 +181,11 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None):
         found, found_joint, values, gaps = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
         quadratic = 0.0
     else:
-        solutions = solve_graph(scaled, _TOL, _MAX_ITER, n_jobs=n_jobs)
+        is_tables = layout.tables is not None
+        warm = memory.get("warm") if is_tables and memory is not None else None
+        solutions = solve_graph(scaled, _TABLES_TOL if is_tables else _TOL, _MAX_ITER, n_jobs=n_jobs, warm=warm)
+        if is_tables and memory is not None:
+            memory["warm"] = solutions.multipliers, np.hstack([solutions.links, solutions.joint])
         check_feasible(layout, solutions)
         found, found_joint, quadratic = solutions.marginals, solutions.joint, 0.5
         values, gaps = solutions.statistics[:, OBJECTIVE], np.abs(solutions.statistics[:, GAP])
@@ -176,11 +206,24 @@ def check_graph_loss(name, cost=None):
 
 
 def check_graph(graph, n_rows):
-    """Raise ValueError unless `graph` is a factor graph with one variable for each row of a sample."""
+    """Raise ValueError unless `graph` is a factor graph with one variable for each row of a sample.
+
+    Returns
+    -------
+    n_outputs : int
+        How many scores a row has: one, or where variables have several values and rows are those of variables, one for
+        each value.
+    """
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")
+    n_values = set(graph.n_states.values())
+    if len(n_values) == 1 and set(graph.n_states) == set(graph.names):
+        (n,) = n_values
+        if graph.n_variables == n_rows * n:
+            return n
     if graph.n_variables != n_rows:
         raise ValueError(
             f"the sample has {n_rows} rows, but the graph that `structure` made of it has {graph.n_variables} "
-            "variables; there must be one row of features for each variable"
+            "variables; there must be one row of features for each variable, or for each one of several values"
         )
+    return 1

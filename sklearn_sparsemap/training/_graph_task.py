@@ -4,12 +4,13 @@ from functools import cached_property
 
 import numpy as np
 
+from .._threads import over_groups
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import gold_parts, graph_losses
-from ..solvers._graph.batch import GAP, OBJECTIVE
+from ..solvers._graph.samples import GAP, OBJECTIVE
 from ._task import Task, accuracy_of, f1_of
 
 # The residual of inference at prediction, and most iterations.
@@ -27,6 +28,8 @@ class GraphTask(Task):
     layouts : list of Layout
         Samples with the same one are solved together.
     additional_shapes : dict
+    n_outputs : int, default=1
+        How many scores a row has: one for each value, where rows are those of variables of several values.
 
     Attributes
     ----------
@@ -36,8 +39,9 @@ class GraphTask(Task):
 
     map_time_limit = MAP_TIME_LIMIT
 
-    def __init__(self, row_ptr, graphs, layouts, additional_shapes):
+    def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
+        self.n_outputs = n_outputs
 
     @property
     def varies(self):
@@ -73,7 +77,8 @@ class GraphTask(Task):
         groups = {}
         for i, layout in enumerate(self.layouts):
             groups.setdefault(id(layout), []).append(i)
-        rows = [self.row_ptr[p][:, None] + np.arange(self.layouts[p[0]].n_variables) for p in groups.values()]
+        n_rows = {key: self.layouts[p[0]].n_variables // self.n_outputs for key, p in groups.items()}
+        rows = [self.row_ptr[p][:, None] + np.arange(n_rows[key]) for key, p in groups.items()]
         return [(places, own, self.layouts[places[0]]) for places, own in zip(groups.values(), rows)]
 
     @cached_property
@@ -81,23 +86,32 @@ class GraphTask(Task):
         """What is right in each group: list of (marginals of the variables, of the additional scores)."""
         return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
 
+    @cached_property
+    def _memories(self):
+        """What each group keeps of its last solutions; see `graph_losses`."""
+        return [{} for _ in self._groups]
+
     def _problems(self, scores, additional):
         """Yield places, rows, and the samples laid out for the kernels."""
         for places, rows, layout in self._groups:
-            yield places, rows, GraphProblems(layout, scores[rows, 0], layout.expanded(additional)[None])
+            own = scores[rows].reshape(len(places), -1)
+            yield places, rows, GraphProblems(layout, own, layout.expanded(additional)[None])
 
     def loss_gradient(self, scores, additional, n_jobs, mean=False):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        for gold, (places, rows, problems) in zip(self._gold, self._problems(scores, additional)):
-            expand = problems.layout.expand
-            losses, du, dv, inexact = graph_losses(self.loss, self.temperature, problems, gold, n_jobs)
+        def solve(group, n_jobs):
+            gold, memory, (_, _, problems) = group
+            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory)
+
+        groups = list(zip(self._gold, self._memories, self._problems(scores, additional)))
+        for (_, _, (places, rows, problems)), found in zip(groups, over_groups(solve, groups, n_jobs)):
+            losses, du, dv, inexact = found
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
-            residuals[rows, 0] = shares[places, None] * du
-            dv = shares[places] @ dv
-            joined += dv if expand is None else np.bincount(expand, dv, minlength=len(joined))
+            residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)
+            joined += problems.layout.summed(shares[places] @ dv)
         return total, residuals, joined, n_inexact
 
     def predict(self, scores, additional, n_jobs):
@@ -107,7 +121,7 @@ class GraphTask(Task):
                 problems, n_jobs, numbers=places, map_time_limit=self.map_time_limit, late=late
             )
             for i, structure in zip(places, best.structures):
-                found[i] = problems.layout.shape_variables(structure)
+                found[i] = problems.layout.shape_assignment(structure)
         warn_of_time_limit(late, self.map_time_limit)
         return found
 
@@ -118,19 +132,23 @@ class GraphTask(Task):
             solutions = solve_graph(problems, _TOL, _MAX_ITER, n_jobs=n_jobs)
             check_feasible(problems.layout, solutions)
             gaps[places], objectives[places] = np.abs(solutions.statistics[:, GAP]), solutions.statistics[:, OBJECTIVE]
-            u[rows, 0] = solutions.marginals
+            u[rows] = solutions.marginals.reshape(*rows.shape, -1)
         return self.in_shapes(u), gaps, objectives
 
     def in_shapes(self, scores):
         """Cut what goes with the scores of all samples into arrays in the shapes of the variables."""
         found = np.empty(len(self.graphs), dtype=object)
         for places, rows, layout in self._groups:
-            for i, own in zip(places, scores[rows, 0]):
+            for i, own in zip(places, scores[rows].reshape(len(places), -1)):
                 found[i] = layout.shape_variables(own)
         return found
 
     def agreement(self, gold, predicted, weights):
         pairs = list(zip(*([u > 0.0 for u, _ in self._parts(y)] for y in (gold, predicted))))
+        n_values = [layout.n_values for layout in self.layouts]
+        if all(n > 1 for n in n_values):
+            right = [(own == found).reshape(-1, n).all(axis=1) for (own, found), n in zip(pairs, n_values)]
+            return accuracy_of(right, weights)
         if all(layout.fixed_size for layout in self.layouts):
             return accuracy_of([right == found for right, found in pairs], weights)
         return f1_of([tuple(np.where(u, np.arange(len(u)), -1) for u in pair) for pair in pairs], weights)

@@ -267,7 +267,7 @@ class LinearStructuredClassifier(
             X = _one_row_each(values)
         else:
             check_names_of_features(self, X, reset=False)
-            X = check_samples(X, self.n_features_in_, _n_axes(structure))
+            X = _check_structured(structure, X, self.n_features_in_)
         check_magnitude(X)
         return X
 
@@ -303,7 +303,7 @@ class LinearStructuredClassifier(
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
             check_names_of_features(self, X, reset=reset)
-            X = check_samples(X, None if reset else self.n_features_in_, _n_axes(structure))
+            X = _check_structured(structure, X, None if reset else self.n_features_in_)
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
             if labels is not None and not unknown and any(label is None for label in labels):
@@ -509,6 +509,17 @@ def _flat_rows(X):
     """Return X for data with one label a sample, which a RaggedArray is not."""
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
+    return X
+
+
+def _check_structured(structure, X, n_features):
+    """Return structured samples as a RaggedArray; see `check_samples`, and for tuples `GraphsOf`."""
+    extras = None
+    if isinstance(structure, GraphsOf):
+        X, extras = structure.split(X)
+    X = check_samples(X, n_features, _n_axes(structure))
+    if extras is not None:
+        X.extras = extras
     return X
 
 

@@ -178,10 +178,13 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     `y` holds structures as their class documents them.
 
     With factor graphs a sample has one row of features for each variable, in the order in which the graph made them;
-    the callable gets these rows, once in each call of a method. `y` holds an array of bool (or 0 and 1) in the shape of
-    the variables, or a dict of them by name. Additional scores are learned by the names of the factors, which all
-    graphs share: one for each pair of a `Pair`, or one for all if it is ``tied``; a structure's learned scores for a
-    named `StructureFactor`.
+    the callable gets these rows, once in each call of a method. A sample may be a tuple, of features and what else the
+    callable takes, such as a shape. `y` holds an array of bool (or 0 and 1) in the shape of the variables, or a dict of
+    them by name. Where all variables have several values (`FactorGraph.categorical`), rows may be those of variables,
+    in an array with an axis more if they are in a grid; `y` then holds the numbers of their values.
+    Additional scores are learned by the names of the factors, which all graphs share: one for each pair of a `Pair`, or
+    one for all if it is ``tied``, and likewise the tables of a `PairTable`; a structure's learned scores for a named
+    `StructureFactor`.
     Return the same graph object for samples of the same form where that is possible: they are then solved together.
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
 

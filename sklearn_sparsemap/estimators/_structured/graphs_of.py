@@ -1,5 +1,6 @@
 """Factor graphs in the classifier: a graph for each sample, with additional scores that are tied by name."""
 
+from ..._ragged import RaggedArray
 from ...losses._graphs import check_graph, learned_shapes
 from ...training._graph_task import GraphTask
 
@@ -12,13 +13,15 @@ class GraphsOf:
     Parameters
     ----------
     function : callable
-        From the features of a sample, an array or CSR matrix with one row a variable, to its graph.
+        From the features of a sample, an array or CSR matrix with one row a variable (or an array with an axis more,
+        where the variables are in a grid), and what else comes with it, to its graph.
     """
 
     labelled = False
     # Each layout tells for itself.
     fixed_size = False
-    score_ndim = 1
+    # Rows may be in a grid.
+    score_ndim = 2
     row_outputs = None
     marginal_oracle = None
     no_marginals = "in factor graphs those of a Gibbs distribution are #P-hard; use 'sparsemap' or 'hinge'"
@@ -56,12 +59,16 @@ class GraphsOf:
             Naming the sample for which the function fails, or whose graph has other variables than the sample has rows,
             or other additional scores than the first one.
         """
-        graphs, layouts = [], []
+        graphs, layouts, first = [], [], None
         for i in range(len(X)):
-            sample = X[i]
-            graph = self._graph(i, sample)
+            graph = self._graph(i, _sample_of(X, i))
             try:
-                check_graph(graph, sample.shape[0])
+                n_outputs = check_graph(graph, X.lengths[i])
+                first = n_outputs if first is None else first
+                if n_outputs != first:
+                    raise ValueError(
+                        f"its rows stand for variables of {n_outputs} values, those of the first one for {first}"
+                    )
                 own = learned_shapes(graph)
                 self.shapes = own if self.shapes is None else self.shapes
                 self._check_shapes(own)
@@ -69,18 +76,37 @@ class GraphsOf:
             except ValueError as error:
                 raise ValueError(f"X[{i}]: {error}") from error
             graphs.append(graph)
-        return GraphTask(X.indptr, graphs, layouts, self.shapes)
+        return GraphTask(X.indptr, graphs, layouts, self.shapes, first)
 
     def _graph(self, i, sample):
         """Call the user's function; whatever goes wrong there, say for which sample."""
         try:
-            return self.function(sample)
+            return self.function(*sample)
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
         except Exception as error:
             raise ValueError(
                 f"X[{i}]: the function `structure` failed on this sample: {type(error).__name__}: {error}"
             ) from error
+
+    @staticmethod
+    def split(X):
+        """Split samples that are tuples, of features and what else the function takes; see `check_samples`.
+
+        Returns
+        -------
+        X : list, or as it was
+            The features.
+        extras : list of tuple, or None
+        """
+        if isinstance(X, RaggedArray) or not hasattr(X, "__len__") or not any(isinstance(x, tuple) for x in X):
+            return X, None
+        for i, x in enumerate(X):
+            if not isinstance(x, tuple) or not x:
+                raise ValueError(
+                    f"X[{i}] is no tuple of features and what else the function `structure` takes, as other samples are"
+                )
+        return [x[0] for x in X], [x[1:] for x in X]
 
     def _check_shapes(self, own):
         for name, shape in self.shapes.items():
@@ -94,3 +120,11 @@ class GraphsOf:
         unknown = [name for name in own if name not in self.shapes]
         if unknown:
             raise ValueError(f"its graph has a factor named {unknown[0]!r}, which the first graph does not have")
+
+
+def _sample_of(X, i):
+    """Return what the user's function takes of a sample: its features, in their grid, and what else comes with them."""
+    sample = X[i]
+    if X.shapes is not None:
+        sample = sample.reshape(*X.shapes[i].tolist(), sample.shape[1])
+    return sample, *(() if X.extras is None else X.extras[i])

@@ -7,18 +7,19 @@ import numpy as np
 
 from ..._jit import working_time
 from ..._validation import check_positive
-from ...solvers._graph.batch import GAP, OBJECTIVE, RESIDUAL, STATUS
 from ...solvers._graph.rows import INFEASIBLE
+from ...solvers._graph.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
+from .tables import search_values
 
 # Marginals as close as this to 0 or 1 count as such.
 _INTEGRAL = 1e-6
 # LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs. "block" moves
 # by 1 in a sweep, and needs smaller steps.
-_SHARPNESS = {"newton": 100.0, "block": 10.0}
+_SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
 # Scores that are all zero have no size.
 _LEAST_SIZE = 1e-100
 # A solution with a larger residual is none.
@@ -218,6 +219,9 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
 
 def _search(problem, u, joint, gap, bound, tol, deadline):
     """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `_branch`."""
+    if problem.layout.tables is not None:
+        size = _sizes(problem)[0]
+        return search_values(problem, u, bound, tol, size, relax, deadline)
     if len(problem.layout.arrays.structures):
         return _branch(problem, u, joint, bound, tol, deadline)
     known, scores = problem.certain()[0], problem.scores[0]

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
-from ...graphs._arrays import FORBIDDEN, PAIR, STRUCTURE
+from ...graphs._arrays import FORBIDDEN, PAIR, SCORED, TABLE
 
 
 class GraphProblems(NamedTuple):
@@ -178,19 +178,21 @@ def _check_additional(graph, additional, label):
     if not isinstance(additional, dict):
         raise ValueError(f"{label} must be a dict by the names of factors; got {type(additional).__name__}")
     # Rules have names for messages only.
-    scored = [factor for factor in graph.factors if factor.kind in (PAIR, STRUCTURE)]
-    named = {factor.name: factor for factor in scored if factor.name is not None}
+    scored = [factor for factor in graph.factors if factor.kind in SCORED and factor.name is not None]
+    named = {factor.name: factor for factor in scored}
     unknown = sorted(set(additional) - set(named), key=str)
     if unknown:
         raise ValueError(f"{label} names {unknown[0]!r}, but the named factors are {sorted(named)}")
     given = {}
-    for name, factor in named.items():
+    for factor in scored:
+        name = factor.name
         what = f"{label}[{name!r}]"
-        if factor.kind == PAIR:
+        if factor.kind in (PAIR, TABLE):
             if name not in additional:
                 raise ValueError(f"the pairs named {name!r} need scores: pass additional={{{name!r}: ...}}")
-            given[name] = _pair_scores(additional[name], factor, what)
-        elif factor.kind == STRUCTURE:
+            scores_of = _pair_scores if factor.kind == PAIR else _table_scores
+            given[name] = scores_of(additional[name], factor, what)
+        else:
             own = _structure_scores(additional.get(name, {}), factor, what)
             if own:
                 given[name] = own
@@ -205,6 +207,17 @@ def _pair_scores(value, factor, what):
     if not np.isfinite(array).all():
         bad = array.ravel()[np.argmin(np.isfinite(array.ravel()))]
         raise ValueError(f"{what} contains {bad}; pair scores must be finite. To forbid a pair use AtMostOne")
+    return array
+
+
+def _table_scores(value, factor, what):
+    # There may be no pairs: a grid of one row has none below each other.
+    array = check_scores(value, np.ndim(value), what) if np.size(value) else np.zeros(np.shape(value))
+    wanted = factor.accepted_shapes
+    if array.shape not in wanted:
+        raise ValueError(f"{what} has shape {array.shape}; there must be tables of {' or '.join(map(str, wanted))}")
+    if factor.features is not None and not np.isfinite(array).all():
+        raise ValueError(f"{what} contains -inf; tables that are summed with features must be finite")
     return array
 
 

@@ -14,22 +14,12 @@ from ..._validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
 from ...graphs._arrays import PAIR
 from ...solvers import LPSparseMAPBatch
-from ...solvers._graph.batch import (
-    BY_MULTIPLIERS,
-    GAP,
-    GRAPH_SOLVERS,
-    LOGIC_SOLVERS,
-    N_ITER,
-    OBJECTIVE,
-    RESIDUAL,
-    STATUS,
-    GraphSamples,
-    GraphSolutions,
-)
+from ...solvers._graph.batch import BY_MULTIPLIERS, GRAPH_SOLVERS, LOGIC_SOLVERS
 from ...solvers._graph.choice import structure_solvers
 from ...solvers._graph.matchings import matching_multipliers_range
 from ...solvers._graph.result import LPSparseMAPResult
 from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
+from ...solvers._graph.samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, GraphSamples, GraphSolutions
 from ...solvers._polytope.protocol import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
 from .problems import problems_by_graph
@@ -37,7 +27,7 @@ from .sizes import LARGE, clipped_samples, with_trials
 
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
-_AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3}
+_AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3, "tables": 1.0}
 
 # Scores of this size are easy; from there they grow by this factor. Those above the third get few iterations at once.
 _EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
@@ -73,14 +63,16 @@ def lp_sparsemap(
         Additional scores by the name of the factor: for `Pair` an array with one score a pair (or one number for all),
         for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one for
         each.
-    solver : {"auto", "newton", "block", "admm", "pairwise"}, default="auto"
+    solver : {"auto", "newton", "block", "admm", "pairwise", "tables"}, default="auto"
         - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
           settled; where no variable is in two structures. Of a graph that is one matching (`Xor` and `AtMostOne` over
           its rows and columns), on those of the columns first.
         - ``"block"``: block coordinate ascent on the dual, one factor after the other, with Anderson acceleration.
         - ``"admm"``: the alternating directions of [1]_, algorithm 1.
         - ``"pairwise"``: coordinate ascent on the pairs; for graphs with no other factors.
-        - ``"auto"``: newton where it is possible, else block.
+        - ``"tables"``: the method of multipliers, with Newton steps on the values in use; for graphs of variables of
+          several values with no factors but `PairTable`.
+        - ``"auto"``: tables where it is possible, else newton where it is, else block.
     tol : float, default=1e-6
         For the residual and the duality gap. Newton's method usually ends far below.
     max_iter : int, default=1000
@@ -149,8 +141,14 @@ def choose_solver(layout, solver="auto"):
     """Return the name of the solver that serves a graph."""
     arrays = layout.arrays
     shared = bool((arrays.owners == -2).any())
+    if solver == "auto" and layout.tables is not None:
+        return "tables"
     if solver == "auto":
         return "block" if shared else "newton"
+    if solver == "tables" and layout.tables is None:
+        raise ValueError(
+            "solver='tables' is for graphs of variables of several values with no factors but PairTable; use 'auto'"
+        )
     if solver == "newton" and shared:
         raise ValueError("solver='newton' needs graphs in which no variable is in two structures; use 'block'")
     if solver == "pairwise" and (arrays.kinds != PAIR).any():
@@ -301,7 +299,9 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
                 limit=limits,
             )
         samples = GraphSamples(*map(readonly, (problems.scores, problems.additional, start, scales)))
-        if method in LOGIC_SOLVERS and not len(arrays.structures):
+        if method == "tables":
+            solver, own = GRAPH_SOLVERS[method], (layout.tables,)
+        elif method in LOGIC_SOLVERS and not len(arrays.structures):
             solver, own = LOGIC_SOLVERS[method], (arrays,)
         else:
             solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
@@ -309,7 +309,17 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
             lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits
         )
     out.statistics[:, N_ITER] += n_steps[:, 0]
+    if method == "tables" and deadline is None:
+        _solve_forbidden(problems, out, max_iter, tol, n_jobs)
     return out
+
+
+def _solve_forbidden(problems, out, max_iter, tol, n_jobs):
+    """Solve samples with forbidden cells of tables, where these are not solved, by what knows of contradictions."""
+    left = np.flatnonzero(out.statistics[:, STATUS] == NOT_CONVERGED)
+    if len(left) and np.isneginf(problems.additional).any():
+        found = solve_once(problems.take(left), None, max_iter, method="block", tol=tol, n_jobs=n_jobs)
+        _replace(out, found, left, found.statistics[:, STATUS] != NOT_CONVERGED)
 
 
 def check_feasible(layout, solutions, many=True, numbers=None):

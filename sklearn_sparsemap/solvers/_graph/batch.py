@@ -1,13 +1,13 @@
 """The loop over many samples of one factor graph, inside one compiled call each."""
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, copy_into, entry, kernel
+from ..._jit import INTS, copy_into, entry, kernel
 from ...graphs._arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
+from .._tables.batch import tables_range
 from .admm import solve_admm
 from .block import solve_block
 from .certificate import certify
@@ -26,10 +26,20 @@ from .presolve import (
 )
 from .proximal import MOST_STEPS, begin, grow, new_proximal, next_step
 from .rows import CONVERGED, INFEASIBLE, new_dual
+from .samples import (
+    GAP,
+    N_ITER,
+    OBJECTIVE,
+    RESIDUAL,
+    SAMPLES,
+    SOLUTIONS,
+    STATUS,
+    additional_of,
+    goal_of,
+    row_of,
+    scale_of,
+)
 from .structures import STRUCTURE_SOLVERS, new_structures
-
-# Columns of the statistics of a batch.
-OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)
 
 
 @kernel
@@ -63,73 +73,10 @@ def _link_multipliers(graph, scores, additional, multipliers, u, lam):
                 lam[link] += left[i] / graph.degrees[i]
 
 
-class GraphSamples(NamedTuple):
-    """Samples of one graph, one row each, read-only."""
-
-    scores: np.ndarray  # with FORBIDDEN in place of -inf
-    additional: np.ndarray  # a single row is that of all samples
-    warm: np.ndarray  # multipliers or link variables to start from; nothing: from nothing
-    scales: np.ndarray  # factors of the additional scores, and goals; no row: none
-
-
-class GraphSolutions(NamedTuple):
-    """What is found for samples of one graph, one row each.
-
-    Where the graph has nothing but pairs, there need be no columns for joint, multipliers and links: nothing is then
-    written that is as long as there are pairs.
-    """
-
-    marginals: np.ndarray  # of the variables
-    joint: np.ndarray  # marginals of the additional scores
-    multipliers: np.ndarray  # of rows and pairs
-    links: np.ndarray  # dual variables of the links
-    statistics: np.ndarray  # see the columns above
-
-    def take(self, rows):
-        """Return the solutions of some samples."""
-        return GraphSolutions(*(array[rows] for array in self))
-
-    def put(self, rows, others):
-        """Write the solutions of some samples."""
-        for array, new in zip(self, others):
-            array[rows] = new
-
-
-_SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, GraphSamples)
-_SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
-
 # Each loop takes a graph, with the oracles and solvers of its structures unless it has none; samples; tol, limits
 # (see `solve_rows`); which samples, start..stop; and where to write their solutions.
-_LOOP = _SAMPLES, types.float64, INTS, types.int64, types.int64, _SOLUTIONS
+_LOOP = SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS
 _STRUCTURED = GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS
-
-
-@kernel
-def _row_of(rows, i):
-    """Return row `i` of rows of which there may be one for all, or none: then nothing."""
-    return rows[min(i, rows.shape[0] - 1)] if rows.shape[0] > 0 else np.empty(0)
-
-
-@kernel
-def _scale_of(samples, i):
-    """Return the factor of the additional scores of sample `i`."""
-    return samples.scales[i, 0] if samples.scales.shape[0] > 0 else 1.0
-
-
-@kernel
-def _goal_of(samples, i):
-    """Return how exactly the linear relaxation of sample `i` is to be solved (see `next_step`); 0 is not at all."""
-    return samples.scales[i, 1] if samples.scales.shape[0] > 0 else 0.0
-
-
-@kernel
-def _additional_of(samples, i):
-    """Return the additional scores of sample `i`."""
-    additional, scale = _row_of(samples.additional, i).copy(), _scale_of(samples, i)
-    if scale != 1.0:
-        for k in range(additional.shape[0]):
-            additional[k] = scale * additional[k] if additional[k] > -np.inf else -np.inf
-    return additional
 
 
 @kernel
@@ -146,7 +93,7 @@ def _finish(graph, structures, scores, additional, i, limits, n_iter, status, ou
 @kernel
 def _as_first_step(samples, i, proximal, out):
     """Let the solution of the linear relaxation of sample `i` look as if the first step had found it."""
-    if _goal_of(samples, i) > 0.0:
+    if goal_of(samples, i) > 0.0:
         out.statistics[i, GAP] = proximal.hidden[0]
         grow(out.multipliers[i], 1.0 / proximal.growth[0])
         grow(out.links[i], 1.0 / proximal.growth[0])
@@ -163,9 +110,9 @@ def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, 
         Those of the last step; nothing, where no more is written.
     n_iter, status : int
     """
-    unscaled, warm, scale = _row_of(samples.additional, i), _row_of(samples.warm, i), _scale_of(samples, i)
-    additional = _additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
-    dual, goal = new_dual(graph, settled, unscaled, scale, warm), _goal_of(samples, i)
+    unscaled, warm, scale = row_of(samples.additional, i), row_of(samples.warm, i), scale_of(samples, i)
+    additional = additional_of(samples, i) if out.links.shape[1] > 0 else np.empty(0)
+    dual, goal = new_dual(graph, settled, unscaled, scale, warm), goal_of(samples, i)
     n_iter, status = np.int64(0), np.int64(CONVERGED)
     begin(proximal)
     for step in range(MOST_STEPS if dual.a.shape[0] > 0 else 0):
@@ -202,10 +149,10 @@ def _last_scores(scores, settled, proximal):
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures."""
-    settled, slots = new_settled(graph), pull_slots(graph, _row_of(samples.additional, start))
+    settled, slots = new_settled(graph), pull_slots(graph, row_of(samples.additional, start))
     proximal = new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        scores, scale, statistics = samples.scores[i], _scale_of(samples, i), out.statistics[i]
+        scores, scale, statistics = samples.scores[i], scale_of(samples, i), out.statistics[i]
         if i > start and samples.additional.shape[0] > 1:
             slots = pull_slots(graph, samples.additional[i])
         u = out.marginals[i]
@@ -259,7 +206,7 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
     """Solve samples start..stop by block coordinate ascent."""
     proximal, n_links = new_proximal(graph.degrees.shape[0]), graph.links.shape[0]
     for i in range(start, stop):
-        own, goal, warm = _additional_of(samples, i), _goal_of(samples, i), np.zeros(n_links)
+        own, goal, warm = additional_of(samples, i), goal_of(samples, i), np.zeros(n_links)
         scores = samples.scores[i].copy()
         if samples.warm.shape[0] > 0:
             copy_into(warm, samples.warm[i])
@@ -282,7 +229,7 @@ def block_range(graph, oracles, solvers, samples, tol, limits, start, stop, out)
 def admm_range(graph, oracles, solvers, samples, tol, limits, start, stop, out):
     """Solve samples start..stop by alternating directions."""
     for i in range(start, stop):
-        own, warm = _additional_of(samples, i), _row_of(samples.warm, i)
+        own, warm = additional_of(samples, i), row_of(samples.warm, i)
         structures = new_structures(graph, oracles, solvers)
         found = solve_admm(graph, structures, samples.scores[i], own, warm, tol, limits)
         _finish_links(graph, structures, samples.scores[i], own, i, found, limits, out)
@@ -294,6 +241,7 @@ GRAPH_SOLVERS = {
     "pairwise": partial(rows_range, False),
     "block": block_range,
     "admm": admm_range,
+    "tables": tables_range,
 }
 # For graphs without structures, where these have one that knows of none, and is compiled much sooner.
 LOGIC_SOLVERS = {"newton": partial(logic_rows_range, True), "pairwise": partial(logic_rows_range, False)}

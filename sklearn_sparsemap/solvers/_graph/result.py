@@ -25,8 +25,9 @@ class LPSparseMAPResult:
     marginals : ndarray, shape of the variables; or dict of str -> ndarray
         One array if the graph has one array of variables, else by name.
     additional_marginals : dict
-        By the name of the factor: for pairs an array, the probability that both are on; for structures a dict of
-        arrays, the expected counts. One of possibly several optimal ones.
+        By the name of the factor: for pairs an array, the probability that both are on, or a table of the values'
+        probabilities; for structures a dict of arrays, the expected counts. One of possibly several optimal ones. Where
+        factors share a name there is a list with what belongs to each.
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
@@ -82,10 +83,15 @@ class LPSparseMAPResult:
 
     @property
     def structures(self) -> dict[str, list[tuple[Any, float]]]:
-        """For each named structure factor, its selected structures: dict of str -> list of (structure, probability)."""
-        factors = {f: self._layout.graph.factor_of(f) for f in self._layout.arrays.structures}
-        named = {f: factor.name for f, factor in factors.items() if factor.name is not None}
-        return {name: structures_of(self._problem, self._solution, f) for f, name in named.items()}
+        """For each named structure factor, its selected structures: dict of str -> list of (structure, probability).
+
+        Where several share a name there is a list with such a list for each.
+        """
+        found, graph = {}, self._layout.graph
+        for f in self._layout.arrays.structures[~self._layout.of_tables[self._layout.arrays.structures]]:
+            if (name := graph.factor_of(f).name) is not None:
+                found.setdefault(name, []).append(structures_of(self._problem, self._solution, f))
+        return {name: own[0] if len(own) == 1 else own for name, own in found.items()}
 
     def vjp(
         self, v: Any, *, method: Literal["cg", "average"] = "cg", tol: float = 1e-12, max_iter: int = 10_000

@@ -1,0 +1,1 @@
+"""LP-SparseMAP of graphs of variables of several values with tables of scores for pairs."""

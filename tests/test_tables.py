@@ -1,0 +1,332 @@
+"""Variables of several values, tables of scores for pairs of them, and names that factors share."""
+
+import pickle
+import warnings
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, PairTable, StructureFactor, grid_graph
+from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.structures import LinearChain
+
+grid = cache(grid_graph)
+
+
+def random_grid(rng, height=3, width=2, n_states=3, scale=1.0):
+    """Return a grid graph, scores, and a table for each direction."""
+    tables = {name: scale * rng.normal(size=(n_states, n_states)) for name in ("horizontal", "vertical")}
+    return grid(height, width, n_states), scale * rng.normal(size=(height, width, n_states)), tables
+
+
+def neighbours_of(u):
+    """Return the pairs of a grid's variables by direction: dict of name -> (first, second)."""
+    return {"horizontal": (u[:, :-1], u[:, 1:]), "vertical": (u[:-1], u[1:])}
+
+
+def edges_of(height, width):
+    """Return the edges of a grid, each as (direction, first, second)."""
+    places = np.arange(height * width).reshape(height, width)
+    for name, (first, second) in neighbours_of(places).items():
+        for i, j in zip(first.ravel(), second.ravel(), strict=True):
+            yield name, i, j
+
+
+def relaxed_value(u, tables):
+    """Return what tables add to the score of marginals of a grid, each by a linear programme of its own."""
+    height, width, n = u.shape
+    u, total = u.reshape(-1, n), 0.0
+    sums = np.vstack([np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))])
+    for name, i, j in edges_of(height, width):
+        found = linprog(-tables[name].ravel(), A_eq=sums, b_eq=np.concatenate([u[i], u[j]]), method="highs")
+        total -= found.fun
+    return total
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_a_grid_is_certified_and_agrees_with_chains_of_two_steps(scale):
+    """The other solver knows the tables as structures; and the objective is that of linear programmes."""
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        graph, scores, tables = random_grid(rng, scale=scale)
+        result = lp_sparsemap(graph, scores, additional=tables)
+        u = result.marginals
+        assert result.converged and result.residual < 1e-12
+        assert result.gap <= 1e-7 * max(1.0, abs(result.objective))
+        value = (scores * u).sum() - 0.5 * (u * u).sum() + relaxed_value(u, tables)
+        assert_allclose(result.objective, value, atol=1e-6 * max(1.0, scale))
+        twin = lp_sparsemap(graph, scores, additional=tables, solver="block", tol=1e-9, max_iter=20_000)
+        assert_allclose(u, twin.marginals, atol=1e-6)
+        for name, (first, second) in neighbours_of(u).items():
+            assert_allclose(result.additional_marginals[name].sum(axis=-1), first, atol=1e-12)
+            assert_allclose(result.additional_marginals[name].sum(axis=-2), second, atol=1e-12)
+
+
+def test_without_scores_of_pairs_each_variable_is_by_itself():
+    scores = np.random.default_rng(1).normal(size=(2, 3, 4))
+    zero = {name: np.zeros((4, 4)) for name in ("horizontal", "vertical")}
+    graph = FactorGraph()
+    graph.categorical((2, 3), 4)
+    alone = lp_sparsemap(graph, scores).marginals
+    assert_allclose(lp_sparsemap(grid(2, 3, 4), scores, additional=zero).marginals, alone, atol=1e-12)
+
+
+def test_what_is_forbidden_stays_off():
+    rng = np.random.default_rng(2)
+    graph, scores, tables = random_grid(rng, 2, 2)
+    scores[0, 0, 1] = scores[1, 1, :2] = -np.inf
+    tables["horizontal"][0, 0] = tables["vertical"][2, 1] = -np.inf
+    result = lp_sparsemap(graph, scores, additional=tables)
+    twin = lp_sparsemap(graph, scores, additional=tables, solver="block", tol=1e-9, max_iter=20_000)
+    assert result.converged
+    assert_allclose(result.marginals, twin.marginals, atol=1e-6)
+    assert result.marginals[scores == -np.inf].max() == 0.0
+    assert result.additional_marginals["horizontal"][..., 0, 0].max() == 0.0
+    scores[0, 1] = -np.inf
+    with pytest.raises(ValueError, match="infeasible"):
+        lp_sparsemap(graph, scores, additional=tables)
+
+
+def test_tables_that_nothing_satisfies_are_named():
+    graph = FactorGraph()
+    u = graph.categorical(2, 2)
+    graph.add(PairTable(u[:1], u[1:], name="never"))
+    with pytest.raises(ValueError, match=r"infeasible.*never"):
+        lp_sparsemap(graph, np.zeros((2, 2)), additional={"never": np.full((1, 2, 2), -np.inf)})
+
+
+def test_the_derivative_is_that_of_differences():
+    rng = np.random.default_rng(3)
+    graph, scores, tables = random_grid(rng, 2, 2)
+    v, step = rng.normal(size=scores.shape), 1e-5
+
+    def moved(direction=0.0, **more):
+        tables_now = {name: table + more.get(name, 0.0) for name, table in tables.items()}
+        return (lp_sparsemap(graph, scores + direction, additional=tables_now, tol=1e-9).marginals * v).sum()
+
+    gradients = lp_sparsemap(graph, scores, additional=tables).vjp(v)
+    for _ in range(3):
+        d = rng.normal(size=scores.shape)
+        difference = (moved(step * d) - moved(-step * d)) / (2 * step)
+        assert_allclose((gradients["scores"] * d).sum(), difference, atol=1e-5)
+        d = rng.normal(size=(3, 3))
+        difference = (moved(vertical=step * d) - moved(vertical=-step * d)) / (2 * step)
+        assert_allclose((gradients["additional"]["vertical"] * d).sum(), difference, atol=1e-5)
+
+
+def test_warm_starts_end_at_the_same_marginals():
+    graph, scores, tables = random_grid(np.random.default_rng(4))
+    cold = lp_sparsemap(graph, scores, additional=tables)
+    warm = lp_sparsemap(graph, scores + 0.01, additional=tables, warm_start=cold)
+    assert_allclose(warm.marginals, cold.marginals, atol=1e-6)
+
+
+def test_features_of_pairs_weigh_tables():
+    rng = np.random.default_rng(5)
+    features, weights, scores = rng.normal(size=(3, 2)), rng.normal(size=(2, 3, 3)), rng.normal(size=(4, 3))
+    results = []
+    for options, given in (
+        ({"features": features}, weights),
+        ({}, np.einsum("ef,fxy->exy", features, weights)),
+    ):
+        graph = FactorGraph()
+        u = graph.categorical(4, 3)
+        graph.add(PairTable(u[:-1], u[1:], name="near", **options))
+        results.append(lp_sparsemap(graph, scores, additional={"near": given}))
+    assert_allclose(results[0].marginals, results[1].marginals, atol=1e-12)
+    v = rng.normal(size=(4, 3))
+    own, of_pairs = (result.vjp(v)["additional"]["near"] for result in results)
+    assert_allclose(own, np.einsum("ef,exy->fxy", features, of_pairs), atol=1e-12)
+
+
+def test_other_factors_go_with_tables():
+    rng = np.random.default_rng(6)
+    graph = FactorGraph()
+    u = graph.categorical(4, 3)
+    graph.add(PairTable(u[:-1], u[1:], name="near", tied=True), Budget(u[:, 0], 1))
+    result = lp_sparsemap(graph, rng.normal(size=(4, 3)) + [2.0, 0.0, 0.0], additional={"near": np.eye(3)})
+    assert result.converged
+    assert_allclose(result.marginals[:, 0].sum(), 1.0, atol=1e-6)
+    assert_allclose(result.marginals.sum(axis=1), 1.0, atol=1e-6)
+    with pytest.raises(ValueError, match="solver='tables'"):
+        lp_sparsemap(graph, np.zeros((4, 3)), additional={"near": np.eye(3)}, solver="tables")
+
+
+def test_the_best_values_are_those_of_an_enumeration():
+    rng = np.random.default_rng(7)
+    n_searched, values = 0, np.array(list(product(range(3), repeat=9)))
+    for _ in range(15):
+        graph, scores, tables = random_grid(rng, 3, 3)
+        tables = {name: 3.0 * table for name, table in tables.items()}
+        found = map_inference(graph, scores, additional=tables)
+        totals = scores.reshape(9, 3)[np.arange(9), values].sum(axis=1)
+        totals += sum(tables[name][values[:, i], values[:, j]] for name, i, j in edges_of(3, 3))
+        best = totals.max()
+        assert_allclose(found.value, best, atol=1e-8)
+        assert found.bound >= best - 1e-8
+        assert_array_equal(found.structure.sum(axis=-1), 1)
+        n_searched += not found.integral
+    assert n_searched >= 1
+
+
+def test_a_search_without_time_returns_what_it_has():
+    graph, scores, tables = random_grid(np.random.default_rng(0), 4, 4, 5, scale=3.0)
+    with pytest.warns(UserWarning, match="map_time_limit"):
+        found = map_inference(graph, scores, additional=tables, map_time_limit=1e-9)
+    assert not found.integral and found.bound > found.value
+    assert_array_equal(found.structure.sum(axis=-1), 1)
+
+
+def make_pictures(n, seed, n_states=3):
+    """Rectangles on a ground, seen through noise."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        labels = np.zeros(rng.integers(4, 7, 2), int)
+        for state in range(1, n_states):
+            top, left = rng.integers(0, np.array(labels.shape) - 2)
+            labels[top : top + 3, left : left + 3] = state
+        X.append(np.eye(n_states)[labels] + 0.8 * rng.normal(size=(*labels.shape, n_states)))
+        y.append(labels)
+    return X, y
+
+
+def fit(function, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return StructuredSparseMAPClassifier(function, alpha=0.03, max_iter=12).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    X, y = make_pictures(16, 0)
+    return X, y, fit(grid_of, X[:10], y[:10])
+
+
+def grid_of(x):
+    return grid(*x.shape[:2], 3)
+
+
+def grid_of_shape(x, shape):
+    assert x.ndim == 2
+    return grid(*shape, 3)
+
+
+def test_pictures_are_learned(pictures):
+    X, y, model = pictures
+    predicted = model.predict(X[10:])
+    assert [p.shape for p in predicted] == [labels.shape for labels in y[10:]]
+    right = np.concatenate([(p == labels).ravel() for p, labels in zip(predicted, y[10:], strict=True)])
+    alone = np.concatenate([(x.argmax(axis=-1) == labels).ravel() for x, labels in zip(X[10:], y[10:], strict=True)])
+    assert right.mean() > alone.mean() + 0.05
+    assert_allclose(model.score(X[10:], y[10:]), right.mean())
+    assert model.coef_.shape == (3, 3) and model.intercept_.shape == (3,)
+    assert set(model.additional_scores_) == {"horizontal", "vertical"}
+    marginals = model.predict_marginals(X[10:11])[0]
+    assert marginals.shape == X[10].shape
+    assert_allclose(marginals.sum(axis=-1), 1.0)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X[:1])[0], model.predict(X[:1])[0])
+
+
+def test_the_function_gets_what_comes_with_a_sample(pictures):
+    X, y, model = pictures
+    samples = [(x.reshape(-1, 3), x.shape[:2]) for x in X]
+    twin = fit(grid_of_shape, samples[:10], y[:10])
+    assert_allclose(twin.coef_, model.coef_)
+    assert_array_equal(twin.predict(samples[10:12])[1], model.predict(X[10:12])[1])
+    with pytest.raises(ValueError, match=r"X\[1\] is no tuple"):
+        twin.predict([samples[0], X[1].reshape(-1, 3)])
+    with pytest.raises(ValueError, match=r"y\[0\]: labels must hold whole numbers from 0 to 2"):
+        twin.fit(samples[:1], [y[0] + 1])
+    with pytest.raises(ValueError, match=r"y\[0\]: labels has shape"):
+        twin.fit(samples[:1], [y[0].ravel()])
+
+
+def test_the_gradient_of_a_loss_is_that_of_differences():
+    rng = np.random.default_rng(8)
+    graph, scores, tables = random_grid(rng, 2, 2)
+    y, loss, step = rng.integers(0, 3, (2, 2)), FenchelYoungLoss(graph), 1e-4
+
+    def value(table):
+        return loss.loss_gradient(scores, y, additional={**tables, "horizontal": table})[0]
+
+    own, gradient = loss.loss_gradient(scores, y, additional=tables)
+    one_of_each = np.eye(3)[y] > 0
+    assert_allclose(loss.loss_gradient(scores, one_of_each, additional=tables)[0], own)
+    d = rng.normal(size=(3, 3))
+    difference = (value(tables["horizontal"] + step * d) - value(tables["horizontal"] - step * d)) / (2 * step)
+    assert_allclose((gradient["additional"]["horizontal"] * d).sum(), difference, atol=1e-3)
+
+
+def test_factors_of_one_name_share_scores():
+    graph, scores = FactorGraph(), np.random.default_rng(9).normal(size=(2, 3, 2))
+    u = graph.variables((2, 3, 2))
+    graph.add(*[StructureFactor(LinearChain(), row, name="rows") for row in u])
+    additional = {"rows": {"transitions": np.array([[0.5, 0.0], [-0.5, 0.2]])}}
+    result = lp_sparsemap(graph, scores, additional=additional)
+    single = FactorGraph()
+    single.add(StructureFactor(LinearChain(), single.variables((3, 2)), name="rows"))
+    alone = [lp_sparsemap(single, own, additional=additional) for own in scores]
+    assert_allclose(result.marginals, [own.marginals for own in alone], atol=1e-9)
+    counts = [own.additional_marginals["rows"]["transitions"] for own in alone]
+    assert_allclose([own["transitions"] for own in result.additional_marginals["rows"]], counts, atol=1e-9)
+    assert len(result.structures["rows"]) == 2
+    v = np.ones_like(scores) * [1.0, -2.0]
+    summed = sum(own.vjp(v[0])["additional"]["rows"]["transitions"] for own in alone)
+    assert_allclose(result.vjp(v)["additional"]["rows"]["transitions"], summed, atol=1e-9)
+    undirected = grid_graph(2, 2, 2, neighbours=8, directed=False)
+    assert repr(undirected) == "FactorGraph(labels (2, 2, 2); 4 OneValueEach, 6 PairTable)"
+    assert lp_sparsemap(undirected, np.zeros((2, 2, 2)), additional={"neighbours": np.eye(2)}).converged
+    # Scores of their own cannot be shared.
+    with pytest.raises(ValueError, match="'rows' already"):
+        graph.add(Pair(u[0, 0], u[0, 1], name="rows", tied=True))
+
+
+def test_wrong_tables_are_refused():
+    graph = FactorGraph()
+    u, w, binary = graph.categorical(3, 2, name="u"), graph.categorical(3, 4, name="w"), graph.variables((3, 2))
+    other = FactorGraph().categorical(3, 2)
+    for function, message in [
+        (lambda: graph.categorical(2, 1), "at least 2"),
+        (lambda: graph.categorical(2, "a"), "must be an int"),
+        (lambda: graph.categorical("a", 2), "tuple of ints"),
+        (lambda: PairTable(u[0], w[0], name="t"), "entry by entry"),
+        (lambda: PairTable(u[0], u[0], name="t"), "with itself"),
+        (lambda: PairTable(u[0], binary[0], name="t"), "several values"),
+        (lambda: PairTable(u[0], ~u[1], name="t"), "several values"),
+        (lambda: PairTable(w[0, :2], w[1, :2], name="t"), "several values"),
+        (lambda: PairTable(u[0], other[1], name="t"), "two graphs"),
+        (lambda: PairTable(u[:2], u[1:], name=""), "needs a name"),
+        (lambda: PairTable(u[:2], u[1:], name="t", features=[[1.0]]), "one row for each pair"),
+        (lambda: PairTable(u[:2], u[1:], name="t", features=[[1.0], [np.nan]]), "NaN"),
+        (lambda: PairTable(u[:2], u[1:], name="t", features=[[1.0], [2.0]], tied=True), "leave it at False"),
+        (lambda: grid_graph(2, 2, 2, neighbours=6), "4 or 8"),
+        (lambda: grid_graph(2.5, 2, 2), "must be ints"),
+        (lambda: grid_graph(0, 2, 2), "at least one"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            function()
+    with pytest.raises(ValueError, match="tables of"):
+        lp_sparsemap(grid(2, 2, 3), np.zeros((2, 2, 3)), additional={"horizontal": 1.0, "vertical": np.eye(3)})
+    with pytest.raises(ValueError, match="need scores"):
+        lp_sparsemap(grid(2, 2, 3), np.zeros((2, 2, 3)))
+
+
+def test_a_grid_of_one_row_has_nothing_below():
+    graph, scores = grid(1, 3, 2), np.random.default_rng(10).normal(size=(1, 3, 2))
+    tables = {"horizontal": np.eye(2), "vertical": np.eye(2)}
+    chain = FactorGraph()
+    chain.add(StructureFactor(LinearChain(), chain.variables((3, 2)), name="chain"))
+    twin = lp_sparsemap(chain, scores[0], additional={"chain": {"transitions": np.eye(2)}})
+    assert lp_sparsemap(graph, scores, additional=tables).converged
+    # Of a chain the relaxation by edges is exact where it is an assignment.
+    sharp = lp_sparsemap(graph, 50 * scores, additional={name: 50 * t for name, t in tables.items()})
+    best = lp_sparsemap(chain, 50 * scores[0], additional={"chain": {"transitions": 50 * np.eye(2)}})
+    assert twin.converged
+    assert_allclose(sharp.marginals[0], best.marginals, atol=1e-6)
