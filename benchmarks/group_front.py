@@ -66,7 +66,8 @@ def print_front(args, folder, templates, train, tests, paper, grid):
     full = StructuredSparseMAPClassifier(
         "chain", loss="hinge", solver="mira", max_iter=15, tol=0.0, random_state=args.seeds[0]
     ).fit(X, labels)
-    n_full = int(np.count_nonzero(full.coef_))
+    # Sparse, where the model is large.
+    n_full = int(getattr(full.coef_, "nnz", None) or np.count_nonzero(full.coef_))
     report("all templates, MIRA", full, n_full, n_full, perf_counter() - start)
     points = []
     for name, budgets in grid:
