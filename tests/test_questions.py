@@ -152,7 +152,7 @@ def test_known_heads_and_partners():
     with pytest.raises(ValueError, match=r"known\[0\]: the head of a word is None, or an int from 0 to 3; got 7"):
         tree.predict(trees[:1], known=[[7, None, None]])
     subset = StructuredSparseMAPClassifier(Subset()).fit([np.ones((2, 1))], [[True, False]])
-    with pytest.raises(ValueError, match="known is for structures made of labels, trees and matchings"):
+    with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels, and matchings"):
         subset.predict([np.ones((2, 1))], known=[[None, True]])
     perceptron = GroupLassoPerceptron("tree", max_iter=2).fit(trees, [np.array([0, 1, 2])] * 4)
     assert perceptron.predict(trees[:1], known=[[2, None, None]])[0][0] == 2

@@ -44,7 +44,7 @@ def sample_shapes(structure, padded, lengths, n_samples):
     if not lengths.shape[1]:
         return np.tile(np.array(padded, np.int64), (n_samples, 1))
     if isinstance(structure, DependencyTree):
-        return np.column_stack([lengths + 1, lengths, np.tile(padded[2:], (n_samples, 1))])
+        return np.column_stack([lengths + 1, lengths, np.tile(np.array(padded[2:], np.int64), (n_samples, 1))])
     if lengths.shape[1] < len(padded):
         return np.column_stack([lengths, np.full(n_samples, padded[1])])
     return lengths

@@ -62,7 +62,7 @@ def arc_templates(
     >>> from sklearn_sparsemap.features import arc_templates
     >>> templates = arc_templates()
     >>> len(templates), str(templates[0]), str(templates[12])
-    (596, 'direction', 'head.shape[0]')
+    (596, 'direction', 'between.xpos')
     >>> len(arc_templates(tags=["pos"], words=["word"]))
     246
     """
