@@ -69,8 +69,9 @@ start = perf_counter()
 model.fit(X[train], y[train])
 print(f"learned {len(y[train])} pictures in {perf_counter() - start:.1f} s\n")
 
-alone = LogisticRegression()
-alone.fit(np.concatenate(X[train]).reshape(-1, 3), np.concatenate(y[train]).ravel())
+alone = LogisticRegression().fit(
+    np.concatenate(X[train]).reshape(-1, 3), np.concatenate(y[train]).ravel()
+)
 
 # %%
 # Restore
