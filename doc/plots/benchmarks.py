@@ -24,7 +24,7 @@ chunking = tables.read("Chunking", "model")
 names = [row["model"].replace("averaged perceptron", "av. perceptron").split(", its default")[0] for row in chunking]
 names = [name + ", 100 epochs" if name.endswith("perceptron") else name for name in names]
 names = [name.replace("`", "") for name in names]
-colors = [OURS if "SparseMAP" in name else THEIRS for name in names]
+colors = [THEIRS if name.startswith("CRFsuite") else OURS for name in names]
 values = [tables.number(row["span F1"]) for row in chunking]
 bars(axes[0, 0], names, values, colors, "CoNLL-2000 chunking: span F1", 92, ".2f")
 values = [tables.number(row["training"]) for row in chunking]
