@@ -22,7 +22,7 @@ class _Programme:
     def __init__(self, n_variables):
         self.n, self.equal, self.less = n_variables, [], []
 
-    def solve(self, quadratic, linear):
+    def solve(self, quadratic, linear, gap=1e-11):
         """Minimise ``1/2 x' diag(quadratic) x + linear' x``; return x, or None where the solver ends elsewhere."""
         rows = [*self.equal, *self.less]
         entries = [(i, column, value) for i, (row, _) in enumerate(rows) for column, value in row.items()]
@@ -31,11 +31,37 @@ class _Programme:
         cones = [clarabel.ZeroConeT(len(self.equal)), clarabel.NonnegativeConeT(len(self.less))]
         settings = clarabel.DefaultSettings()
         settings.verbose = False
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+        settings.tol_gap_abs = settings.tol_gap_rel = gap
+        settings.tol_feas = 1e-11
         b = np.array([bound for _, bound in rows], dtype=np.float64)
         solver = clarabel.DefaultSolver(sparse.diags(quadratic, format="csc"), linear, A, b, cones, settings)
         solution = solver.solve()
         return np.array(solution.x) if solution.status == clarabel.SolverStatus.Solved else None
+
+
+def project_grid(scores, horizontal, vertical):
+    """Return the marginals of LP-SparseMAP on a grid of variables of several values, with two tables of scores.
+
+    Each table of marginals has those of its two pixels as the sums of its rows and of its columns.
+    """
+    height, width, k = scores.shape
+    pixels = np.arange(height * width).reshape(height, width)
+    ends = [(pixels[:, :-1], pixels[:, 1:]), (pixels[:-1], pixels[1:])]
+    pairs = [np.column_stack([first.ravel(), second.ravel()]) for first, second in ends]
+    tables = np.concatenate([np.tile(np.ravel(t), len(own)) for t, own in zip((horizontal, vertical), pairs)])
+    made = _Programme(scores.size + len(tables))
+    for pixel in range(height * width):
+        made.equal.append(({pixel * k + s: 1.0 for s in range(k)}, 1.0))
+    for e, pair in enumerate(np.concatenate(pairs).tolist()):
+        cells = scores.size + k * k * e + np.arange(k * k).reshape(k, k)
+        for pixel, lines in zip(pair, (cells, cells.T)):
+            for s in range(k):
+                made.equal.append(({**dict.fromkeys(lines[s].tolist(), 1.0), pixel * k + s: -1.0}, 0.0))
+    for i in range(made.n):
+        made.less.append(({i: -1.0}, 0.0))
+    linear = np.concatenate([np.ravel(scores), tables])
+    found = made.solve(1.0 * (np.arange(made.n) < scores.size), -linear, gap=1e-12)
+    return None if found is None else found[: scores.size].reshape(scores.shape)
 
 
 def project(structure, scores, transitions=None, start=None, end=None):

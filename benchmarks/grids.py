@@ -5,6 +5,7 @@ path, and it sees its eight neighbours only.
 
     python benchmarks/grids.py
     python benchmarks/grids.py --only snakes
+    python benchmarks/grids.py --only conic      # needs clarabel: marginals against those of a conic solver
 """
 
 import argparse
@@ -120,6 +121,23 @@ def epochs(n, n_epochs):
     print(f"pixels right: {model.score(X[few], y[few]):.3f}; one by one {alone:.3f}")
 
 
+def conic():
+    """Hold marginals against those of a conic solver."""
+    from conic import project_grid
+
+    rng, differences = np.random.default_rng(0), []
+    for height, width, k in ((3, 4, 3), (4, 4, 4), (5, 8, 4), (5, 8, 11)):
+        for scale in np.repeat([0.1, 1.0, 4.0], 3 if k < 11 else 1):
+            scores = scale * rng.normal(size=(height, width, k))
+            horizontal, vertical = scale * rng.normal(size=(2, k, k))
+            tables = {"horizontal": horizontal, "vertical": vertical}
+            ours = lp_sparsemap(grid(height, width, k), scores, additional=tables)
+            theirs = project_grid(scores, horizontal, vertical)
+            if theirs is not None:
+                differences.append(abs(ours.marginals - theirs).max())
+    print(f"{len(differences)} grids differ by at most {max(differences):.1e} (median {np.median(differences):.1e})")
+
+
 def snakes(n_train, n_epochs):
     """Learn snakes."""
     rng = np.random.default_rng(0)
@@ -143,7 +161,7 @@ def snakes(n_train, n_epochs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["inference", "epochs", "snakes"])
+    parser.add_argument("--only", choices=["inference", "epochs", "snakes", "conic"])
     parser.add_argument("--pictures", type=int, default=300)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--snakes", type=int, default=200)
@@ -151,6 +169,8 @@ def main():
     options = parser.parse_args()
     if options.only in (None, "inference"):
         inference()
+    if options.only == "conic":
+        conic()
     if options.only in (None, "snakes"):
         snakes(options.snakes, options.snake_epochs)
     if options.only in (None, "epochs"):
