@@ -114,10 +114,7 @@ def unlabeled_attachment_score(
     >>> unlabeled_attachment_score(y_true, y_pred, ignore=[[False, False, False, True], [False]])
     1.0
     """
-    true, pred, lengths = flatten_pair(y_true, y_pred)
-    if not true:
-        raise ValueError("y_true has no words; the attachment score of nothing is undefined")
-    is_right = _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred")
+    is_right, lengths = _right_heads(y_true, y_pred)
     return _mean_of_words(is_right, lengths, ignore, sample_weight)
 
 
@@ -154,10 +151,7 @@ def labeled_attachment_score(
     0.75
     """
     heads, labels = zip(*(_split_pairs(y, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))))
-    true, pred, lengths = flatten_pair(*heads)
-    if not true:
-        raise ValueError("y_true has no words; the attachment score of nothing is undefined")
-    is_right = _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred")
+    is_right, lengths = _right_heads(*heads)
     is_right &= _is_equal(*(flatten(y, "labels")[0] for y in labels))
     return _mean_of_words(is_right, lengths, ignore, sample_weight)
 
@@ -177,6 +171,14 @@ def _split_pairs(y, name):
         heads.append([head for head, _ in pairs])
         labels.append([label for _, label in pairs])
     return heads, labels
+
+
+def _right_heads(y_true, y_pred):
+    """Tell which words have the right head; return that as a flat array, and the lengths of the sentences."""
+    true, pred, lengths = flatten_pair(y_true, y_pred)
+    if not true:
+        raise ValueError("y_true has no words; the attachment score of nothing is undefined")
+    return _check_heads(true, lengths, "y_true") == _check_heads(pred, lengths, "y_pred"), lengths
 
 
 def _mean_of_words(is_right, lengths, ignore, sample_weight):

@@ -327,9 +327,6 @@ class GroupLassoPerceptron(
             optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
         return self._end_fit(monitor)
 
-
-    # -- Parts of both ---------------------------------------------------------------------------------------------
-
     def _make_groups(self, X):
         n_features = X.values.shape[1]
         _check_memory(n_features, self.groups is None)
@@ -357,7 +354,6 @@ class GroupLassoPerceptron(
 
     def _new_optimizer(self, groups, group_weights, n_outputs, n_additional):
         return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
-
 
     def _configure(self, optimizer, period, *, frozen=None, eta0=None, selects=True):
         """Take over the parameters; `selects` tells whether the optimiser is that of the first phase."""
@@ -403,7 +399,6 @@ class GroupLassoPerceptron(
             self._final = final_state(self._optimizer, self._optimizer, self._loss)
         super()._edit(**arrays)
 
-
     @property
     def _latest_loss(self):
         # Debiasing has a loss of its own.
@@ -428,7 +423,6 @@ class GroupLassoPerceptron(
                 "budget, budget_weights and alpha are ways to set the same strength; leave all but one at their default"
             )
         return structure
-
 
 
 def _check_memory(n_columns, of_each):
