@@ -15,6 +15,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from batches import batches_by_length, decayed, in_order
 from torch import nn
 
 from sklearn_sparsemap import map_inference
@@ -71,6 +72,8 @@ class Corpus:
             for known, field in zip(vocabularies, fields)
         )
 
+        self.lengths = np.array([len(row) for row in self.heads])
+
     def __len__(self):
         return len(self.heads)
 
@@ -79,19 +82,20 @@ class Corpus:
         padded = (
             nn.utils.rnn.pad_sequence([rows[i] for i in places], batch_first=True) for rows in (self.words, self.tags)
         )
-        return *padded, torch.tensor([len(self.words[i]) for i in places]), [self.heads[i] for i in places]
+        return *padded, torch.from_numpy(self.lengths[places]), [self.heads[i] for i in places]
 
 
 @torch.no_grad()
 def evaluate(model, corpus):
     """Return UAS in percent."""
     model.eval()
-    found = []
-    for places in np.array_split(np.arange(len(corpus)), max(1, len(corpus) // 32)):
-        words, tags, lengths, _ = corpus.batch(places)
+    gold, found = [], []
+    for places in in_order(corpus.lengths, 32):
+        words, tags, lengths, heads = corpus.batch(places)
         tables = model(words, tags, lengths).double().numpy()
         found += [r.structure for r in map_inference(TREE, [t[: n + 1, :n] for t, n in zip(tables, lengths.tolist())])]
-    return 100 * unlabeled_attachment_score(corpus.heads, found)
+        gold += heads
+    return 100 * unlabeled_attachment_score(gold, found)
 
 
 def run(loss_name, parts, args, seed):
@@ -101,26 +105,31 @@ def run(loss_name, parts, args, seed):
     train = parts["train"]
     n_words, n_tags = (len(known) + 1 for known in train.vocabularies)
     model = Parser(n_words, n_tags, args.embedding, args.hidden, args.dropout)
-    loss_of = FenchelYoungLoss(TREE, loss_name, n_jobs=args.jobs)
+    loss_of = FenchelYoungLoss(TREE, loss_name, reduction="sum", n_jobs=args.jobs)
     optimizer = torch.optim.Adam(model.parameters(), args.rate)
+    rates = decayed(optimizer, args.epochs)
     best, seconds = (-1.0,), []
     for epoch in range(args.epochs):
         model.train()
         started = perf_counter()
-        for places in np.array_split(rng.permutation(len(train)), max(1, len(train) // args.batch)):
+        for places in batches_by_length(train.lengths, args.batch, rng):
             words, tags, lengths, heads = train.batch(places)
-            loss = loss_of(model(words, tags, lengths), heads, lengths)
+            loss = loss_of(model(words, tags, lengths), heads, lengths) / lengths.sum()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 5.0)
             optimizer.step()
+        rates.step()
         seconds.append(perf_counter() - started)
         dev = evaluate(model, parts["dev"])
+        print(f"{loss_name}, seed {seed}, epoch {epoch + 1}: dev {dev:.2f}, {seconds[-1]:.1f} s", flush=True)
         if dev > best[0]:
-            best = dev, evaluate(model, parts["test"]), epoch + 1
-    print(f"{loss_name}, seed {seed}: dev {best[0]:.2f}, test {best[1]:.2f}, epoch {best[2]}, "
+            best = dev, epoch + 1, {key: value.clone() for key, value in model.state_dict().items()}
+    model.load_state_dict(best[2])
+    test = evaluate(model, parts["test"])
+    print(f"{loss_name}, seed {seed}: dev {best[0]:.2f}, test {test:.2f}, epoch {best[1]}, "
           f"{np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
-    return best[0], best[1], np.median(seconds)
+    return best[0], test, np.median(seconds)
 
 
 def main():
