@@ -125,7 +125,8 @@ def train_epoch(model, optimizer, sentences, batch_size, rng):
     model.train()
     total = 0.0
     order = rng.permutation(len(sentences))
-    for places in np.array_split(order, max(1, round(len(order) / batch_size))):
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
         tokens, lengths, heads, valencies = sentences.batch(places)
         logits, _ = model(tokens, lengths, heads)
         is_operator = valencies > 0

@@ -39,7 +39,8 @@ class Parser(nn.Module):
         self.drop = nn.Dropout(dropout)
         self.read = nn.LSTM(embedding + embedding // 2, hidden, batch_first=True, bidirectional=True)
         self.root = nn.Parameter(0.1 * torch.randn(1, 1, 2 * hidden))
-        self.as_head, self.as_modifier = (nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU()) for _ in range(2))
+        # The first steps of a structured hinge loss push all words of a sentence the same way: ReLUs would die of it.
+        self.as_head, self.as_modifier = (nn.Sequential(nn.Linear(2 * hidden, hidden), nn.Tanh()) for _ in range(2))
         self.product, self.bias = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
 
     def forward(self, words, tags, lengths):
@@ -142,9 +143,9 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--embedding", type=int, default=100)
-    parser.add_argument("--hidden", type=int, default=125)
+    parser.add_argument("--hidden", type=int, default=100)
     parser.add_argument("--dropout", type=float, default=0.3)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=2e-3, help="of Adam")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
     args = parser.parse_args()
