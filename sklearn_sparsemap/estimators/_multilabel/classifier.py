@@ -114,12 +114,14 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     max_iter : int, default=None
         Most epochs of Adam (None: 200), or iterations of L-BFGS (None: 1000).
     tol : float, default=None
-        Adam stops when the mean loss (with early stopping: the validation score) has not improved by `tol` (None: 1e-3)
-        for `n_iter_no_change` epochs; L-BFGS where the largest entry of the gradient is `tol` (None: 1e-5).
+        Adam stops when the mean loss has not improved by `tol` (None: 1e-3) for `n_iter_no_change` epochs (with early
+        stopping: neither the validation score nor the mean loss on the samples held out); L-BFGS where the largest
+        entry of the gradient is `tol` (None: 1e-5).
     n_iter_no_change : int, default=10
     early_stopping : bool, default=False
-        Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
-        the best model. The score is the example F1 at the best threshold, or that of the fixed decision rule.
+        Whether to hold out a part of the samples, to stop when the score and the loss on them no longer improve, and to
+        return the model of the best score, the last of these. The score is the example F1 at the best threshold, or
+        that of the fixed decision rule.
     validation_fraction : float, default=0.1
         The part to hold out, for early stopping and for ``threshold="auto"``, of Adam.
     decision : {"auto", "seen", "threshold", "map"}, default="auto"
@@ -416,8 +418,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             task.gold = dense(task.gold)
         model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
-        validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
-        monitor = start_fit(self, data, model, validate, max_iter)
+        watch = {"validate": None}
+        if self.early_stopping and held_out:
+            watch["validate"] = lambda model: self._validate(model, *held_out)
+            watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
+        monitor = start_fit(self, data, model, max_iter=max_iter, **watch)
         optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
         ended = run_epochs(self, optimizer, "Adam", task, X, max_iter, monitor, rng)
         monitor.take()
@@ -536,10 +541,20 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         if self._tunes_threshold(self._single):
             tuning = self._new_tuning()
             self._tune(tuning, model, X, task, self._sets)
-            return tuning.highest()
+            return tuning.f1()
         chosen = self._choose(model, X)
         chosen = chosen if task.known is None else chosen & task.known
         return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
+
+    def _held_out_loss(self, model, X, task):
+        """Return the mean loss on held-out samples."""
+        blocked = blocks(X.shape[0], task.n_outputs)
+        parts = [task.take(np.arange(rows.start, rows.stop)) for rows in blocked]
+        total = sum(
+            part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
+            for part, rows in zip(parts, blocked, strict=True)
+        )
+        return total / task.weights.sum()
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
