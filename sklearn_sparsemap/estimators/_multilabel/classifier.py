@@ -347,11 +347,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         X, gold, classes, single = self._check_data(X, y, reset=True, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
-        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
-            raise ValueError(
-                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
-                "constraints but such that each label implies one other at most"
-            )
+        self._check_known(known, graph)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
         self._begin(graph, classes, single, n_violations)
         if self._resolve_solver(hidden, graph) == "lbfgs":
@@ -522,6 +518,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             stratify=gold.indices if can_stratify else None,
         )
 
+    def _check_known(self, known, graph):
+        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
+            raise ValueError(
+                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
+                "constraints but such that each label implies one other at most"
+            )
+
     def _tunes_threshold(self, single):
         return self.threshold == "auto" and self.decision != "map" and not single
 
@@ -530,11 +533,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
 
     def _tune(self, tuning, model, X, task, sets):
         """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
+        for marginals, gold, weights in self._known_marginals(model, X, task):
+            tuning.add(marginals, gold, weights, sets)
+
+    def _known_marginals(self, model, X, task):
+        """Yield marginals, gold labels and weights of samples; what is unknown counts as neither right nor wrong."""
         for rows in blocks(X.shape[0], task.n_outputs):
             marginals = self._marginals(model, X[rows])
-            # What is unknown counts as neither right nor wrong.
             marginals = marginals if task.known is None else np.where(task.known[rows], marginals, 0.0)
-            tuning.add(marginals, dense(task.gold[rows]), task.weights[rows], sets)
+            yield marginals, dense(task.gold[rows]), task.weights[rows]
 
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
@@ -586,8 +593,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         X = RaggedArray(X, np.arange(X.shape[0] + 1))
         check_magnitude(X)
         known = None if reset else self.classes_
-        is_named = self.label_names is not None or self.constraints or hasattr(names, "columns")
-        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named and not has_unknown:
+        is_indicator = self.label_names is not None or self.constraints or hasattr(names, "columns")
+        is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
             # As scikit-learn reads a single column, unless something says that it is an indicator.
             y = column_or_1d(y, warn=True)
         single = y.ndim == 1
