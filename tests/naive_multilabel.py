@@ -59,7 +59,7 @@ def naive_seen(marginals, threshold, gold, weights, slack, n_likely):
     for u in marginals:
         sums = {y: sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in seen}
         logits = {y: 5.0 * sums[y] + lifts[y] / 3.0 for y in seen}
-        likely = sorted(seen, key=lambda y: -logits[y])[:n_likely]
+        likely = sorted(seen, key=lambda y: -logits[y])[: n_likely if len(seen) > 2 * n_likely else None]
         total = sum(np.exp(logits[y]) for y in likely)
         shares = {y: np.exp(logits[y]) / total for y in likely}
 

@@ -127,8 +127,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     decision : {"auto", "seen", "threshold", "map"}, default="auto"
         How `predict` chooses labels. All satisfy all constraints.
 
-        - ``"seen"``: of the label sets of the training data (in `fit`) the one of the highest sum of marginals less
-          threshold; where each lacks more than 2 to the best of all sets, as ``"threshold"``.
+        - ``"seen"``: of the label sets of the training data (in `fit`) the one from which most is to be expected, example
+          F1 and being right as a whole together. The probability of a set grows with its sum of marginals less
+          threshold, and with how much more often it was seen than if labels had nothing to do with each other. Where
+          each set's sum lacks more than 2 to the best of all sets, as ``"threshold"``.
         - ``"auto"``: ``"seen"``, but ``"threshold"`` where less than a tenth of the training samples share their set
           with another one, where the threshold is tuned and this is better on held-out samples, and after `partial_fit`
           alone.
@@ -138,9 +140,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
           loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
     threshold : float or "auto", default=0.5
-        From 0 to below 1. ``"auto"`` takes the one of the highest example F1: with L-BFGS by cross-validation, whose
-        three folds depend on the samples only, not on a seed; with Adam on held-out samples, or on the training samples
-        if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+        From 0 to below 1. ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation, whose three folds depend
+        on the samples only, not on a seed; with Adam on held-out samples, or on the training samples if fewer than 50
+        would be held out. Where seen sets may be chosen, of all that are within a point of the highest F1 the one with
+        the most whole sets is taken. In `partial_fit`, each mini-batch is held out until it has been predicted.
         See the notes for which one serves which metric.
     label_names : array-like of shape (n_labels,), default=None
         Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
@@ -200,12 +203,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     subset accuracy, which is `score`                       ``threshold=0.5``
     Hamming loss                                            ``threshold=0.5``, ``decision="threshold"``
     example F1; as a rule also micro and macro F1           ``threshold="auto"``
+    example F1 and nothing else                             ``threshold="auto"``, ``decision="threshold"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
     ======================================================= =========================================================
 
-    Where labels are rare, the threshold of the highest F1 is far below 0.5: more labels are found, and fewer sets are
-    right as a whole.
+    Where labels are rare, the threshold of the highest F1 is far below 0.5 where labels are decided one by one: more
+    are found, and fewer sets are right as a whole.
 
     **Edges.** The regulariser of LP-SparseMAP does not see the pairs: two labels may be on together as often as their
     marginals allow, and only where the training data have more or less than that does the loss want an edge. Linear

@@ -14,8 +14,10 @@ SLACK = 2.0
 # labels have to do with each other is in their marginals already. Both are from cross-validation on the training parts
 # of ten sets, where half or twice as much is behind by less than a point.
 SHARPNESS, LIFT = 5.0, 1.0 / 3.0
-# So many of the likeliest sets are weighed against each other.
+# So many of the likeliest sets are weighed against each other; where there are not twice as many, all are.
 N_LIKELY = 32
+# Sets with at most so many labels in all are held as a dense array, too, which is sooner at hand.
+_MOST_DENSE = 2**14
 # Where fewer of the samples share their set with another one, what is to come has not been seen: decision="auto" does
 # not draw to seen sets.
 _LEAST_SHARED = 0.1
@@ -23,8 +25,9 @@ _LEAST_SHARED = 0.1
 _MOST_SETS = 10_000
 # Thresholds that are tried with seen sets.
 _THRESHOLDS = np.linspace(0.2, 0.65, 10)
-# Numbers of a block of samples that are held at once, and most sets that are compared with each other.
-_BLOCK, _MOST_COMPARED = 2**22, 2048
+# Numbers of a block of samples that are held at once; most sets that are compared with each other, and for how many
+# samples.
+_BLOCK, _MOST_COMPARED, _AT_ONCE = 2**22, 3072, 64
 
 
 class SeenSets:
@@ -61,6 +64,8 @@ class SeenSets:
         total = frequency.sum()
         odds = logit((weights @ gold + 0.5) / (total + 1.0))
         self.lifts = np.log(frequency[chosen] / total) - self.sets @ odds - np.log(expit(-odds)).sum()
+        self._dense = self.sets.toarray() if np.prod(self.sets.shape) <= _MOST_DENSE else None
+        self._mutual = self._mutual_f1(slice(None)) if len(self.sizes) <= 2 * N_LIKELY else None
 
     def choose(self, marginals, threshold, slack=SLACK):
         """Return the seen set from which most is to be expected, where none that was not seen is better by far.
@@ -82,7 +87,8 @@ class SeenSets:
         for rows in self._blocks(len(marginals)):
             own = marginals[rows]
             best, near = self._best(own, self._sums(own), threshold, slack)
-            chosen[np.flatnonzero(near) + rows.start] = self.sets[best[near]].toarray() > 0.0
+            found = self.sets[best[near]].toarray() if self._dense is None else self._dense[best[near]]
+            chosen[np.flatnonzero(near) + rows.start] = found > 0.0
         return chosen
 
     def threshold_scores(self, marginals, gold, weights):
@@ -102,7 +108,7 @@ class SeenSets:
         return total
 
     def _sums(self, values):
-        return np.ascontiguousarray((self.sets @ values.T).T)
+        return np.ascontiguousarray((self.sets @ values.T).T) if self._dense is None else values @ self._dense.T
 
     def _best(self, marginals, sums, threshold, slack=SLACK):
         """Return which set is best for each sample, and whether it is near enough."""
@@ -110,22 +116,44 @@ class SeenSets:
         near = np.maximum(marginals - threshold, 0.0).sum(axis=1) - values.max(axis=1) <= slack
         values *= SHARPNESS
         values += LIFT * self.lifts
-        if values.shape[1] <= N_LIKELY:
+        best = values.argmax(axis=1)
+        values -= values[np.arange(len(best)), best][:, None]
+        # Nothing is better than a set with two thirds of the probability p: it is worth 2 p at least, and any other at
+        # most p + 2 (1 - p).
+        unsure = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
+        best[unsure] = self._worthiest(values[unsure])
+        return best, near
+
+    def _worthiest(self, values):
+        """Return the set of the highest expected F1 plus probability for each sample, from log odds of the sets."""
+        if self._mutual is not None:
             shares = softmax(values, axis=1)
-            return (shares @ self._mutual_f1(slice(None)) + shares).argmax(axis=1), near
-        # In order: of equally good sets the most frequent is chosen.
+            worth = shares @ self._mutual + shares
+            # Of equally good sets the most frequent is chosen, whatever rounding makes of them.
+            return np.round(worth, 10).argmax(axis=1)
         likely = np.sort(np.argpartition(values, -N_LIKELY, axis=1)[:, -N_LIKELY:], axis=1)
         shares = softmax(np.take_along_axis(values, likely, axis=1), axis=1)
-        which, places = np.unique(likely, return_inverse=True)
-        places = places.reshape(likely.shape)
-        mutual = self._mutual_f1(which)[places[:, :, None], places[:, None, :]]
-        worth = np.matmul(shares[:, None], mutual)[:, 0] + shares
-        return likely[np.arange(len(likely)), worth.argmax(axis=1)], near
+        is_likely = np.zeros(values.shape[1], bool)
+        is_likely[likely] = True
+        which, places = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
+        mutual, found = self._mutual_f1(which), np.empty(len(places), np.int64)
+        # So few at a time stay in the processor's cache.
+        for start in range(0, len(places), _AT_ONCE):
+            own, here = places[start : start + _AT_ONCE], shares[start : start + _AT_ONCE]
+            worth = np.matmul(here[:, None], mutual.take(own[:, :, None] * len(which) + own[:, None, :]))[:, 0] + here
+            found[start : start + _AT_ONCE] = np.round(worth, 10).argmax(axis=1)
+        return likely[np.arange(len(likely)), found]
 
     def _mutual_f1(self, which):
         """Return the F1 of each two of some sets."""
         sets, sizes = self.sets[which], self.sizes[which]
-        return example_f1((sets @ sets.T).toarray(), sizes[:, None] + sizes)
+        mutual, total = (sets @ sets.T).toarray(), sizes[:, None] + sizes
+        # In place: of thousands of sets these are large.
+        np.maximum(total, 1.0, out=total)
+        mutual *= 2.0
+        mutual /= total
+        mutual[np.ix_(sizes == 0.0, sizes == 0.0)] = 1.0
+        return mutual
 
     def _blocks(self, n):
         size = max(1, _BLOCK // max(*self.sets.shape, N_LIKELY**2))
