@@ -127,8 +127,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     decision : {"auto", "seen", "threshold", "map"}, default="auto"
         How `predict` chooses labels. All satisfy all constraints.
 
-        - ``"seen"``: of the label sets of the training data (in `fit`) the one from which most is to be expected, example
-          F1 and being right as a whole together. The probability of a set grows with its sum of marginals less
+        - ``"seen"``: of the label sets of the training data (in `fit`) the one from which most is to be expected,
+          example F1 and being right as a whole together. The probability of a set grows with its sum of marginals less
           threshold, and with how much more often it was seen than if labels had nothing to do with each other. Where
           each set's sum lacks more than 2 to the best of all sets, as ``"threshold"``.
         - ``"auto"``: ``"seen"``, but ``"threshold"`` where less than a tenth of the training samples share their set
