@@ -22,7 +22,6 @@ from time import perf_counter
 
 import numpy as np
 import torch
-from batches import batches_by_length, in_order
 from torch import nn
 
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, StructureFactor, Xor
@@ -139,10 +138,6 @@ class Pairs:
     def __len__(self):
         return len(self.labels)
 
-    def longest(self):
-        """Return the words of the longer sentence of each pair."""
-        return self.lengths.max(1).values.numpy()
-
     def batch(self, places):
         """Return padded words of both sentences, lengths, and labels."""
         padded = (nn.utils.rnn.pad_sequence([side[i] for i in places], batch_first=True) for side in self.sides)
@@ -154,8 +149,8 @@ def evaluate(model, pairs):
     """Return the accuracy in percent, and the share of aligned pairs of words in percent."""
     model.eval()
     right, shares = [], []
-    for places in in_order(pairs.longest(), 64):
-        *batch, labels = pairs.batch(places)
+    for start in range(0, len(pairs), 64):
+        *batch, labels = pairs.batch(np.arange(start, min(start + 64, len(pairs))))
         scores, share = model(*batch)
         right.append(scores.argmax(1) == labels)
         shares.append(float(share))
@@ -173,7 +168,7 @@ def run(attention, parts, n_words, args, seed):
     for epoch in range(args.epochs):
         model.train()
         started = perf_counter()
-        for places in batches_by_length(train.longest(), args.batch, rng):
+        for places in np.array_split(rng.permutation(len(train)), len(train) // args.batch):
             *batch, labels = train.batch(places)
             loss = nn.functional.cross_entropy(model(*batch)[0], labels)
             optimizer.zero_grad()
