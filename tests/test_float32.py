@@ -183,7 +183,7 @@ def test_weights_that_are_assigned_take_the_type():
 
 def test_what_is_wrong_is_said():
     X, y = make_text()
-    for dtype in (np.int64, "half", object(), None, "nonsense"):
+    for dtype in (np.int64, "half", object(), None, "nonsense", ">f4"):
         with pytest.raises(ValueError, match=r"dtype must be numpy.float32 or numpy.float64"):
             StructuredSparseMAPClassifier("chain", dtype=dtype).fit(X, y)
     wide, narrow = (model.partial_fit(X, y, classes=LABELS) for model in pair_of())

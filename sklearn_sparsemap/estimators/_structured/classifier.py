@@ -130,9 +130,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     unfit : {"raise", "drop", "projectivise"}, default="raise"
         What training does with trees that a `DependencyTree` does not allow: with several roots where it has
         ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out (some tree must be left, in each mini-batch and partition, too); ``"projectivise"`` makes them
-        fit: roots after the first become modifiers of that, and arcs that cross others are lifted to the head's head.
-        Both say in a warning how many there are.
+        leaves them out (a mini-batch or a partition of nothing else is skipped; `fit` needs one that fits);
+        ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs that cross others
+        are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
+        there are.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
         Type of the weights and of all that training keeps of them. With float32 features become that, too; what is
         summed up for a sample, and its inference, stays in float64. Features of float32 are not copied with either.
@@ -378,12 +379,19 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         goes_on = getattr(self, "_optimizer", None) is not None
         task, X = self._take_in(X, y, classes, sample_weight)
+        if task is None:
+            return self
         self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X."""
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+
+        The task is None where no sample is left, and nothing has changed.
+        """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
+        if task is None:
+            return None, X
         if first:
             self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []
@@ -431,7 +439,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _check_params(self):
         """Check the parameters; return the structure."""
         check_parameters(self)
-        if self._dtype.name not in ("float32", "float64"):
+        if self._dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype must be numpy.float32 or numpy.float64; got {self.dtype!r}")
         structure = resolve_structure(self.structure)
         if LOSSES[self.loss].argmax == "gibbs":
