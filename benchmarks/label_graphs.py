@@ -4,8 +4,8 @@
 
 DIR holds multilabel/*.arff.gz and hmc/*.arff.gz. Linear models on random halves of the training part, the same for all
 models. Differences to SparseMAP without edges by Adam, in points of example F1 and of whole sets that are right on the
-test part: mean and 95 % interval over the halves. "conditional": logistic models of each label from the features and the
-other labels (`conditional_labels.py`), whose joint decision is among the sets seen, as that of the last SparseMAP.
+test part: mean and 95 % interval over the halves. "conditional": logistic models of each label from the features and
+the other labels (`conditional_labels.py`), whose joint decision is among the sets seen, as that of the last SparseMAP.
 """
 
 import argparse
