@@ -52,9 +52,9 @@ class Phase:
         return estimator
 
     def lay_out(self, estimator, X, y):
-        """Return the task and X of samples; the task is None where no sample has a weight."""
+        """Return the task and X of samples; the task is None where there is nothing to learn from."""
         task, X = estimator._take_in(X, y)
-        return (task, X) if self.columns is None else estimator._debiasing_data(self.columns, task, X)
+        return (task, X) if task is None or self.columns is None else estimator._debiasing_data(self.columns, task, X)
 
 
 def state_of(optimizer):
@@ -67,9 +67,9 @@ def begin(estimator, shard, classes):
     estimator = copy(estimator)
     for X, y in shard.parts():
         estimator._take_in(X, y, classes)
-        if estimator._optimizer is not None:
+        if getattr(estimator, "_optimizer", None) is not None:
             break
-    if getattr(estimator, "_optimizer", None) is None:
+    else:
         raise ValueError("the first shard has no sample to learn from; mend its labels, or leave it out")
     state = state_of(estimator._optimizer)
     estimator._optimizer = estimator._model = None

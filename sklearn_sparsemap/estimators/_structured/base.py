@@ -442,7 +442,8 @@ class LinearStructuredClassifier(
         classes : array or None
             All labels; None where structures are not made of labels.
         X : RaggedArray
-        task : Task
+        task : Task or None
+            None where `unfit` has left no sample. If this is the first call, the next one is so, too.
         """
         structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
@@ -456,8 +457,13 @@ class LinearStructuredClassifier(
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
-        return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights, stream=True)
+        if len(X):
+            return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+        if first:
+            for name in ("n_features_in_", "feature_names_in_"):
+                vars(self).pop(name, None)
+        return first, structure, classes, X, None
 
     def _labels_in(self, y):
         """Return the labels that occur; None where structures are not made of labels."""

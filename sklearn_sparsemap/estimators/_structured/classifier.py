@@ -130,9 +130,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     unfit : {"raise", "drop", "projectivise"}, default="raise"
         What training does with trees that a `DependencyTree` does not allow: with several roots where it has
         ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out (some tree must be left, in each mini-batch and partition, too); ``"projectivise"`` makes them
-        fit: roots after the first become modifiers of that, and arcs that cross others are lifted to the head's head.
-        Both say in a warning how many there are.
+        leaves them out (a mini-batch or a partition of nothing else is skipped; `fit` needs one that fits);
+        ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs that cross others
+        are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
+        there are.
 
     Attributes
     ----------
@@ -369,12 +370,19 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """
         goes_on = getattr(self, "_optimizer", None) is not None
         task, X = self._take_in(X, y, classes, sample_weight)
+        if task is None:
+            return self
         self.loss_curve_.append(learn_batch(self, self._optimizer, task, X, keep=goes_on))
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X."""
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+
+        The task is None where no sample is left, and nothing has changed.
+        """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
+        if task is None:
+            return None, X
         if first:
             self._model, self._optimizer = self._new_model(task, X.values), None
             self.n_iter_, self.loss_curve_ = 0, []

@@ -281,7 +281,7 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n, keep)
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
-    scales = np.zeros((0, 2)) if problems.scales is None else problems.scales
+    scales = np.zeros((0, 3)) if problems.scales is None else problems.scales
     aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
     limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), np.zeros((n, 1))
     # Without links a sample costs what is open.
