@@ -13,8 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, PairTable, StructureFactor, grid_graph
+from sklearn_sparsemap.inference._graph.problems import as_graph_problems
+from sklearn_sparsemap.inference._graph.solve import solve_graph
 from sklearn_sparsemap.losses import FenchelYoungLoss
+from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses
+from sklearn_sparsemap.solvers._graph.rows import CONVERGED
+from sklearn_sparsemap.solvers._graph.samples import N_ITER, STATUS
 from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap.training._graph_task import SolutionMemory
 
 grid = cache(grid_graph)
 
@@ -75,6 +81,85 @@ def test_without_scores_of_pairs_each_variable_is_by_itself():
     graph.categorical((2, 3), 4)
     alone = lp_sparsemap(graph, scores).marginals
     assert_allclose(lp_sparsemap(grid(2, 3, 4), scores, additional=zero).marginals, alone, atol=1e-12)
+
+
+def test_tables_of_several_sizes_agree_with_chains_of_two_steps():
+    """More edges than lanes, in blocks of unlike widths."""
+    rng = np.random.default_rng(13)
+    graph = FactorGraph()
+    few, many = graph.categorical((4, 4), 2, name="few"), graph.categorical(3, 4, name="many")
+    graph.add(PairTable(few[:-1], few[1:], name="down"))
+    graph.add(PairTable(many[:-1], many[1:], name="near"))
+    graph.add(PairTable(few[:, :-1], few[:, 1:], name="across", tied=True))
+    scores = {"few": rng.normal(size=(4, 4, 2)), "many": 0.3 * rng.normal(size=(3, 4))}
+    tables = {
+        "down": rng.normal(size=(3, 4, 2, 2)),
+        "near": 0.3 * rng.normal(size=(2, 4, 4)),
+        "across": rng.normal(size=(2, 2)),
+    }
+    result = lp_sparsemap(graph, scores, additional=tables)
+    twin = lp_sparsemap(graph, scores, additional=tables, solver="block", tol=1e-9, max_iter=20_000)
+    assert result.converged and twin.converged
+    for name, own in result.marginals.items():
+        assert_allclose(own, twin.marginals[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sparsemap", "margin_sparsemap"])
+def test_rough_losses_are_as_near_as_they_say(name):
+    rng, n_ended_early = np.random.default_rng(14), 0
+    for scale in (0.1, 1.0, 5.0):
+        graph, scores, tables = random_grid(rng, 5, 5, scale=scale)
+        problems, _ = as_graph_problems(graph, [scores], tables)
+        y = rng.integers(0, 3, (5, 5))
+        gold = tuple(part[None] for part in gold_parts(graph, problems.layout, y))
+        (exact,), (u,), _, _ = graph_losses(name, 0.5, problems, gold, share=1e-10)
+        (rough,), (own,), _, inexact = graph_losses(name, 0.5, problems, gold, share=ROUGH)
+        allowed = ROUGH * max(exact / 0.5, 1.0) + 1e-9
+        assert not inexact.any()
+        # The objective is that of marginals that satisfy the factors: never too large.
+        assert exact - 0.5 * allowed <= rough <= exact + 1e-6
+        assert 0.5 * ((u - own) ** 2).sum() <= allowed
+        n_ended_early += abs(u - own).max() > 1e-6
+    assert n_ended_early >= 2
+
+
+def test_steps_without_a_system_come_near_a_solution():
+    """Newton's method would hide that they do not."""
+    rng = np.random.default_rng(16)
+    for scale in (0.1, 1.0, 5.0):
+        graph, scores, tables = random_grid(rng, 6, 5, scale=scale)
+        problems, _ = as_graph_problems(graph, scores, tables)
+        statistics = solve_graph(problems, 0.02, 1000).statistics[0]
+        # 16 looks at the gap, after 25 steps each, are all that there may be.
+        assert statistics[N_ITER] < 400 and statistics[N_ITER] % 25 == 0
+        assert statistics[STATUS] == CONVERGED
+
+
+def test_solutions_are_kept_in_so_many_bytes():
+    memory, rows = SolutionMemory(48), np.arange(12.0).reshape(3, 4)
+    assert memory.recall(np.arange(3)) == {}
+    memory.keep(np.arange(3), {"warm": rows})
+    found = memory.recall(np.arange(4))["warm"]
+    assert_array_equal(found[:3], rows)
+    assert np.isnan(found[3]).all()
+    memory.keep(np.array([3, 1]), {"warm": -rows[:2]})
+    found = memory.recall(np.arange(4))["warm"]
+    assert_array_equal(found[1], -rows[1])
+    assert np.isnan(found[3]).all()
+
+
+def test_samples_of_which_some_are_known_start_from_these():
+    rng = np.random.default_rng(15)
+    graph, scores, tables = random_grid(rng, 4, 4)
+    problems, _ = as_graph_problems(graph, [scores, scores[::-1]], tables)
+    golds = [gold_parts(graph, problems.layout, y) for y in rng.integers(0, 3, (2, 4, 4))]
+    gold, memory = tuple(map(np.array, zip(*golds, strict=True))), {}
+    cold = graph_losses("sparsemap", 1.0, problems, gold, memory=memory)
+    memory["warm"][1] = np.nan
+    warm = graph_losses("sparsemap", 1.0, problems, gold, memory=memory)
+    assert_allclose(warm[0], cold[0], rtol=1e-4)
+    assert_array_equal(warm[1][1], cold[1][1])
+    assert not np.array_equal(warm[1][0], cold[1][0])
 
 
 def test_what_is_forbidden_stays_off():

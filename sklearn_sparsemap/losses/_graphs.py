@@ -18,8 +18,11 @@ from ._recipes import LOSSES
 # The residual of inference in training.
 _TOL = 1e-7
 _MAX_ITER = 1000
-# That of marginals where there are tables, which is certified; and most of them end far below it.
-_TABLES_TOL = 1e-2
+# A larger duality gap, relative to 1 + the loss, is called inexact.
+_INEXACT = 1e-4
+# Where there are tables, inference ends at a duality gap of this share of the loss, or of 1 where that is less. As the
+# loss is at least half the squared error of the marginals, that moves a gradient by at most its root, relatively.
+EXACT, ROUGH = 5e-5, 1e-3
 
 
 def gold_parts(graph, layout, y):
@@ -147,7 +150,7 @@ def graph_loss_gradient(graph, name, temperature, scores, gold, additional, n_jo
     return pairs if many else pairs[0]
 
 
-def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None):
+def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, share=EXACT):
     """Compute losses and gradients of samples of one layout.
 
     Parameters
@@ -159,7 +162,10 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None):
     gold : (u, joint)
         As `gold_parts` returns, with one row a sample.
     memory : dict, default=None
-        Of these samples from call to call, where they are tables: inference starts from the last solution.
+        Of these samples from call to call, where there are tables: inference starts from ``memory["warm"]``, one row a
+        sample, where that is not NaN, and leaves its solutions there.
+    share : float
+        Where there are tables: the duality gap of inference, as a share of the loss, or of 1 where that is less.
 
     Returns
     -------
@@ -176,22 +182,28 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None):
     scores = problems.scores / temperature
     if recipe.margin:
         scores += 1.0 - 2.0 * u if missing else 1.0 - u
-    scaled = GraphProblems(layout, scores, problems.additional / temperature)
+    scaled, most = GraphProblems(layout, scores, problems.additional / temperature), _INEXACT
     if recipe.argmax == "map":
         found, found_joint, values, gaps = relax(scaled, n_jobs=n_jobs, check=partial(check_feasible, layout))
         quadratic = 0.0
     else:
-        is_tables = layout.tables is not None
+        tol, is_tables = _TOL, layout.tables is not None
+        if is_tables:
+            scaled = scaled.scaled(np.ones(len(scores)))
+            scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
+            tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
         warm = memory.get("warm") if is_tables and memory is not None else None
-        solutions = solve_graph(scaled, _TABLES_TOL if is_tables else _TOL, _MAX_ITER, n_jobs=n_jobs, warm=warm)
+        # Tables know of no multipliers.
+        start = None if warm is None else (np.zeros((len(scores), len(layout.arrays.row_bounds))), warm)
+        solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
         if is_tables and memory is not None:
-            memory["warm"] = solutions.multipliers, np.hstack([solutions.links, solutions.joint])
+            memory["warm"] = np.hstack([solutions.links, solutions.joint])
         check_feasible(layout, solutions)
         found, found_joint, quadratic = solutions.marginals, solutions.joint, 0.5
         values, gaps = solutions.statistics[:, OBJECTIVE], np.abs(solutions.statistics[:, GAP])
     gold_scores = problems.values(u, joint) / temperature
     losses = np.maximum(values + (quadratic + missing) * u.sum(axis=1) - gold_scores, 0.0)
-    return temperature * losses, found - u, found_joint - joint, gaps > 1e-4 * (1.0 + losses)
+    return temperature * losses, found - u, found_joint - joint, gaps > most * (1.0 + losses)
 
 
 def check_graph_loss(name, cost=None):

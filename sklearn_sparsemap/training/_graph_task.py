@@ -9,12 +9,40 @@ from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
-from ..losses._graphs import gold_parts, graph_losses
+from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses
 from ..solvers._graph.samples import GAP, OBJECTIVE
 from ._task import Task, accuracy_of, f1_of
 
+# Most bytes for solutions to start from.
+_WARM_START_BYTES = 512 * 2**20
 # The residual of inference at prediction, and most iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
+
+
+class SolutionMemory:
+    """Solutions of samples to start from another time, in so many bytes; those that come too late have no place."""
+
+    def __init__(self, n_bytes):
+        self._left, self._rows = n_bytes, {}
+
+    def recall(self, numbers):
+        """Return what `graph_losses` takes, for samples of one graph by their numbers."""
+        rows = [self._rows.get(i) for i in numbers.tolist()]
+        known = [row for row in rows if row is not None]
+        if not known:
+            return {}
+        none = np.full_like(known[0], np.nan)
+        return {"warm": np.array([none if row is None else row for row in rows], np.float64)}
+
+    def keep(self, numbers, memory):
+        """Keep what `graph_losses` has left there; half the digits will do."""
+        for i, row in zip(numbers.tolist(), memory.get("warm", ())):
+            row = row.astype(np.float32)
+            if i not in self._rows and self._left >= row.nbytes:
+                self._left -= row.nbytes
+                self._rows[i] = row
+            elif i in self._rows:
+                self._rows[i] = row
 
 
 class GraphTask(Task):
@@ -35,13 +63,17 @@ class GraphTask(Task):
     ----------
     map_time_limit : float or None
         Most seconds for the best assignment of a sample.
+    memory : SolutionMemory or None
+        Shared by tasks of some of the samples, which have these `numbers` in it.
+    numbers : int array of shape (n_samples,)
     """
 
     map_time_limit = MAP_TIME_LIMIT
+    memory = None
 
     def __init__(self, row_ptr, graphs, layouts, additional_shapes, n_outputs=1):
         self.row_ptr, self.graphs, self.layouts, self.additional_shapes = row_ptr, graphs, layouts, additional_shapes
-        self.n_outputs = n_outputs
+        self.n_outputs, self.numbers = n_outputs, np.arange(len(graphs))
 
     @property
     def varies(self):
@@ -69,7 +101,14 @@ class GraphTask(Task):
         found = super().take(places)
         for name in ("graphs", "layouts", "gold"):
             setattr(found, name, [getattr(self, name)[i] for i in places])
+        found.numbers = self.numbers[places]
         return found
+
+    def epochs(self, optimizer, X, remember=True):
+        task = self.copy()
+        if remember:
+            task.memory = SolutionMemory(_WARM_START_BYTES)
+        return lambda order: optimizer.epoch(task, X, order)
 
     @cached_property
     def _groups(self):
@@ -87,9 +126,9 @@ class GraphTask(Task):
         return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
 
     @cached_property
-    def _memories(self):
-        """What each group keeps of its last solutions; see `graph_losses`."""
-        return [{} for _ in self._groups]
+    def _own_memory(self):
+        """What `loss_gradient` starts from, from call to call."""
+        return SolutionMemory(_WARM_START_BYTES)
 
     def _problems(self, scores, additional):
         """Yield places, rows, and the samples laid out for the kernels."""
@@ -101,13 +140,20 @@ class GraphTask(Task):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        def solve(group, n_jobs):
-            gold, memory, (_, _, problems) = group
-            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory)
+        # Who takes all samples at once comes again with them.
+        known = self._own_memory if self.memory is None and not mean else self.memory
+        share = ROUGH if mean else EXACT
 
-        groups = list(zip(self._gold, self._memories, self._problems(scores, additional)))
-        for (_, _, (places, rows, problems)), found in zip(groups, over_groups(solve, groups, n_jobs)):
+        def solve(group, n_jobs):
+            gold, (places, _, problems) = group
+            memory = None if known is None else known.recall(self.numbers[places])
+            return graph_losses(self.loss, self.temperature, problems, gold, n_jobs, memory, share), memory
+
+        groups = list(zip(self._gold, self._problems(scores, additional)))
+        for (_, (places, rows, problems)), (found, memory) in zip(groups, over_groups(solve, groups, n_jobs)):
             losses, du, dv, inexact = found
+            if memory is not None:
+                known.keep(self.numbers[places], memory)
             total += self.weights[places] @ losses
             n_inexact += int(inexact.sum())
             residuals[rows] = (shares[places, None] * du).reshape(*rows.shape, -1)

@@ -20,8 +20,9 @@ class GraphProblems(NamedTuple):
         With FORBIDDEN in place of -inf.
     additional : array of shape (n_samples, n_additional) or (1, n_additional)
         One entry for each pair, and those of the structures; see `Layout`. A single row is that of all samples.
-    scales : array of shape (n_samples, 2), or None
-        Factors of the additional scores; and how exactly the linear relaxation is to be solved, see `next_step`.
+    scales : array of shape (n_samples, 3), or None
+        Factors of the additional scores; how exactly the linear relaxation is to be solved, see `next_step`; and values
+        of the objective, above which the gaps of tables are relative to it.
     """
 
     layout: object
@@ -64,7 +65,7 @@ class GraphProblems(NamedTuple):
         """Return the samples with the same things forbidden, and their other scores times a factor each."""
         factors = np.asarray(factors)[:, None]
         scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores, FORBIDDEN)
-        return self._replace(scores=scores, scales=factors * ([1.0, 0.0] if self.scales is None else self.scales))
+        return self._replace(scores=scores, scales=factors * ([1.0, 0.0, 0.0] if self.scales is None else self.scales))
 
     def values(self, u, joint):
         """Return what the scores make of marginals, one row a sample, of the variables and the additional scores."""

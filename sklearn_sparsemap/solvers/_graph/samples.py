@@ -17,7 +17,7 @@ class GraphSamples(NamedTuple):
     scores: np.ndarray  # with FORBIDDEN in place of -inf
     additional: np.ndarray  # a single row is that of all samples
     warm: np.ndarray  # multipliers or link variables to start from; nothing: from nothing
-    scales: np.ndarray  # factors of the additional scores, and goals; no row: none
+    scales: np.ndarray  # factors of the additional scores, goals, references; no row: none
 
 
 class GraphSolutions(NamedTuple):
@@ -62,6 +62,12 @@ def scale_of(samples, i):
 def goal_of(samples, i):
     """Return how exactly the linear relaxation of sample `i` is to be solved (see `next_step`); 0 is not at all."""
     return samples.scales[i, 1] if samples.scales.shape[0] > 0 else 0.0
+
+
+@kernel
+def reference_of(samples, i):
+    """Return the value above which the objective of sample `i` is what the gap is relative to."""
+    return samples.scales[i, 2] if samples.scales.shape[0] > 0 else 0.0
 
 
 @kernel

@@ -2,7 +2,8 @@
 
 The tables' joint marginals are the multipliers: each step maximises the objective less ``|P - before|^2 / (2 sigma)``
 over marginals and tables. Its dual is smooth in the messages and piecewise quadratic, and its Hessian involves only the
-values and cells that are in use. The steps end at a solution: tables are part of a linear programme.
+values and cells that are in use. The steps end at a solution: tables are part of a linear programme. They start where
+steps without a system (`primal_dual.py`) have come near it.
 """
 
 import numpy as np
@@ -11,12 +12,12 @@ from ..._jit import copy_into, kernel
 from .._graph.rows import CONVERGED, NOT_CONVERGED
 from .._polytope.cholesky import dot
 from .certificate import certify_tables
-from .state import evaluate, largest, largest_move, pass_messages
+from .state import evaluate, largest, largest_finite, largest_move, pass_messages
 from .system import build_system, solve_system
 
-# sigma at the start, from nothing and from messages of the like; by how much it grows a step, and until when: later
-# where the tables' scores are below 1.
-COLD_SIGMA, WARM_SIGMA = 1.0, 25.0
+# sigma at the start, near a solution; by how much it grows a step, and until when: later where the tables' scores are
+# below 1.
+SIGMA = 25.0
 _GROWTH, _MOST_SIGMA = 5.0, 300.0
 # A step ends when the gradient is below this share of what the step has moved; or after so many Newton steps.
 _SHARE, _MOST_NEWTON = 0.3, 30
@@ -56,17 +57,7 @@ def _line_search(tables, problem, before, sigma, value, state, trial, direction)
 
 
 @kernel
-def _largest_finite(scores):
-    """Return the largest absolute value that is finite."""
-    found = 0.0
-    for k in range(scores.shape[0]):
-        if abs(scores[k]) < np.inf:
-            found = max(found, abs(scores[k]))
-    return found
-
-
-@kernel
-def solve_tables(tables, problem, before, sigma, state, trial, tols, limits):
+def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, limits):
     """Solve one sample from the messages of `state` and the joint marginals `before`.
 
     Parameters
@@ -81,7 +72,9 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, limits):
         The latter is scratch.
     tols : (tol, gap)
         The former is for the difference between the marginals of nodes and tables, and how far the last step moved; the
-        latter for the duality gap, relative to the objective where that is above 1. Either is enough.
+        latter for the duality gap, relative to how far the objective is above the reference, where that is above 1.
+        Either is enough.
+    reference : float
     limits : int array
         Most Newton steps.
 
@@ -95,7 +88,7 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, limits):
     n_messages = tables.messages[-1]
     direction, scratch, w = np.empty(n_messages), np.empty(n_messages), np.empty(scores.shape[0])
     n_iter, status = np.int64(0), np.int64(NOT_CONVERGED)
-    most_sigma = _MOST_SIGMA / min(max(_largest_finite(additional), 1e-4), 1.0)
+    most_sigma = _MOST_SIGMA / min(max(largest_finite(additional), 1e-4), 1.0)
     for _ in range(_MOST_STEPS):
         value = evaluate(tables, scores, additional, before, sigma, state)
         residual, move = largest(state.gradient), largest_move(state.joint, before)
@@ -130,7 +123,7 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, limits):
             copy_into(trial.joint, state.joint)
             bound = pass_messages(tables, scores, trial)
             objective, gap, own_residual = certify_tables(tables, scores, additional, trial, bound)
-            if gap <= most_gap * max(1.0, abs(objective)) and own_residual <= max(tol, 1e-12):
+            if gap <= most_gap * max(1.0, abs(objective - reference)) and own_residual <= max(tol, 1e-12):
                 status = np.int64(CONVERGED)
                 break
         if n_iter >= limits[0]:

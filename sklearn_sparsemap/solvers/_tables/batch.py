@@ -18,9 +18,11 @@ from .._graph.samples import (
     STATUS,
     additional_of,
     goal_of,
+    reference_of,
 )
-from .augmented import COLD_SIGMA, WARM_SIGMA, solve_tables
+from .augmented import SIGMA, solve_tables
 from .certificate import certify_tables
+from .primal_dual import approach, new_lanes
 from .start import independent_tables, sweep_messages
 from .state import new_state, pass_messages
 
@@ -31,16 +33,22 @@ _SWEEPS = 4
 
 
 @kernel
+def _is_known(warm):
+    """Tell whether there is something to start from."""
+    return warm.shape[0] > 0 and warm[0] == warm[0]
+
+
+@kernel
 def _begin(tables, scores, additional, warm, state, joint):
-    """Set messages and joint marginals to start from; `warm` has link variables, and may have joint marginals."""
-    if warm.shape[0] > 0:
+    """Set messages and joint marginals to start from; `warm` has link variables and may have joint marginals."""
+    if _is_known(warm):
         for k in range(tables.links.shape[0]):
             state.messages[k] = -warm[tables.links[k]]
     else:
         sweep_messages(tables, scores, additional, state, _SWEEPS)
     pass_messages(tables, scores, state)
     n_links = tables.links.shape[0] + tables.node_links.shape[0]
-    if warm.shape[0] > n_links:
+    if warm.shape[0] > n_links and _is_known(warm):
         copy_into(joint, warm[n_links:])
     else:
         independent_tables(tables, state.u, joint)
@@ -72,22 +80,26 @@ def _write_links(tables, scores, state, links):
 def tables_range(tables, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph of tables."""
     state, trial, proximal = new_state(tables), new_state(tables), new_proximal(tables.nodes[-1])
+    lanes = new_lanes(tables)
     before = np.zeros(tables.cells[-1])
     # Marginals are off by no more than the root of twice the gap.
     tols = _AIM * tol, 0.5 * tol * tol
     for i in range(start, stop):
         scores, own, goal = samples.scores[i].copy(), additional_of(samples, i), goal_of(samples, i)
+        reference = reference_of(samples, i)
         statistics = out.statistics[i]
         if _has_forbidden_node(tables, scores):
             statistics[STATUS] = INFEASIBLE
             continue
         warm = samples.warm[i] if samples.warm.shape[0] > 0 else np.empty(0)
         _begin(tables, scores, own, warm, state, before)
-        sigma = WARM_SIGMA if warm.shape[0] > 0 else COLD_SIGMA
         begin(proximal)
-        state, trial, n_iter, status = solve_tables(
-            tables, (scores, own), before, sigma, state, trial, tols, limits
-        )
+        n_iter, status = approach(tables, (scores, own), lanes, before, state, tols, reference, limits)
+        if status != CONVERGED:
+            state, trial, n_more, status = solve_tables(
+                tables, (scores, own), before, SIGMA, state, trial, tols, reference, limits
+            )
+            n_iter += n_more
         for _ in range(MOST_STEPS if goal > 0.0 else 0):
             factor = next_step(proximal, scores, state.u, 0.0, goal, status == CONVERGED and limits[0] > 0)
             if factor == 0.0:
@@ -95,7 +107,7 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
             grow(own, factor)
             grow(state.messages, factor)
             state, trial, n_more, status = solve_tables(
-                tables, (scores, own), before, WARM_SIGMA, state, trial, tols, limits
+                tables, (scores, own), before, SIGMA, state, trial, tols, 0.0, limits
             )
             n_iter += n_more
         value = pass_messages(tables, scores, state)

@@ -130,3 +130,13 @@ def largest(array):
     for i in range(array.shape[0]):
         found = max(found, abs(array[i]))
     return found
+
+
+@kernel
+def largest_finite(scores):
+    """Return the largest absolute value that is finite."""
+    found = 0.0
+    for k in range(scores.shape[0]):
+        if abs(scores[k]) < np.inf:
+            found = max(found, abs(scores[k]))
+    return found
