@@ -34,7 +34,7 @@ for place, language in enumerate(languages):
     names = [row["kind"] for row in kinds]
     # Not all languages have all fields.
     values = [tables.number(row[language]) if re.search(r"\d", row[language]) else 0.0 for row in kinds]
-    shares.barh(range(len(names)), values, color="#d55e00")
+    shares.barh(range(len(names)), values, color=STYLES["group lasso"][0])
     shares.set_yticks(range(len(names)), names if place == 0 else [], fontsize=8.5)
     shares.invert_yaxis()
     shares.set(xlim=(0, 100), xlabel="% of the templates")
