@@ -405,6 +405,9 @@ def test_factors_of_one_name_share_scores():
     counts = [own.additional_marginals["rows"]["transitions"] for own in alone]
     assert_allclose([own["transitions"] for own in result.additional_marginals["rows"]], counts, atol=1e-9)
     assert len(result.structures["rows"]) == 2
+    batch = lp_sparsemap(graph, [scores, scores[::-1]], additional=additional)
+    assert [len(found["rows"]) for found in batch.structures] == [2, 2]
+    assert repr(batch.structures[0]) == repr(batch[0].structures)
     v = np.ones_like(scores) * [1.0, -2.0]
     summed = sum(own.vjp(v[0])["additional"]["rows"]["transitions"] for own in alone)
     assert_allclose(result.vjp(v)["additional"]["rows"]["transitions"], summed, atol=1e-9)
