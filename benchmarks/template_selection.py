@@ -3,19 +3,19 @@ the lasso (Martins et al. 2011, figure 3 and table 3).
 
     python benchmarks/template_selection.py --data DIR --languages English
 
-For each seed the group lasso learns with some budgets, flat and from coarse to fine (`GroupOrder`); the filter keeps as
-many templates; the lasso, whose groups are single features, gets the numbers of weights that the group lasso has come
-to. All learn the weights of what they have chosen by ten epochs of 1-best MIRA, and so does the full model. Columns are
-the n-grams at the arcs of the training trees. The best models are chosen on the development part (Spanish, which has
-none: a tenth of the training part). Prints a row for each model, the scores at equal numbers of weights, and which
-kinds of templates were chosen.
+Models are compared at equal numbers of weights, shares of those of the model of all templates. The group lasso chooses
+templates with such a budget (`budget_weights`), flat and from coarse to fine (`GroupOrder`); so does the lasso, whose
+groups are single features. The filter takes the best templates until they have as many columns, or more. All learn the
+weights of what they have chosen by ten epochs of 1-best MIRA, and so does the full model. Columns are the n-grams at
+the arcs of the training trees. The best models are chosen on the development part (Spanish, which has none: a tenth of
+the training part). Prints a row for each model; and after each method the scores by size, and which kinds of templates
+were chosen.
 """
 
 import argparse
 import resource
 import warnings
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -24,10 +24,9 @@ from time import perf_counter
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_sparsemap import GroupLassoPerceptron, StructuredSparseMAPClassifier
+from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier, group_path
 from sklearn_sparsemap.datasets import load_conllu
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, arc_templates
-from sklearn_sparsemap.metrics import unlabeled_attachment_score
 from sklearn_sparsemap.penalties import GroupOrder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,10 +40,9 @@ LANGUAGES = {
     "Chinese": ("ud/zh_gsd-r1.4", UD, ("prefix1", "suffix1", "word")),
 }
 TAGS = ("pos", "xpos")
-# So many templates are named, or about as many.
-_SHOWN = 20
-# Of the full model's weights.
-_SHARES = 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4
+# Of so small models the templates are named.
+_NAMED = 0.01
+SHARES = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8]
 METHODS = ("group lasso", "coarse to fine", "information gain", "lasso")
 
 
@@ -54,10 +52,10 @@ def parse_arguments():
     parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=list(LANGUAGES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="orders of the samples")
-    parser.add_argument("--few-seeds", type=int, default=1, help="for the lasso, which takes long")
-    parser.add_argument("--budgets", nargs="+", type=int, default=[10, 25, 50, 100, 200, 330], help="of templates")
-    parser.add_argument("--kept", nargs="+", type=int, default=[1, 3, 8, 20, 50, 120, 300], help="by the filter")
-    parser.add_argument("--group-weights", default="log2")
+    parser.add_argument("--shares", nargs="+", type=float, default=SHARES, help="of the full model's weights")
+    parser.add_argument("--lasso-most", type=float, default=0.2, help="largest share for the lasso")
+    parser.add_argument("--power", type=float, default=0.75, help="group weights are sizes to this power")
+    parser.add_argument("--kinds", nargs="+", type=float, default=[0.05, 0.2], help="shares whose kinds are counted")
     parser.add_argument("--min-count", type=int, default=2, help="n-grams at fewer arcs of training trees are left out")
     parser.add_argument("--shrink-every", type=int, default=250)
     parser.add_argument("--arcs", type=int, default=250_000, help="of the training sentences, drawn at random")
@@ -89,7 +87,8 @@ class Bench:
         (train, self.heads), *held = load_parts(args, language)
         templates = arc_templates(TAGS, LANGUAGES[language][2])
         start = perf_counter()
-        vectorizer = ArcVectorizer(templates, arcs="gold", min_count=args.min_count, dtype="float32", n_jobs=2)
+        options = {"min_count": args.min_count, "dtype": "float32", "n_jobs": args.threads}
+        vectorizer = ArcVectorizer(templates, arcs="gold", **options)
         vectorizer.fit(train, self.heads)
         self.names = vectorizer.template_names_
         self.X = vectorizer.transform(train)
@@ -110,48 +109,47 @@ class Bench:
         self.selector = InformationGainSelector(1).fit(self.X, labels)
         print(f"information gain of all templates in {perf_counter() - start:.0f} s", flush=True)
 
-    def score(self, model, columns=None):
-        """Return the attachment scores on the development and the test part, in percent."""
-        found = []
-        for X, heads in self.held:
-            X = X if columns is None else take(X, columns)
-            found.append(100 * unlabeled_attachment_score(heads, model.predict(X)))
-        return found
+    def path(self, method, budgets, seed):
+        """Yield number of weights, scores on the development and the test part in percent, templates, for each budget.
 
-    def learn(self, method, budget, seed):
-        """Return the number of weights, the two scores, the templates that were chosen, and the seconds it took."""
-        start, templates = perf_counter(), []
+        Budgets are numbers of weights, in descending order. The full model and the filter learn by MIRA.
+        """
         if method in ("full", "information gain"):
-            best = np.argsort(-self.selector.scores_, kind="stable")[:budget]
-            columns = None if method == "full" else np.isin(self.selector.groups_, best)
-            model, templates = self.mira(seed, columns), sorted(best.tolist())
-            n_weights, scores = int(np.count_nonzero(model.coef_)), self.score(model, columns)
-        else:
-            model = self.selected(seed, budget, method)
-            n_weights, scores = model.n_nonzero_coefs_, self.score(model)
-            if method != "lasso":
-                templates = model.selected_groups_.tolist()
-        return n_weights, scores, templates, perf_counter() - start
-
-    def mira(self, seed, columns=None):
-        """Learn the weights of some columns, or of all."""
-        X = self.X if columns is None else take(self.X, columns)
-        return StructuredSparseMAPClassifier(
-            "tree", loss="hinge", solver="mira", max_iter=10, tol=0.0, fit_intercept=False, random_state=seed
-        ).fit(X, self.heads)
-
-    def selected(self, seed, budget, method):
-        """Learn with a budget of templates, or of features."""
+            ranking = np.argsort(-self.selector.scores_, kind="stable")
+            n_columns = np.cumsum(np.bincount(self.selector.groups_)[ranking])
+            for budget in budgets:
+                n_templates = len(ranking) if method == "full" else int(np.searchsorted(n_columns, budget)) + 1
+                yield self.mira(seed, np.sort(ranking[:n_templates]))
+            return
         groups = {"group lasso": "templates", "coarse to fine": self.order, "lasso": None}[method]
-        return GroupLassoPerceptron(
+        model = GroupLassoPerceptron(
             "tree",
             groups=groups,
-            group_weights="uniform" if groups is None else self.args.group_weights,
-            budget=budget,
+            group_weights="uniform" if groups is None else np.bincount(self.X.groups) ** self.args.power,
             shrink_every=self.args.shrink_every,
             fit_intercept=False,
             random_state=seed,
-        ).fit(self.X, self.heads)
+        )
+        X_dev, dev = self.held[0]
+        path = group_path(
+            model, self.X, self.heads, budgets, unit="weights", X_val=X_dev, y_val=dev, return_estimators=True,
+            n_jobs=self.args.threads, warm_start=True,
+        )  # fmt: skip
+        for score, fitted in zip(path.scores, path.estimators):
+            templates = [] if groups is None else fitted.selected_groups_.tolist()
+            yield fitted.n_nonzero_coefs_, 100 * score, 100 * fitted.score(*self.held[1]), templates
+
+    def mira(self, seed, templates):
+        """Learn the weights of some templates; return what `path` yields."""
+        X, held = self.X, self.held
+        if len(templates) < len(self.names):
+            columns = np.isin(X.groups, templates)
+            X, held = take(X, columns), [(take(X_held, columns), heads) for X_held, heads in held]
+        model = StructuredSparseMAPClassifier(
+            "tree", loss="hinge", solver="mira", max_iter=10, tol=0.0, fit_intercept=False, random_state=seed
+        ).fit(X, self.heads)
+        dev, test = (100 * model.score(X_held, heads) for X_held, heads in held)
+        return int(np.count_nonzero(model.coef_)), dev, test, templates.tolist()
 
     @cached_property
     def order(self):
@@ -163,19 +161,11 @@ class Bench:
 
 def take(X, columns):
     """Return samples with some columns."""
-    found = X[:]
-    found.values, found.groups = X.values[:, columns], X.groups[columns]
-    return found
+    return RaggedArray(X.values[:, columns], X.indptr, X.groups[columns])
 
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def at_size(points, n_weights):
-    """Interpolate the score of a front at a number of weights, over its logarithm; NaN outside of it."""
-    sizes, scores = np.array(sorted(points), float).T
-    return float(np.interp(np.log(n_weights), np.log(sizes), scores, left=np.nan, right=np.nan))
 
 
 def kinds_of(name):
@@ -190,97 +180,90 @@ def kinds_of(name):
     yield " and ".join(part for part in parts if "." not in part) or "neither direction nor distance"
 
 
-def budgets_of(args, method):
-    return args.kept if method == "information gain" else args.budgets
-
-
-def seeds_of(args, method):
-    return args.seeds[: args.few_seeds] if method == "lasso" else args.seeds
-
-
 def run(args, language):
     start = perf_counter()
     bench = Bench(args, language)
-    rows = {method: {seed: [] for seed in seeds_of(args, method)} for method in args.methods}
-    chosen, full = {}, []
-    print(f"{'':18}{'budget':>12}{'seed':>6}{'weights':>12}{'UAS dev':>9}{'test':>9}{'fit':>10}")
+    # By method and share, a row of path() for each seed.
+    found = {(method, share): [] for method in args.methods for share in sorted(args.shares)}
+    full = []
+    print(f"{'':18}{'share':>8}{'seed':>6}{'weights':>12}{'templates':>11}{'UAS dev':>9}{'test':>9}")
 
-    def learn(job):
-        return job, *bench.learn(*job)
-
-    def learn_all(jobs):
-        with ThreadPoolExecutor(args.threads) as pool:
-            for (method, budget, seed), n_weights, (dev, test), templates, seconds in pool.map(learn, jobs):
-                print(
-                    f"{method:18}{budget:>12,}{seed:6}{n_weights:12,}{dev:9.2f}{test:9.2f}{seconds:8.1f} s", flush=True
-                )
-                if method == "full":
-                    full.append((n_weights, dev, test))
-                else:
-                    rows[method][seed].append((n_weights, dev, test))
-                    chosen[method, budget, seed] = templates
+    def note(method, share, seed, row):
+        n_weights, dev, test, templates = row
+        print(f"{method:18}{share:8.1%}{seed:6}{n_weights:12,}{len(templates):11}{dev:9.2f}{test:9.2f}", flush=True)
+        return row
 
     for seed in args.seeds:
-        others = [method for method in args.methods if method != "lasso" and seed in rows[method]]
-        jobs = [(method, budget, seed) for method in others for budget in budgets_of(args, method)]
-        learn_all([("full", len(bench.names), seed), *jobs])
-        if seed in rows.get("lasso", ()):
-            learn_all([("lasso", n, seed) for n, *_ in rows["group lasso"][seed]])
-    print_summary(args, language, rows, full)
-    print_kinds(args, bench.names, chosen)
-    print(f"{language}: {perf_counter() - start:.0f} s in all, peak memory {peak():.2f} GiB\n", flush=True)
-
-
-def print_summary(args, language, rows, full):
-    """Print test scores at some sizes, and of the models chosen on the development part."""
-    full_size, _, full_score = np.mean(full, axis=0)
-    print(f"\n{language}: UAS on the test part at equal numbers of weights, mean over the seeds (lowest to highest)")
-    print("| weights | of all | " + " | ".join(args.methods) + " |")
-    print("|---|---|" + "---|" * len(args.methods))
-    for share in _SHARES:
-        size = share * full_size
-        cells = []
-        for method in args.methods:
-            scores = [at_size([(n, test) for n, _, test in row], size) for row in rows[method].values()]
-            spread = f" ({min(scores):.2f} to {max(scores):.2f})" if len(scores) > 1 else ""
-            cells.append("-" if np.isnan(scores).any() else f"{np.mean(scores):.2f}{spread}")
-        print(f"| {size:,.0f} | {share:.1%} | " + " | ".join(cells) + " |")
-    print(f"| {full_size:,.0f} (full) | 100% | {full_score:.2f} |\n")
+        full.append(note("full", 1.0, seed, next(bench.path("full", [0], seed))))
     for method in args.methods:
-        best = [max(row, key=lambda point: point[1]) for row in rows[method].values()]
-        print(
-            f"{method}, best on the development part: {np.mean([n for n, *_ in best]):,.0f} weights, test "
-            f"{np.mean([test for *_, test in best]):.2f}"
-        )
+        began = perf_counter()
+        shares = sorted((s for s in args.shares if method != "lasso" or s <= args.lasso_most), reverse=True)
+        budgets = [int(share * full[0][0]) for share in shares]
+        for seed in args.seeds:
+            for share, row in zip(shares, bench.path(method, budgets, seed)):
+                found[method, share].append(note(method, share, seed, row))
+        print(f"{method} in {perf_counter() - began:.0f} s", flush=True)
+        print_summary(args, language, found, full)
+        print_kinds(args, bench.names, found)
+        print(f"{language}: {perf_counter() - start:.0f} s until here, peak memory {peak():.2f} GiB\n", flush=True)
 
 
-def print_kinds(args, names, chosen):
-    """Print which share of each kind's templates was chosen, for the budgets of the methods that choose templates."""
+def mean_and_range(values):
+    if not values:
+        return "-"
+    spread = f" ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread}"
+
+
+def print_summary(args, language, found, full):
+    """Print test scores by size, and of the models chosen on the development part."""
+    size, tests = full[0][0], mean_and_range([test for _, _, test, _ in full])
+    print(f"\n{language}: UAS on the test part by number of weights, mean of {len(full)} seeds (lowest to highest)")
+    print("| at most | of all | " + " | ".join(args.methods) + " |")
+    print("|---|---|" + "---|" * len(args.methods))
+    for share in sorted(args.shares):
+        cells = [mean_and_range([test for _, _, test, _ in found[method, share]]) for method in args.methods]
+        print(f"| {int(share * size):,} | {share:.1%} | " + " | ".join(cells) + " |")
+    print(f"| {size:,} (full) | 100% | {tests} |" + " |" * (len(args.methods) - 1) + "\n")
+    for method in args.methods:
+        # Those of each seed, in the order of the shares.
+        paths = zip(*(rows for (own, _), rows in found.items() if own == method and rows))
+        best = [max(path, key=lambda row: row[1]) for path in paths]
+        if best:
+            print(
+                f"{method}, best on the development part: {np.mean([n for n, *_ in best]):,.0f} weights, test "
+                f"{mean_and_range([test for _, _, test, _ in best])}"
+            )
+
+
+def print_kinds(args, names, found):
+    """Print which share of each kind's templates was chosen, for some sizes of the methods that choose templates."""
     total = Counter(kind for name in names for kind in kinds_of(name))
-    selectors = [method for method in args.methods if method != "lasso"]
-    columns = [(method, budget) for method in selectors for budget in budgets_of(args, method)]
+    columns = [(method, share) for share in args.kinds for method in args.methods if method != "lasso"]
+    columns = [column for column in columns if found.get(column)]
     print("\nshare of the templates of each kind that was chosen, mean over the seeds")
-    print("| kind | templates | " + " | ".join(f"{method}, {budget}" for method, budget in columns) + " |")
+    print("| kind | templates | " + " | ".join(f"{method}, {share:.0%}" for method, share in columns) + " |")
     print("|---|---|" + "---|" * len(columns))
-    for kind in sorted(total):
+    for kind in [None, *sorted(total)]:
         cells = []
-        for method, budget in columns:
-            seeds = seeds_of(args, method)
-            picked = [names[k] for seed in seeds for k in chosen[method, budget, seed]]
-            n = sum(kind in kinds_of(name) for name in picked)
-            cells.append(f"{n / len(seeds) / total[kind]:.0%}")
-        print(f"| {kind} | {total[kind]} | " + " | ".join(cells) + " |")
-    for method in selectors:
-        budget, seed = min(budgets_of(args, method), key=lambda budget: abs(budget - _SHOWN)), args.seeds[0]
-        print(f"{method}, {budget}, seed {seed}: " + ", ".join(names[k] for k in chosen[method, budget, seed]))
+        for column in columns:
+            rows = found[column]
+            n = np.mean([sum(kind is None or kind in kinds_of(names[k]) for k in row[3]) for row in rows])
+            cells.append(f"{n / total[kind]:.0%}" if kind else f"{n:.0f}")
+        label = ("all, number", len(names)) if kind is None else (kind, total[kind])
+        print("| {} | {} | ".format(*label) + " | ".join(cells) + " |")
+    for method in args.methods:
+        if method != "lasso" and found.get((method, _NAMED)):
+            chosen = found[method, _NAMED][0][3]
+            print(f"{method}, {_NAMED:.0%}, first seed: " + ", ".join(names[k] for k in chosen))
 
 
 def main():
     args = parse_arguments()
     # The number of epochs is fixed.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    # That is what the group weights of the paper are for.
-    warnings.filterwarnings("ignore", "group_weights='log2' discards")
+    # That is what the group weights are for.
+    warnings.filterwarnings("ignore", "these group weights discard")
     for language in args.languages:
         run(args, language)
 

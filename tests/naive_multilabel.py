@@ -41,17 +41,36 @@ def naive_linear(X, Y, weights, alpha, loss, temperature, implies=False):
     return found[: d * m].reshape(d, m), found[d * m :]
 
 
-def naive_seen(marginals, threshold, seen, slack):
-    """Choose for each sample the seen set of the highest sum of marginals less threshold, if none is better by far."""
+def naive_lift(y, gold, weights):
+    """Return the log of how many times more frequent a set is in `gold` than of labels that are independent."""
+    total = sum(weights)
+    found = np.log(sum(w for w, row in zip(weights, gold) if tuple(row) == tuple(y)) / total)
+    for j, on in enumerate(y):
+        p = (sum(w for w, row in zip(weights, gold) if row[j]) + 0.5) / (total + 1.0)
+        found -= np.log(p if on else 1.0 - p)
+    return found
+
+
+def naive_seen(marginals, threshold, gold, weights, slack, n_likely):
+    """Choose for each sample the seen set of the highest expected F1 plus probability, if none is better by far."""
+    seen = sorted({tuple(row) for row in gold.astype(int).tolist()})
+    lifts = {y: naive_lift(y, gold, weights) for y in seen}
     found = []
     for u in marginals:
-        value = {y: sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in seen}
-        best = max(seen, key=lambda y: value[y])
+        sums = {y: sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in seen}
+        logits = {y: 5.0 * sums[y] + lifts[y] / 3.0 for y in seen}
+        likely = sorted(seen, key=lambda y: -logits[y])[: n_likely if len(seen) > 2 * n_likely else None]
+        total = sum(np.exp(logits[y]) for y in likely)
+        shares = {y: np.exp(logits[y]) / total for y in likely}
+
+        def f1(y, z):
+            size = sum(y) + sum(z)
+            return 2.0 * sum(a * b for a, b in zip(y, z)) / size if size else 1.0
+
+        best = max(likely, key=lambda y: shares[y] + sum(shares[z] * f1(y, z) for z in likely))
         plain = tuple(int(v > threshold) for v in u)
-        highest = max(
-            sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in product((0, 1), repeat=len(u))
-        )  # fmt: skip
-        found.append(best if highest - value[best] <= slack else plain)
+        highest = max(sum(u[j] - threshold for j in range(len(u)) if y[j]) for y in product((0, 1), repeat=len(u)))
+        found.append(best if highest - max(sums.values()) <= slack else plain)
     return np.array(found)
 
 

@@ -1,5 +1,6 @@
 """SparseMAP by facets and by flows, against the active set, enumeration and dense twins."""
 
+import itertools
 from collections import Counter
 
 import naive_facets
@@ -10,6 +11,7 @@ from registry import RANDOM, Instance
 
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap._jit_lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
 from sklearn_sparsemap.solvers._facets.protocol import FACETS
@@ -17,11 +19,12 @@ from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimu
 from sklearn_sparsemap.solvers._facets.sparsemax import sparsemax
 from sklearn_sparsemap.solvers._facets.subsets import subset_facets, subset_products
 from sklearn_sparsemap.solvers._facets.trees import tree_facets, tree_products
-from sklearn_sparsemap.solvers._flow.blocks import factorize, solve
+from sklearn_sparsemap.solvers._flow.blocks import factorize, new_factors, solve
 from sklearn_sparsemap.solvers._flow.chains import chain_interior_point, chain_products
+from sklearn_sparsemap.solvers._flow.choice import spread_of_paths_range
 from sklearn_sparsemap.solvers._polytope.active_set import active_set
 from sklearn_sparsemap.solvers._polytope.face import FACE_TOLERANCE, Face, complete_face
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 BY_FACETS = {
     DependencyTree: (tree_facets, tree_products),
@@ -84,24 +87,70 @@ def test_separation_finds_a_violated_set_where_there_is_one():
 
 @njit
 def solve_blocks(weight, on, n_centred, x):
-    n_blocks, n = x.shape
-    lower, coupling = np.empty((n_blocks, n, n)), np.empty((n_blocks, n, n))
-    factorize(weight, 1.0, on, n_centred, 0.0, 1e-14, lower, coupling)
-    solve(lower, coupling, x)
+    factors = new_factors(on.shape[0], weight.shape[1])
+    factorize(weight, 1.0, on, n_centred, 0.0, 1e-14, factors)
+    solve(factors, x)
+
+
+def padded_rows(array):
+    """Pad the last axis with zeros, as the files of `solvers/_flow` do."""
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)])
 
 
 def test_block_factor_equals_a_dense_solve():
     rng = np.random.default_rng(2)
-    for n_steps, n in ((2, 1), (2, 3), (5, 4)):
+    for n_steps, n in ((2, 1), (2, 3), (5, 4), (4, 5), (3, 10)):
         for n_centred in (1, n_steps):
             weight, on = rng.random((n_steps - 1, n, n)) + 0.1, np.ones((n_steps, n))
             if n > 3:
                 weight[:, 2, :2] = 0.0
             matrix = naive_facets.potentials_matrix(weight, on, n_centred)
             rhs = matrix @ rng.normal(size=len(matrix))
-            x = rhs.reshape(2 * n_steps - 2, n).copy()
-            solve_blocks(weight, on, n_centred, x)
-            np.testing.assert_allclose(matrix @ x.ravel(), rhs, atol=1e-10)
+            x = padded_rows(rhs.reshape(2 * n_steps - 2, n))
+            solve_blocks(padded_rows(weight), padded_rows(on), n_centred, x)
+            assert not x[:, n:].any()
+            np.testing.assert_allclose(matrix @ x[:, :n].ravel(), rhs, atol=1e-10)
+
+
+@njit
+def combine_lanes(a, b, out, totals, tops, seconds):
+    for i in range(a.shape[0]):
+        row = load(a, i * WIDTH)
+        row += load(b, i * WIDTH) * 2.0 - 3.0 / load(a, i * WIDTH)
+        store(out, i * WIDTH, larger(spread(0.5), row))
+        totals[i], tops[i], seconds[i] = total(row), largest(row), pick(a, i * WIDTH + 1)
+
+
+def test_lanes_equal_numpy():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4, WIDTH))
+    a[1, 2], b[2, 1], b[3, 0] = np.nan, np.inf, -np.inf
+    out, (totals, tops, seconds) = np.empty(a.shape), np.empty((3, len(a)))
+    combine_lanes(a, b, out, totals, tops, seconds)
+    rows = a + b * 2.0 - 3.0 / a
+    np.testing.assert_allclose(out, np.fmax(rows, 0.5), rtol=1e-14)
+    np.testing.assert_allclose(totals, rows.sum(axis=1), rtol=1e-14)
+    np.testing.assert_allclose(tops[[0, 2, 3]], rows[[0, 2, 3]].max(axis=1), rtol=1e-14)
+    np.testing.assert_array_equal(seconds, a[:, 1])
+
+
+def test_spread_of_paths_is_that_of_what_paths_are_worth():
+    rng, n_mixed = np.random.default_rng(1), 0
+    for n_steps, n_states in 3 * ((1, 3), (4, 2), (5, 3)):
+        structure, scores = LinearChain(), rng.normal(size=(n_steps, n_states))
+        transitions = rng.normal(size=(n_states, n_states))
+        scores[0, 0] = transitions[1, 1] = -np.inf
+        paths = list(itertools.product(range(n_states), repeat=n_steps))
+        worth = np.full((n_steps, n_states), -np.inf)
+        for path in paths:
+            value = scores[np.arange(n_steps), path].sum() + sum(transitions[a, b] for a, b in itertools.pairwise(path))
+            worth[np.arange(n_steps), path] = np.maximum(worth[np.arange(n_steps), path], value)
+        expected = sum(np.count_nonzero(sparsemap(Simplex(), row).marginals) for row in worth)
+        found = np.empty(1)
+        spread_of_paths_range(lay_out(structure, scores, {"transitions": transitions})[0].problems, 0, 1, found)
+        assert found[0] == expected
+        n_mixed += expected > n_steps
+    assert n_mixed > 5
 
 
 def run(solver, instance):

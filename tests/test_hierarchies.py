@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from naive_multilabel import naive_forest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, lp_sparsemap, map_inference
 from sklearn_sparsemap.datasets import load_hierarchical_arff
@@ -189,10 +190,37 @@ def test_unknown_labels_keep_to_the_rules_and_to_what_was_seen():
     rest = MultilabelLPSparseMAP(constraints=deep).fit(X[8:], Y[8:])
     assert model.n_violations_ == 8 and rest.n_violations_ == 0
     assert_allclose(model.coefs_[0], rest.coefs_[0], atol=1e-6)
-    with pytest.raises(ValueError, match="NaN for labels that are unknown, which only fit takes"):
-        rest.partial_fit(X[8:], Y[8:])
     single = MultilabelLPSparseMAP(alpha=0.1).fit([[0.0], [1.0], [2.0]], [[0.0], [1.0], [np.nan]])
     assert single.predict([[0.0], [1.0]]).shape == (2, 1)
+
+
+def test_unknown_labels_in_a_stream(data):
+    X, Y = data
+    hidden = np.array(Y, float)
+    hidden[:100, 2] = np.nan
+    hidden[60:80] = np.nan
+    model = MultilabelLPSparseMAP(alpha=0.0, threshold="auto", random_state=0)
+    partly, whole = clone(model), clone(model)
+    for start in range(0, 100, 20):
+        partly.partial_fit(X[start : start + 20], hidden[start : start + 20])
+        # Labels by themselves do not see each other; where nothing is known, Adam goes on by its momentum.
+        whole.partial_fit(X[start : start + 20], Y[start : start + 20])
+        assert not partly.coefs_[0][:, 2].any() and partly.coefs_[0][:, [0, 1, 3, 4]].all()
+        if start < 60:
+            assert_array_equal(partly.coefs_[0][:, [0, 1, 3, 4]], whole.coefs_[0][:, [0, 1, 3, 4]])
+    assert (partly.coefs_[0] != whole.coefs_[0]).all()
+    partly.partial_fit(X[100:], hidden[100:])
+    assert partly.coefs_[0][:, 2].all() and 0.0 < partly.threshold_ < 1.0
+    # An implied parent is known, too.
+    rules = clone(model).set_params(constraints=Hierarchy([None, 0, 1]))
+    child, parents = np.full((20, 3), np.nan), np.ones((20, 3))
+    child[:, 2] = 1.0
+    assert_array_equal(clone(rules).partial_fit(X[:20], child).coefs_[0], rules.partial_fit(X[:20], parents).coefs_[0])
+    for params in ({"loss": "hinge"}, {"label_graph": "full"}, {"constraints": AtMost(4)}):
+        with pytest.raises(ValueError, match="y has NaN for labels that are unknown; these need"):
+            clone(model).set_params(**params).partial_fit(X, hidden)
+    column = MultilabelLPSparseMAP().partial_fit([[0.0], [1.0]], [[1.0], [np.nan]])
+    assert column.partial_fit([[0.0], [1.0]], [[1.0], [0.0]]).predict([[0.0]]).shape == (1, 1)
 
 
 def test_thousands_of_classes():

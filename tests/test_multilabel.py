@@ -1,8 +1,9 @@
 """MultilabelLPSparseMAP: the estimator, its inference and its gradients, against slow twins."""
 
 import pickle
-from itertools import product
+from itertools import count, product
 from time import perf_counter
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference
+from sklearn_sparsemap.estimators._fitting import Monitor
 from sklearn_sparsemap.estimators._multilabel.data import (
     mutual_information_tree,
     read_constraints,
@@ -738,6 +740,25 @@ def test_early_stopping_with_few_samples(data):
     for y in (np.arange(20) // 2, np.arange(20) // 19):
         model = quick(early_stopping=True).fit(X[:20], y)
         assert len(model.validation_scores_) == model.n_iter_ > 0
+
+
+def test_training_goes_on_while_the_held_out_loss_falls():
+    def end(scores, losses):
+        """Return after how many epochs training stops, and which epoch's model is kept."""
+        model, epochs = Network([np.zeros((1, 1))], [np.zeros(1)], np.zeros(0)), count()
+        monitor = Monitor(
+            SimpleNamespace(tol=1e-3, n_iter_no_change=3, _step_size=""), model,
+            lambda model: scores[next(epochs)], None, False, losses and (lambda model: losses[len(monitor.scores) - 1]),
+        )  # fmt: skip
+        while not monitor.iteration(1.0):
+            model.additional = np.full(1, len(monitor.scores) + 0.0)
+        return len(monitor.scores), int(monitor.model().additional.sum())
+
+    flat = [0.0] * 6 + [0.5, 0.4, 0.5, 0.3, 0.3, 0.3, 0.9]
+    falling = [1.0 - 0.01 * i for i in range(6)] + [2.0] * 7
+    assert end(flat, None) == (4, 0)
+    assert end(flat, falling) == (10, 8)
+    assert end(flat[3:], falling[6:]) == (7, 5)
 
 
 def test_one_column_is_an_indicator_if_it_has_a_name(data):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from naive_multilabel import naive_linear, naive_seen
+from naive_multilabel import naive_lift, naive_linear, naive_seen
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -10,10 +10,11 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
+from sklearn_sparsemap.estimators._multilabel import sets as sets_module
 from sklearn_sparsemap.estimators._multilabel.data import row_words
 from sklearn_sparsemap.estimators._multilabel.linear import automatic_alpha, folds_by_content
 from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
-from sklearn_sparsemap.estimators._multilabel.threshold import Tuning
+from sklearn_sparsemap.estimators._multilabel.threshold import GRID, Tuning, threshold_scores
 from sklearn_sparsemap.factors import AtMost, Implies
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.plotting import LabelCalibrationDisplay
@@ -103,36 +104,56 @@ def test_words_tell_rows_apart():
     assert folds_by_content(X[:4], sparse.csr_array(np.ones((4, 2)))) == []
 
 
+@pytest.mark.parametrize("n_likely", [4, 32])
 @pytest.mark.parametrize("slack", [0.1, 0.5, 2.0])
-def test_the_seen_set_is_the_best_of_all_seen(slack):
+def test_the_seen_set_is_the_one_to_expect_most_from(slack, n_likely, monkeypatch):
     rng = np.random.default_rng(0)
-    gold = (rng.random((12, 5)) < 0.4).astype(float)
+    gold, weights = (rng.random((14, 5)) < 0.4).astype(float), rng.integers(1, 5, 14).astype(float)
     marginals = np.clip(rng.normal(0.4, 0.6, (60, 5)), 0.0, 1.0) + 1e-3 * rng.random((60, 5))
-    sets = SeenSets(sparse.csr_array(gold), np.ones(12))
-    seen = [tuple(row) for row in np.unique(gold, axis=0).astype(int).tolist()]
+    monkeypatch.setattr(sets_module, "N_LIKELY", n_likely)
+    monkeypatch.setattr(sets_module, "_MOST_COMPARED", 2 * n_likely)
+    sets = SeenSets(sparse.csr_array(gold), weights)
+    wanted = [naive_lift(y, gold, weights) for y in sets.sets.toarray()]
+    assert_allclose(sets.lifts, wanted)
+    seen = {tuple(row) for row in gold.astype(int).tolist()}
+    assert n_likely > len(seen) or n_likely < len(seen) - 3
     found = sets.choose(marginals, 0.37, slack)
-    assert_array_equal(found, naive_seen(marginals, 0.37, seen, slack))
+    assert_array_equal(found, naive_seen(marginals, 0.37, gold, weights, slack, n_likely))
     n_seen = sum(tuple(row) in seen for row in found.astype(int).tolist())
     assert n_seen == 60 if slack == 2.0 else 0 < n_seen < 60
+    assert (found != (marginals > 0.37)).any(axis=1).sum() > 5
 
 
-def test_sets_are_compared_by_the_f1_that_they_give():
-    rng = np.random.default_rng(0)
-    gold = (rng.random((50, 6)) < 0.3).astype(float)
-    marginals, weights = np.clip(rng.normal(0.2, 0.4, (50, 6)), 0.0, 1.0), rng.uniform(0.5, 2.0, 50)
-    sets = SeenSets(sparse.csr_array(gold[:30]), np.ones(30))
-    wanted = [
-        weights @ [example_f1_score(g[None], p[None]) for g, p in zip(gold.astype(int), sets.choose(marginals, t))]
-        for t in sets.thresholds
-    ]
-    assert_allclose(sets.threshold_f1(marginals, gold, weights), wanted)
-    tuning = Tuning(plain=True, seen=True)
-    tuning.add(marginals, gold, weights, sets)
-    threshold, draws = tuning.best()
-    chosen = sets.choose(marginals, threshold) if draws else marginals > threshold
-    f1 = [example_f1_score(g[None], p[None]) for g, p in zip(gold.astype(int), chosen)]
-    assert weights @ f1 / weights.sum() == pytest.approx(tuning.highest())
-    assert tuning.highest() >= max(wanted) / weights.sum()
+def test_thresholds_are_compared_by_the_scores_that_they_give():
+    n_differing = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        gold = (rng.random((80, 5)) < 0.3).astype(float)
+        marginals = np.clip(0.4 * gold + rng.normal(0.25, 0.25, gold.shape), 0.0, 1.0)
+        weights, sets = rng.uniform(0.5, 2.0, len(gold)), SeenSets(sparse.csr_array(gold[:15]), np.ones(15))
+
+        def scores(chosen, gold=gold, weights=weights):
+            f1 = [example_f1_score(g[None], p[None]) for g, p in zip(gold.astype(int), chosen.astype(int))]
+            return np.array([weights @ f1, weights @ (gold == chosen).all(axis=1)])
+
+        wanted = np.transpose([scores(sets.choose(marginals, t)) for t in sets.thresholds])
+        assert_allclose(sets.threshold_scores(marginals, gold, weights), wanted)
+        plain = np.transpose([scores(marginals > t) for t in GRID])
+        assert_allclose(threshold_scores(marginals, gold, weights), plain)
+        tuning = Tuning(plain=True, seen=True)
+        tuning.add(marginals, gold, weights, sets)
+        threshold, draws = tuning.best()
+        f1, whole = scores(sets.choose(marginals, threshold) if draws else marginals > threshold)
+        assert f1 / weights.sum() == pytest.approx(tuning.f1())
+        both = np.concatenate([wanted, plain], axis=1) / weights.sum()
+        near = both[:, both[0] >= both[0].max() - 0.01]
+        assert whole / weights.sum() == pytest.approx(near[1].max())
+        n_differing += near[1].max() > both[1, both[0].argmax()]
+        # By label, the F1 is all that counts.
+        tuning = Tuning(plain=True, seen=False)
+        tuning.add(marginals, gold, weights, sets)
+        assert tuning.f1() == pytest.approx(plain[0].max() / weights.sum()) and not tuning.best()[1]
+    assert n_differing >= 1
 
 
 def test_decisions(data):
@@ -156,14 +177,17 @@ def test_decisions(data):
         stream.set_params(decision="seen").predict(X)
 
 
-def test_a_tuned_threshold_serves_example_f1():
+@pytest.mark.parametrize("decision", ["auto", "threshold"])
+def test_a_tuned_threshold_serves_example_f1(decision):
     X, Y = make_multilabel_classification(500, 20, n_classes=8, n_labels=2, random_state=1)
     train, test = slice(300), slice(300, None)
-    fixed = MultilabelLPSparseMAP().fit(X[train], Y[train])
-    tuned = MultilabelLPSparseMAP(threshold="auto").fit(X[train], Y[train])
+    fixed = MultilabelLPSparseMAP(decision=decision).fit(X[train], Y[train])
+    tuned = clone(fixed).set_params(threshold="auto").fit(X[train], Y[train])
     assert_array_equal(fixed.coefs_[0], tuned.coefs_[0])
     scores = [example_f1_score(Y[test], model.predict(X[test])) for model in (fixed, tuned)]
-    assert tuned.threshold_ < 0.5 and scores[1] > scores[0]
+    assert scores[1] > scores[0]
+    # One by one labels are to be found where they are less likely than not; of sets there are only so many.
+    assert tuned.threshold_ < 0.5 if decision == "threshold" else tuned.threshold_ != 0.5
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,35 @@ def test_a_path_is_one_fit_a_budget():
         path.selected_names(4)
 
 
+@pytest.mark.parametrize("unit, budgets", [("groups", [2, None, 1, 4]), ("weights", [26, 60, 13])])
+def test_a_warm_path_goes_on_from_budget_to_budget(unit, budgets):
+    X, y = sensors(400)
+    fitted = group_path(
+        quick(max_iter=3), X[:300], y[:300], budgets, unit=unit, X_val=X[300:], y_val=y[300:], warm_start=True,
+        return_estimators=True, n_jobs=2,
+    )  # fmt: skip
+    order, name = np.random.RandomState(0).permutation(300), {"groups": "budget", "weights": "budget_weights"}[unit]
+    for i, budget in enumerate(budgets):
+        # Anew for each: first without a budget, then by all larger ones.
+        larger = sorted((b for b in budgets if b is not None and budget is not None and b >= budget), reverse=True)
+        twin = quick()
+        for own in [None, None, *([None] if None in budgets else []), *larger]:
+            twin.set_params(**{name: own}).partial_fit(X[:300][order], y[:300][order], classes=["a", "b", "c"])
+        twin.finalize(X[:300], y[:300])
+        assert_array_equal(fitted.estimators[i].coef_.toarray(), twin.coef_.toarray())
+        assert fitted.scores[i] == twin.score(X[300:], y[300:])
+        assert_array_equal(fitted.selected_groups[i], twin.selected_groups_)
+    assert fitted.selected_names(budgets[0]) == [1, 3]
+
+
+def test_warm_paths_of_a_pipeline():
+    X, y = sentences()
+    path = group_path(tagger(), X, y, [2, 5], cv=2, scoring=sequence_accuracy_scorer, warm_start=True)
+    assert [len(groups) for groups in path.selected_groups] == [2, 5] and path.scores.min() > 0.3
+    with pytest.raises(ValueError, match="class_weight='balanced' needs all of y at once"):
+        group_path(tagger(class_weight="balanced"), X, y, [2], cv=2, warm_start=True)
+
+
 def test_of_equal_scores_the_smaller_model_is_best():
     X, y = sensors(100)
     path = group_path(quick(), X, y, [5, 2, 4], X_val=X, y_val=y, scoring=lambda model, X, y: 0.5)

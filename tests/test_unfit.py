@@ -6,8 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
 
 from sklearn_sparsemap import GroupLassoPerceptron, RaggedArray, StructuredSparseMAPClassifier
+from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators._structured.unfit import make_fit
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 from sklearn_sparsemap.structures._tree.structure import is_projective
@@ -151,6 +153,8 @@ def test_streams_weights_and_what_is_refused():
     assert groups.selected_groups_.tolist() == [0]
     with pytest.raises(ValueError, match="none of the 8 trees fits"), pytest.warns(UserWarning, match="8 of 8"):
         model.fit(X[1::5], y[1::5])
+    with pytest.raises(ValueError, match="none of the 8 trees fits"), pytest.warns(UserWarning, match="8 of 8"):
+        groups.set_params(unfit="drop").finalize(X[1::5], y[1::5])
     with pytest.raises(ValueError, match="unfit='drop' is for trees"):
         StructuredSparseMAPClassifier(LinearChain(), unfit="drop").fit([np.ones((2, 1))], [["a", "b"]])
     # What is no tree is reported as before.
@@ -164,3 +168,79 @@ def test_trees_without_weight_are_no_trees_to_learn_from():
     model = StructuredSparseMAPClassifier(DependencyTree(projective=True), unfit="drop")
     with pytest.warns(UserWarning, match="1 of 2 trees"), pytest.raises(ValueError, match="weights of the 1 trees"):
         model.fit([np.ones((5, 4, 1))] * 2, [[0, 1, 1, 1], [3, 4, 0, 3]], sample_weight=[0.0, 1.0])
+
+
+def batches_of(X, y, n_bad):
+    """A wide mini-batch with trees that do not fit, then such of the same features, then one that has some that do."""
+    bad = [i for i in range(len(y)) if (y[i] == 0).sum() > 1]
+    wide = [np.ones((6, 9))], [np.array([0, 0])]
+    return [wide] + [([X[i]], [y[i]]) for i in bad[:n_bad]] + [(X, y)] + [([X[i]], [y[i]]) for i in bad[n_bad:]]
+
+
+@pytest.mark.filterwarnings("ignore:.*trees do not fit", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [StructuredSparseMAPClassifier, GroupLassoPerceptron])
+def test_parts_without_a_tree_that_fits_are_skipped(estimator):
+    X, y = treebank()
+    settings = {"structure": DependencyTree(single_root=True), "unfit": "drop", "random_state": 0, "max_iter": 3}
+    settings |= {"solver": "adagrad", "tol": 0.0} if estimator is StructuredSparseMAPClassifier else {"budget": 4}
+    stream, plain = estimator(**settings), estimator(**settings)
+    batches = batches_of(X, y, 3)
+    for n, (X_part, y_part) in enumerate(batches):
+        before = None if n < 5 else (stream.n_iter_, list(stream.loss_curve_), dense(stream.coef_))
+        stream.partial_fit(X_part, y_part)
+        if n < 4:
+            # The next call is the first one, of any number of features.
+            assert not hasattr(stream, "n_features_in_")
+            with pytest.raises(NotFittedError):
+                stream.predict(X)
+        elif n > 4:
+            assert (stream.n_iter_, list(stream.loss_curve_)) == before[:2]
+            assert_array_equal(dense(stream.coef_), before[2])
+    plain.partial_fit(X, y)
+    assert stream.n_features_in_ == 6 and len(batches) > 10
+    assert_array_equal(dense(stream.coef_), dense(plain.coef_))
+    # After fit, too, such a part changes nothing.
+    plain.fit(X, y)
+    before = dense(plain.coef_)
+    assert_array_equal(dense(plain.partial_fit(*batches[1]).coef_), before)
+
+    right = [i for i in range(40) if (y[i] == 0).sum() == 1]
+    parts = [([X[i] for i in right[start::3]], [y[i] for i in right[start::3]]) for start in range(3)]
+    settings["shuffle"] = False
+    found = estimator(**settings).fit_partitions([*batches[1:4], *parts, *batches[5:]])
+    if estimator is GroupLassoPerceptron:
+        # Steps fall with the number of all samples, of those that do not fit, too.
+        assert found.score(X, y) > 0.7
+    else:
+        assert_array_equal(found.coef_, estimator(**settings).fit_partitions(parts).coef_)
+    with pytest.raises(ValueError, match="no partition has a sample to learn from"):
+        estimator(**settings).fit_partitions(batches[1:4])
+
+
+@pytest.mark.filterwarnings("ignore:.*trees do not fit")
+def test_shards_without_a_tree_that_fits_are_skipped():
+    X, y = treebank()
+    model = GroupLassoPerceptron(
+        DependencyTree(single_root=True), groups=[0, 0, 1, 1, 2, 2], budget=1, shrink_every=10, unfit="drop",
+        random_state=0,
+    )  # fmt: skip
+    batches = batches_of(X, y, 3)
+    mixing = ParameterMixing(model, n_rounds=2).fit([batches[4], batches[1], batches[2]])
+    assert mixing.estimator_.selected_groups_.tolist() == [0] and mixing.estimator_.score(X, y) > 0.7
+    with pytest.raises(ValueError, match="the first shard has no sample to learn from"):
+        ParameterMixing(model, n_rounds=2).fit([batches[1], batches[4]])
+
+
+def test_how_often_fewer_arcs_would_do():
+    # Trees, how many of them have arcs that cross, and for how many of these one and two arcs less would do.
+    for n, counts in ((4, [125, 70, 7]), (5, [1296, 1023, 176, 16])):
+        trees = np.array(list(all_trees(n)))
+        fits = trees[[is_projective(tree) for tree in trees]]
+        moved = np.array([(make_fit(tree, True, False) != tree).sum() for tree in trees])
+        fewest = np.array([(fits != tree).sum(axis=1).min() for tree in trees])
+        assert (moved >= fewest).all() and ((moved == 0) == (fewest == 0)).all()
+        assert [len(trees), (fewest > 0).sum(), *np.bincount(moved - fewest)[1:]] == counts
+
+
+def dense(coef):
+    return coef.toarray() if hasattr(coef, "toarray") else coef.copy()

@@ -53,10 +53,14 @@ class Monitor:
     progress : Progress or None
     watch_loss : bool
         Whether to stop when the loss no longer improves (if there is no `validate`).
+    held_out_loss : callable, default=None
+        From a model to its mean loss on the held-out samples. As long as that improves, training goes on; and of
+        equally good models the last is kept.
     """
 
-    def __init__(self, estimator, model, validate, progress, watch_loss):
+    def __init__(self, estimator, model, validate, progress, watch_loss, held_out_loss=None):
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
+        self.held_out_loss, self._lowest = held_out_loss, np.inf
         self.losses, self.scores = [], []
         # Returns the present model; the optimisers replace it. What makes it one of the user's columns: an online
         # optimiser may have others.
@@ -104,21 +108,26 @@ class Monitor:
         """Report an iteration; return whether to stop."""
         self.check(loss)
         self.losses.append(float(loss))
-        note, value = "", -loss
+        note, value, held_out_loss = "", -loss, np.inf
         if self.validate is not None:
             model = self.latest()
             value = self.validate(model)
             self.scores.append(value)
             note = f", validation score {value:.4f}"
-            if value > max(self.scores[:-1], default=-np.inf):
+            highest = max(self.scores[:-1], default=-np.inf)
+            if value > highest or (value == highest and self.held_out_loss is not None):
                 self._best_model = model.copy()
+            if self.held_out_loss is not None:
+                held_out_loss = self.held_out_loss(model)
         stop = False
         if self.progress is not None:
             stop = self.progress.iteration(loss, lambda: self.attributes(self.expand(self.latest())), note)
         if self.validate is not None or self.watch_loss:
-            improved = value > self._best + (_TOL if self.estimator.tol is None else self.estimator.tol)
+            tol = _TOL if self.estimator.tol is None else self.estimator.tol
+            # Scores of few samples stay as they are for epochs at a time: at the start no label may be predicted.
+            improved = value > self._best + tol or held_out_loss < self._lowest - tol
             self._without_improvement = 0 if improved else self._without_improvement + 1
-            self._best = max(self._best, value)
+            self._best, self._lowest = max(self._best, value), min(self._lowest, held_out_loss)
             stop = stop or self._without_improvement >= self.estimator.n_iter_no_change
         return stop
 
@@ -149,12 +158,12 @@ class Validation:
         return found
 
 
-def start_fit(estimator, data, model, validate, max_iter, watch_loss=True):
+def start_fit(estimator, data, model, validate, max_iter, watch_loss=True, held_out_loss=None):
     """Return the monitor of a fit, on data as the user gave them, that keeps what is learned until it is interrupted.
 
     The other parameters are those of `Monitor` and `Progress`.
     """
-    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss)
+    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss, held_out_loss)
     keep_if(estimator, lambda: monitor.begun() and not monitor.diverged, monitor.take)
     return monitor
 
@@ -212,7 +221,8 @@ def fit_online(estimator, task, X, model, max_iter, monitor):
     columns = columns_of(X.values, model.coef) if task.sequential else None
     if columns is not None:
         is_sparse, shape = sparse.issparse(model.coef), (len(columns.multiplicity), task.n_outputs)
-        narrow = LinearModel.zeros(*shape, 0, sparse_coef=is_sparse and np.prod(shape) > _MOST_DENSE)
+        large = is_sparse and np.prod(shape) > _MOST_DENSE
+        narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
         monitor.expand = partial(columns.expand, sparse_coef=is_sparse)
         if monitor.validate is not None:

@@ -218,11 +218,7 @@ class PartitionsMixin:
 
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         """Run the epochs; see `fit_partitions`."""
-        for X, y in source.parts():
-            self._take_in(X, y, classes)
-            del X, y
-            if self._optimizer is not None:
-                break
+        self._take_first(source, classes)
         optimizer = self._ready(n_samples)
         validate = None if held is None else partial(self._mean_score, held)
         name, max_iter = self._online_course()
@@ -234,6 +230,15 @@ class PartitionsMixin:
         self._end_partitions(source if held is None else held)
         monitor.end(message, n_inexact)
         return self
+
+    def _take_first(self, source, classes):
+        """Lay out partitions until one has a sample to learn from, for which there is an optimiser then."""
+        for X, y in source.parts():
+            self._take_in(X, y, classes)
+            del X, y
+            if getattr(self, "_optimizer", None) is not None:
+                return
+        raise ValueError("no partition has a sample to learn from; mend their labels or structures")
 
     def _mean_score(self, held, model):
         """Return the mean score of a model on the samples of some partitions."""

@@ -8,6 +8,7 @@ from .._jit import readonly
 from .._threads import over_ranges
 from ..solvers._facets.batch import ENOUGH, FACET_SOLVERS, prefer_facets_range
 from ..solvers._facets.protocol import GAVE_UP
+from ..solvers._flow.choice import spread_of_paths_range
 from ..solvers._lazy import places_of
 from ..solvers._polytope.batch import (
     GAP,
@@ -26,8 +27,8 @@ from ..solvers._polytope.batch import (
 )
 from ..solvers._polytope.protocol import AIM, INFEASIBLE, most_calls
 
-# The share of the time of a chain's flow that is spent on looking for few paths first.
-_SPENT_ON_PATHS = 0.25
+# The share of the time of a chain's flow that is spent on looking for few paths first, where they seem to be few.
+_SPENT_ON_PATHS = 0.5
 
 
 def map_problems(structure, problems, *, n_jobs=None, many=True):
@@ -102,16 +103,16 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
 
 
 @lru_cache(maxsize=4096)
-def _most_paths(n_steps, n_states):
-    """Return after how many paths a chain had better be solved by its flow, by the operations that each takes.
+def _most_paths(n_steps, n_states, share):
+    """Return how many paths are found in a share of the time that the flow of a chain takes.
 
     A path costs a call of the oracle, and a comparison and a product with each path before it; the numbers are
     nanoseconds of one machine, and only their ratios matter.
     """
     k = np.arange(1, 4097)
-    paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + k**2)
-    flow = n_steps * (75.0 * n_states**3 + 8000.0 * n_states)
-    return max(16, int(np.searchsorted(paths, _SPENT_ON_PATHS * flow)))
+    paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + 0.5 * k**2)
+    flow = n_steps * (6.0 * n_states**3 + 2500.0 * n_states)
+    return max(16, int(np.searchsorted(paths, share * flow)))
 
 
 def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
@@ -119,20 +120,29 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
     n = len(problems.sizes)
     chosen, solution = np.arange(n), None
 
-    def add(entry, chosen):
+    def add(entry, chosen, most=max_iter):
         """Solve the problems chosen; return the solution with what was found for them."""
         if len(chosen) == n:
-            return run(entry)
-        return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen)))
+            return run(entry, most=most)
+        return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen), most))
 
     if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
-        # Structures first; when they get many, the flow. How many is for each problem by itself, so that its solution
-        # does not depend on those beside it.
-        most = np.array([_most_paths(*shape) for shape in problems.dims[:, :2].tolist()])
-        solution = run(SOLVERS["active_set"], most=min(int(most.max()), max_iter))
-        gaps, calls = solution[1][:, GAP], solution[1][:, N_ITER]
-        ended = (calls < most) | ((calls == most) & (gaps <= tol)) | (most >= max_iter)
-        chosen = np.flatnonzero(~ended)
+        # Where many paths are to be expected, the flow; else paths, and when they get many all the same, the flow. How
+        # many is for each problem by itself, so that its solution does not depend on those beside it.
+        shapes, spread = problems.dims[:, :2].tolist(), np.empty(n)
+        over_ranges(
+            lambda start, stop: spread_of_paths_range(problems, start, stop, spread),
+            np.diff(problems.score_ptr),
+            n_jobs,
+        )
+        most = np.array([_most_paths(*shape, _SPENT_ON_PATHS) for shape in shapes])
+        by_paths = np.flatnonzero((spread <= [_most_paths(*shape, 1.0) for shape in shapes]) | (most >= max_iter))
+        if len(by_paths):
+            most = most[by_paths]
+            solution = add(SOLVERS["active_set"], by_paths, min(int(most.max()), max_iter))
+            calls, gaps = solution[1][by_paths, N_ITER], solution[1][by_paths, GAP]
+            ended = (calls < most) | ((calls == most) & (gaps <= tol)) | (most >= max_iter)
+            chosen = np.setdiff1d(chosen, by_paths[ended])
     elif solver == "auto" and kind in ENOUGH:
         prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]
         if kind == "tree":

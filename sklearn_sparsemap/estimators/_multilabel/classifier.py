@@ -114,19 +114,23 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     max_iter : int, default=None
         Most epochs of Adam (None: 200), or iterations of L-BFGS (None: 1000).
     tol : float, default=None
-        Adam stops when the mean loss (with early stopping: the validation score) has not improved by `tol` (None: 1e-3)
-        for `n_iter_no_change` epochs; L-BFGS where the largest entry of the gradient is `tol` (None: 1e-5).
+        Adam stops when the mean loss has not improved by `tol` (None: 1e-3) for `n_iter_no_change` epochs (with early
+        stopping: neither the validation score nor the mean loss on the samples held out); L-BFGS where the largest
+        entry of the gradient is `tol` (None: 1e-5).
     n_iter_no_change : int, default=10
     early_stopping : bool, default=False
-        Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
-        the best model. The score is the example F1 at the best threshold, or that of the fixed decision rule.
+        Whether to hold out a part of the samples, to stop when the score and the loss on them no longer improve, and to
+        return the model of the best score, the last of these. The score is the example F1 at the best threshold, or
+        that of the fixed decision rule.
     validation_fraction : float, default=0.1
         The part to hold out, for early stopping and for ``threshold="auto"``, of Adam.
     decision : {"auto", "seen", "threshold", "map"}, default="auto"
         How `predict` chooses labels. All satisfy all constraints.
 
-        - ``"seen"``: of the label sets of the training data (in `fit`) the one of the highest sum of marginals less
-          threshold; where each lacks more than 2 to the best of all sets, as ``"threshold"``.
+        - ``"seen"``: of the label sets of the training data (in `fit`) the one from which most is to be expected,
+          example F1 and being right as a whole together. The probability of a set grows with its sum of marginals less
+          threshold, and with how much more often it was seen than if labels had nothing to do with each other. Where
+          each set's sum lacks more than 2 to the best of all sets, as ``"threshold"``.
         - ``"auto"``: ``"seen"``, but ``"threshold"`` where less than a tenth of the training samples share their set
           with another one, where the threshold is tuned and this is better on held-out samples, and after `partial_fit`
           alone.
@@ -136,9 +140,10 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
           loss, half the temperature is taken off the score of each label. By the linear relaxation, and where it is
           fractional a mixed-integer programme.
     threshold : float or "auto", default=0.5
-        From 0 to below 1. ``"auto"`` takes the one of the highest example F1: with L-BFGS by cross-validation, whose
-        three folds depend on the samples only, not on a seed; with Adam on held-out samples, or on the training samples
-        if fewer than 50 would be held out. In `partial_fit`, each mini-batch is held out until it has been predicted.
+        From 0 to below 1. ``"auto"`` tunes it for example F1: with L-BFGS by cross-validation, whose three folds depend
+        on the samples only, not on a seed; with Adam on held-out samples, or on the training samples if fewer than 50
+        would be held out. Where seen sets may be chosen, of all that are within a point of the highest F1 the one with
+        the most whole sets is taken. In `partial_fit`, each mini-batch is held out until it has been predicted.
         See the notes for which one serves which metric.
     label_names : array-like of shape (n_labels,), default=None
         Names for `constraints`, `label_graph` and `classes_`. None takes the columns of a DataFrame, else indices.
@@ -198,12 +203,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     subset accuracy, which is `score`                       ``threshold=0.5``
     Hamming loss                                            ``threshold=0.5``, ``decision="threshold"``
     example F1; as a rule also micro and macro F1           ``threshold="auto"``
+    example F1 and nothing else                             ``threshold="auto"``, ``decision="threshold"``
     another metric                                          ``threshold`` by `GridSearchCV` with its ``scoring``
     rankings, such as average precision                     no threshold: `predict_marginals`, or `decision_function`
     ======================================================= =========================================================
 
-    Where labels are rare, the threshold of the highest F1 is far below 0.5: more labels are found, and fewer sets are
-    right as a whole.
+    Where labels are rare, the threshold of the highest F1 is far below 0.5 where labels are decided one by one: more
+    are found, and fewer sets are right as a whole.
 
     **Edges.** The regulariser of LP-SparseMAP does not see the pairs: two labels may be on together as often as their
     marginals allow, and only where the training data have more or less than that does the loss want an edge. Linear
@@ -345,11 +351,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         X, gold, classes, single = self._check_data(X, y, reset=True, has_unknown=known is not None)
         weights = check_sample_weight(sample_weight, len(X))
         graph = self._make_graph(classes, single, gold, weights)
-        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
-            raise ValueError(
-                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
-                "constraints but such that each label implies one other at most"
-            )
+        self._check_known(known, graph)
         X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known)
         self._begin(graph, classes, single, n_violations)
         if self._resolve_solver(hidden, graph) == "lbfgs":
@@ -416,8 +418,11 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             task.gold = dense(task.gold)
         model = self._initial(X.values, hidden, rng)
         self._model, self._optimizer, self._running = model, None, None
-        validate = (lambda model: self._validate(model, *held_out)) if self.early_stopping and held_out else None
-        monitor = start_fit(self, data, model, validate, max_iter)
+        watch = {"validate": None}
+        if self.early_stopping and held_out:
+            watch["validate"] = lambda model: self._validate(model, *held_out)
+            watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
+        monitor = start_fit(self, data, model, max_iter=max_iter, **watch)
         optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
         ended = run_epochs(self, optimizer, "Adam", task, X, max_iter, monitor, rng)
         monitor.take()
@@ -517,6 +522,13 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             stratify=gold.indices if can_stratify else None,
         )
 
+    def _check_known(self, known, graph):
+        if known is not None and (self.loss == "hinge" or not (graph.is_plain or graph.forest is not None)):
+            raise ValueError(
+                "y has NaN for labels that are unknown; these need loss='sparsemap' or 'logistic', no edges, and no "
+                "constraints but such that each label implies one other at most"
+            )
+
     def _tunes_threshold(self, single):
         return self.threshold == "auto" and self.decision != "map" and not single
 
@@ -525,21 +537,35 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
 
     def _tune(self, tuning, model, X, task, sets):
         """Let thresholds be compared on samples; `sets` are those that are taken as seen."""
+        for marginals, gold, weights in self._known_marginals(model, X, task):
+            tuning.add(marginals, gold, weights, sets)
+
+    def _known_marginals(self, model, X, task):
+        """Yield marginals, gold labels and weights of samples; what is unknown counts as neither right nor wrong."""
         for rows in blocks(X.shape[0], task.n_outputs):
             marginals = self._marginals(model, X[rows])
-            # What is unknown counts as neither right nor wrong.
             marginals = marginals if task.known is None else np.where(task.known[rows], marginals, 0.0)
-            tuning.add(marginals, dense(task.gold[rows]), task.weights[rows], sets)
+            yield marginals, dense(task.gold[rows]), task.weights[rows]
 
     def _validate(self, model, X, task):
         """Score a model on held-out samples."""
         if self._tunes_threshold(self._single):
             tuning = self._new_tuning()
             self._tune(tuning, model, X, task, self._sets)
-            return tuning.highest()
+            return tuning.f1()
         chosen = self._choose(model, X)
         chosen = chosen if task.known is None else chosen & task.known
         return task.agreement(dense(task.gold) > 0.5, chosen, task.weights)
+
+    def _held_out_loss(self, model, X, task):
+        """Return the mean loss on held-out samples."""
+        blocked = blocks(X.shape[0], task.n_outputs)
+        parts = [task.take(np.arange(rows.start, rows.stop)) for rows in blocked]
+        total = sum(
+            part.loss_gradient(model.scores(X[rows]), model.additional, self.n_jobs)[0]
+            for part, rows in zip(parts, blocked, strict=True)
+        )
+        return total / task.weights.sum()
 
     def _check_params(self):
         """Check the parameters; return the sizes of the hidden layers."""
@@ -571,8 +597,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         X = RaggedArray(X, np.arange(X.shape[0] + 1))
         check_magnitude(X)
         known = None if reset else self.classes_
-        is_named = self.label_names is not None or self.constraints or hasattr(names, "columns")
-        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_named and not has_unknown:
+        is_indicator = self.label_names is not None or self.constraints or hasattr(names, "columns")
+        is_indicator = is_indicator or has_unknown or (known is not None and not self._single)
+        if y.ndim == 2 and y.shape[1] == 1 and not sparse.issparse(y) and not is_indicator:
             # As scikit-learn reads a single column, unless something says that it is an indicator.
             y = column_or_1d(y, warn=True)
         single = y.ndim == 1

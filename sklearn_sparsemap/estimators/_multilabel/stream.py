@@ -10,10 +10,8 @@ from sklearn.utils import check_random_state
 
 from ..._validation import check_sample_weight
 from ...training._adam import Adam
-from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from .._fitting import learn_batch, leaves_whole, warn_of_inference
-from .base import blocks
 from .data import leave_out_violations, read_constraints, read_known
 from .threshold import RunningThreshold
 
@@ -70,10 +68,11 @@ class StreamMixin:
         The task is None where no sample has a weight.
         """
         hidden = self._check_params()
-        if read_known(y)[1] is not None:
-            raise ValueError("y has NaN for labels that are unknown, which only fit takes; leave out their rows")
+        y, known = read_known(y)
         first = not hasattr(self, "_graph")
-        X, gold, classes, single = self._check_data(X, y, reset=first, classes=classes, partial=True)
+        X, gold, classes, single = self._check_data(
+            X, y, reset=first, classes=classes, partial=True, has_unknown=known is not None
+        )
         weights = check_sample_weight(sample_weight, len(X))
         if first:
             graph = self._make_graph(classes, single, gold, weights)
@@ -82,7 +81,8 @@ class StreamMixin:
             given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
             if given != [constraint for constraint, _ in graph.constraints]:
                 raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
-        X, gold, weights, _, n_violations = leave_out_violations(graph, X, gold, weights, partial=True)
+        self._check_known(known, graph)
+        X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial=True)
         if first:
             rng = check_random_state(self.random_state)
             self._begin(graph, classes, single, 0)
@@ -99,10 +99,8 @@ class StreamMixin:
         if not weights.any():
             return None, X
         if self._optimizer is None:
-            self._optimizer = MinibatchOptimizer(
-                self._model, Adam(self._model.arrays), check_random_state(self.random_state)
-            )
-        return self._task(gold=gold, weights=weights), X
+            self._optimizer = self._new_begin()
+        return self._task(gold=gold, weights=weights, known=known), X
 
     def _new_begin(self):
         """Return an optimiser that starts from the present model."""
@@ -135,8 +133,9 @@ class StreamMixin:
         return self._validate(self._model, X.values, task)
 
     def _held_out(self, X, y):
-        X, gold, _, _ = self._check_data(X, y, reset=False)
-        return self._task(gold=gold, weights=np.ones(len(X))), X
+        y, known = read_known(y)
+        X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
+        return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
 
     def _end_partitions(self, held):
         self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
@@ -153,7 +152,6 @@ class StreamMixin:
         elif self._tunes_threshold(self._single):
             if self._running is None:
                 self._running = RunningThreshold()
-            for rows in blocks(len(X), task.n_outputs):
-                marginals = self._marginals(self._model, X.values[rows])
-                self._running.update(marginals, dense(task.gold[rows]), task.weights[rows])
+            for held in self._known_marginals(self._model, X.values, task):
+                self._running.update(*held)
             self.threshold_ = self._running.threshold

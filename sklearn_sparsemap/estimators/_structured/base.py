@@ -50,8 +50,11 @@ _SEVERAL_LABELS = (
 )
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
-# Of the features of data with one label a sample.
-_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
+# Of the features of data with one label a sample, by the type of the weights.
+_CHECKS = {
+    dtype: {"accept_sparse": "csr", "dtype": accepted, "order": "C"}
+    for dtype, accepted in (("float64", (np.float64, np.float32)), ("float32", np.float32))
+}
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
@@ -263,14 +266,15 @@ class LinearStructuredClassifier(
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray."""
+        dtype = self._current.dtype
         if is_flat(structure):
             X = _flat_rows(X)
-            values = validate_data(self, X, **_CHECKS, reset=False)
-            X = _one_row_each(values)
+            values = validate_data(self, X, **_CHECKS[dtype.name], reset=False)
+            X = _one_row_each(values, dtype)
         else:
             check_names_of_features(self, X, reset=False)
-            X = _check_structured(structure, X, self.n_features_in_)
-        check_magnitude(X)
+            X = _check_structured(structure, X, self.n_features_in_, dtype)
+        check_magnitude(X, dtype)
         return X
 
     def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
@@ -286,6 +290,7 @@ class LinearStructuredClassifier(
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        dtype = self._dtype
         if is_flat(structure):
             X = _flat_rows(X)
             check_target(y, _SEVERAL_LABELS)
@@ -293,9 +298,9 @@ class LinearStructuredClassifier(
             unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
             if unlabelled:
                 raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-            values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
+            values, y = validate_data(self, X, y, **_CHECKS[dtype.name], reset=reset, multi_output=False)
             check_classification_targets(y)
-            X = _one_row_each(values)
+            X = _one_row_each(values, dtype)
             labels = y.tolist()
         else:
             if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
@@ -305,7 +310,7 @@ class LinearStructuredClassifier(
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
             check_names_of_features(self, X, reset=reset)
-            X = _check_structured(structure, X, None if reset else self.n_features_in_)
+            X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
             if labels is not None and not unknown and any(label is None for label in labels):
@@ -313,7 +318,7 @@ class LinearStructuredClassifier(
                     "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
                     "such"
                 )
-        check_magnitude(X)
+        check_magnitude(X, dtype)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
@@ -396,7 +401,8 @@ class LinearStructuredClassifier(
 
         The model may have been edited, so that they are checked.
         """
-        scores, additional = self._linear_scores(X, model), model.additional
+        # Inference is in float64, whatever the weights are.
+        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64, copy=False)
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
@@ -444,7 +450,8 @@ class LinearStructuredClassifier(
         classes : array or None
             All labels; None where structures are not made of labels.
         X : RaggedArray
-        task : Task
+        task : Task or None
+            None where `unfit` has left no sample. If this is the first call, the next one is so, too.
         """
         structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
@@ -458,8 +465,13 @@ class LinearStructuredClassifier(
             raise ValueError(f"{structure!r} is not made of labels; leave classes at None")
         X, codes, _ = self._check_data(structure, X, y, reset=first, classes=classes)
         weights = self._sample_weights(X, codes, classes, sample_weight)
-        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
-        return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+        X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights, stream=True)
+        if len(X):
+            return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+        if first:
+            for name in ("n_features_in_", "feature_names_in_"):
+                vars(self).pop(name, None)
+        return first, structure, classes, X, None
 
     def _labels_in(self, y):
         """Return the labels that occur; None where structures are not made of labels."""
@@ -501,9 +513,9 @@ def _check_converged(gaps, objectives):
         )
 
 
-def _one_row_each(values):
-    """Return rows of numbers as samples; dense ones become float64, sparse ones are not copied."""
-    values = values if sparse.issparse(values) else values.astype(np.float64, copy=False)
+def _one_row_each(values, dtype):
+    """Return rows of numbers as samples; dense ones become those of a type, sparse ones are not copied."""
+    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
     return RaggedArray(values, np.arange(values.shape[0] + 1))
 
 
@@ -514,12 +526,12 @@ def _flat_rows(X):
     return X
 
 
-def _check_structured(structure, X, n_features):
+def _check_structured(structure, X, n_features, dtype):
     """Return structured samples as a RaggedArray; see `check_samples`, and for tuples `GraphsOf`."""
     extras = None
     if isinstance(structure, GraphsOf):
         X, extras = structure.split(X)
-    X = check_samples(X, n_features, _n_axes(structure))
+    X = check_samples(X, n_features, _n_axes(structure), dtype)
     if extras is not None:
         X.extras = extras
     return X

@@ -109,9 +109,10 @@ class GroupLassoPerceptron(
     unfit : {"raise", "drop", "projectivise"}, default="raise"
         What training does with trees that a `DependencyTree` does not allow: with several roots where it has
         ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
-        leaves them out (some tree must be left, in each mini-batch and partition, too); ``"projectivise"`` makes them
-        fit: roots after the first become modifiers of that, and arcs that cross others are lifted to the head's head.
-        Both say in a warning how many there are.
+        leaves them out (a mini-batch or a partition of nothing else is skipped; `fit` needs one that fits);
+        ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs that cross others
+        are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
+        there are.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from .._fitting import warn_user
 CHOICES = ("raise", "drop", "projectivise")
 
 
-def fit_trees(choice, structure, X, codes, weights):
+def fit_trees(choice, structure, X, codes, weights, stream=False):
     """Leave out the trees that do not fit the structure, or make them fit, with a warning that counts them.
 
     Parameters
@@ -22,11 +22,13 @@ def fit_trees(choice, structure, X, codes, weights):
     codes : object array
         The heads of each sample.
     weights : array of shape (n_samples,)
+    stream : bool, default=False
+        Whether these are part of the data, of which it is no error that none fits.
 
     Returns
     -------
     X, codes, weights
-        Of the samples that are left.
+        Of the samples that are left: of a stream that may be none.
     """
     if choice == "raise":
         return X, codes, weights
@@ -47,6 +49,8 @@ def fit_trees(choice, structure, X, codes, weights):
     )
     if choice == "drop":
         kept = np.flatnonzero(~unfit)
+        if stream:
+            return X[kept], codes[kept], weights[kept]
         if not len(kept):
             raise ValueError(
                 f"none of the {len(codes)} trees fits {structure!r}; use unfit='projectivise', or a structure that "
@@ -63,11 +67,13 @@ def fit_trees(choice, structure, X, codes, weights):
 
 
 def make_fit(heads, projective, single_root):
-    """Return the heads of a tree that fits, with few arcs moved, if not always the fewest.
+    """Return the heads of a tree that fits.
 
     Roots after the first one become its modifiers. Then arcs over words that do not hang on their head are lifted, the
-    shortest first: the modifier goes to its head's head (Nivre and Nilsson 2005). With one root, which all words hang
-    on, none is lifted to become another.
+    shortest first, until there are none: the modifier goes to its head's head. (Nivre and Nilsson, Pseudo-Projective
+    Dependency Parsing, ACL 2005; without the labels that undo it.) A word that is moved still hangs on what it hung on
+    above its head, and not always the fewest are moved. With one root, which all words hang on, none is lifted to
+    become another.
 
     Parameters
     ----------

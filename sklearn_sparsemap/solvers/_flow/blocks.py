@@ -1,95 +1,172 @@
-"""The block tridiagonal system of potentials: its Cholesky factor, and solutions.
+"""The block tridiagonal system of potentials: its factors LDL', and solutions.
 
 Its matrix is ``B diag(weight) B' + N``, where B says which arcs leave and enter a node. N is the response of u_t to
 potentials of step t: the identity on the nodes that are on, less their mean in the first `n_centred` steps.
 """
 
+from collections import namedtuple
+
 import numpy as np
 
 from ..._jit import kernel
-from .._polytope.cholesky import add_scaled, dot
+from ..._jit_lanes import WIDTH, load, padded, pick, spread, store, total
+
+# The factors. With the diagonal block k = L D L' and the block R to its right, ``lower`` (2T - 2, M, P) holds L and
+# ``upper`` L', both without the ones on the diagonal, ``coupling`` (2T - 2, M, P) holds D^-1 L^-1 R, and ``inverse``
+# (2T - 2, P) the diagonal of D^-1. Of the last block, ``rows`` (M, P) holds D L' and ``beside`` (M, P) holds L^-1 R.
+Factors = namedtuple("Factors", ["upper", "lower", "coupling", "inverse", "rows", "beside"])
 
 
 @kernel
-def _node_block(on, centred, block):
-    """Write the response of a step's nodes into a block."""
-    n = on.shape[0]
-    count = 0.0
-    for i in range(n):
-        count += on[i]
-    share = 1.0 / count if centred else 0.0
-    for i in range(n):
-        for j in range(n):
-            block[i, j] = -share * on[i] * on[j]
-        block[i, i] += on[i]
+def new_factors(n_steps, n_states):
+    """Make room for the factors of a system."""
+    n_blocks, width = 2 * n_steps - 2, padded(n_states)
+    shape, block = (n_blocks, n_states, width), (n_states, width)
+    upper, lower, coupling = np.empty(shape), np.zeros(shape), np.empty(shape)
+    return Factors(upper, lower, coupling, np.zeros((n_blocks, width)), np.empty(block), np.empty(block))
 
 
 @kernel
-def factorize(weight, scale, on, n_centred, ridge, least, lower, coupling):
+def _write_response(on, t, centred, block):
+    """Write the response of a step's nodes into a block (M, P)."""
+    n_states, width = block.shape
+    count = spread(0.0)
+    for p in range(0, width, WIDTH):
+        count += load(on, t * width + p)
+    share = 1.0 / total(count) if centred else 0.0
+    for i in range(n_states):
+        for p in range(0, width, WIDTH):
+            store(block, i * width + p, (-share * on[t, i]) * load(on, t * width + p))
+        block[i, i] += on[t, i]
+
+
+@kernel
+def _take_off_square(factors, before):
+    """Take ``R' A^-1 R`` of the block `before` off `rows`, of which what is left of the diagonal is not needed."""
+    n_states, width = factors.rows.shape
+    beside, rows, coupling, last = factors.beside, factors.rows, factors.coupling, before * factors.rows.size
+    # Four rows at a time share what they load, and do not wait for one another.
+    for i in range(0, n_states - 3, 4):
+        for p in range(i // WIDTH * WIDTH, width, WIDTH):
+            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            for j in range(n_states):
+                q = j * width
+                row = load(coupling, last + q + p)
+                a += row * pick(beside, q + i)
+                b += row * pick(beside, q + i + 1)
+                c += row * pick(beside, q + i + 2)
+                d += row * pick(beside, q + i + 3)
+            q = i * width + p
+            store(rows, q, load(rows, q) - a)
+            store(rows, q + width, load(rows, q + width) - b)
+            store(rows, q + 2 * width, load(rows, q + 2 * width) - c)
+            store(rows, q + 3 * width, load(rows, q + 3 * width) - d)
+    for i in range(n_states // 4 * 4, n_states):
+        for p in range(i // WIDTH * WIDTH, width, WIDTH):
+            a = spread(0.0)
+            for j in range(n_states):
+                a += load(coupling, last + j * width + p) * pick(beside, j * width + i)
+            store(rows, i * width + p, load(rows, i * width + p) - a)
+
+
+@kernel
+def _take_off_products(rows, i, block, start, end, others, first):
+    """Take off row i of a block, for each row j above, ``rows[j, i]`` times what `others` holds of row j."""
+    width = rows.shape[1]
+    for p in range(start, end, WIDTH):
+        left = load(block, i * width + p)
+        for j in range(i):
+            q = j * width
+            left = left - load(others, first + q + p) * pick(rows, q + i)
+        store(block, i * width + p, left)
+
+
+@kernel
+def _eliminate(factors, k, n_coupled, triangular, least):
+    """Bring `rows`, and the first columns of `beside`, into the form of the factors, as block k."""
+    n_states, width = factors.rows.shape
+    rows, beside, upper, coupling = factors.rows, factors.beside, factors.upper, factors.coupling
+    first = k * n_states * width
+    for i in range(n_states):
+        row, start = i * width, i // WIDTH * WIDTH
+        end = start + WIDTH if triangular else n_coupled
+        _take_off_products(rows, i, rows, start, width, upper, first)
+        _take_off_products(rows, i, beside, 0, end, coupling, first)
+        inverse = 1.0 / rows[i, i] if rows[i, i] > least else 0.0
+        factors.inverse[k, i] = inverse
+        for p in range(start, width, WIDTH):
+            store(upper, first + row + p, load(rows, row + p) * inverse)
+        for j in range(start, i + 1):
+            upper[k, i, j] = 0.0
+        for j in range(i + 1, n_states):
+            factors.lower[k, j, i] = upper[k, i, j]
+        for p in range(0, end, WIDTH):
+            store(coupling, first + row + p, load(beside, row + p) * inverse)
+        for p in range(end, n_coupled, WIDTH):
+            store(coupling, first + row + p, spread(0.0))
+
+
+@kernel
+def factorize(weight, scale, on, n_centred, ridge, least, factors):
     """Factorise the system, with `scale` times the weights.
-
-    `lower` (2T - 2, M, M) gets the diagonal blocks L, `coupling` those to the right, L^-1 B.
 
     A pivot up to `least` belongs to a potential that is not determined; its solution is 0.
     """
-    n_blocks, n = lower.shape[0], lower.shape[1]
+    n_blocks, n_states, width = factors.upper.shape
+    rows, beside = factors.rows, factors.beside
+    entering = np.empty(width)
     for k in range(n_blocks):
         t = (k + 1) // 2
-        block = lower[k]
-        _node_block(on[t], t < n_centred, block)
-        for i in range(n):
-            block[i, i] += ridge
-        if k % 2 == 0:
-            for i in range(n):
-                for j in range(n):
-                    block[i, i] += scale * weight[t, i, j]
-        else:
-            for i in range(n):
-                for j in range(n):
-                    block[j, j] += scale * weight[t - 1, i, j]
+        _write_response(on, t, t < n_centred, rows)
         if k > 0:
-            before = coupling[k - 1]
-            for i in range(n):
-                row = before[i]
-                for a in range(n):
-                    if row[a] != 0.0:
-                        add_scaled(block[a, : a + 1], -row[a], row)
-        for i in range(n):
-            for j in range(i):
-                block[i, j] = (block[i, j] - dot(block[i, :j], block[j, :j])) / block[j, j]
-            pivot = block[i, i] - dot(block[i, :i], block[i, :i])
-            block[i, i] = np.sqrt(pivot) if pivot > least else np.inf
-        if k < n_blocks - 1:
-            after = coupling[k]
-            if k % 2 == 0:
-                for i in range(n):
-                    for j in range(n):
-                        after[i, j] = scale * weight[t, i, j]
-            else:
-                _node_block(on[t], t < n_centred, after)
-            for i in range(n):
-                for j in range(i):
-                    if block[i, j] != 0.0:
-                        add_scaled(after[i], -block[i, j], after[j])
-                inverse = 1.0 / block[i, i]
-                for j in range(n):
-                    after[i, j] *= inverse
+            _take_off_square(factors, k - 1)
+        leaves = k % 2 == 0
+        if leaves:
+            for p in range(0, width, WIDTH):
+                store(entering, p, spread(0.0))
+            for i in range(n_states):
+                leaving = spread(0.0)
+                for p in range(0, width, WIDTH):
+                    here = load(weight, (t * n_states + i) * width + p) * scale
+                    store(beside, i * width + p, here)
+                    store(entering, p, load(entering, p) + here)
+                    leaving += here
+                rows[i, i] += total(leaving) + ridge
+        else:
+            for i in range(n_states):
+                rows[i, i] += entering[i] + ridge
+            if k < n_blocks - 1:
+                _write_response(on, t, t < n_centred, beside)
+        _eliminate(factors, k, width if k < n_blocks - 1 else 0, not leaves and t >= n_centred, least)
 
 
 @kernel
-def solve(lower, coupling, x):
-    """Overwrite `x` (2T - 2, M) with the solution of the factorised system."""
-    n_blocks, n = lower.shape[0], lower.shape[1]
+def solve(factors, x):
+    """Overwrite `x` (2T - 2, P) with the solution of the factorised system."""
+    n_blocks, n_states, width = factors.upper.shape
+    upper, coupling = factors.upper, factors.coupling
     for k in range(n_blocks):
+        here = k * width
         if k > 0:
-            for i in range(n):
-                add_scaled(x[k], -x[k - 1, i], coupling[k - 1, i])
-        for i in range(n):
-            x[k, i] = (x[k, i] - dot(lower[k, i, :i], x[k, :i])) / lower[k, i, i]
+            for i in range(n_states):
+                number, row = pick(x, here - width + i), ((k - 1) * n_states + i) * width
+                for p in range(0, width, WIDTH):
+                    store(x, here + p, load(x, here + p) - load(coupling, row + p) * number)
+        for i in range(n_states - 1):
+            number, row = pick(x, here + i), (k * n_states + i) * width
+            for p in range(i // WIDTH * WIDTH, width, WIDTH):
+                store(x, here + p, load(x, here + p) - load(upper, row + p) * number)
     for k in range(n_blocks - 1, -1, -1):
+        here = k * width
+        for p in range(0, width, WIDTH):
+            store(x, here + p, load(x, here + p) * load(factors.inverse, here + p))
         if k < n_blocks - 1:
-            for i in range(n):
-                x[k, i] -= dot(coupling[k, i], x[k + 1])
-        for i in range(n - 1, -1, -1):
-            x[k, i] /= lower[k, i, i]
-            add_scaled(x[k, :i], -x[k, i], lower[k, i])
+            for i in range(n_states):
+                row, known = (k * n_states + i) * width, spread(0.0)
+                for p in range(0, width, WIDTH):
+                    known += load(coupling, row + p) * load(x, here + width + p)
+                x[k, i] -= total(known)
+        for i in range(n_states - 1, 0, -1):
+            number, row = pick(x, here + i), (k * n_states + i) * width
+            for p in range(0, i, WIDTH):
+                store(x, here + p, load(x, here + p) - load(factors.lower, row + p) * number)

@@ -3,9 +3,11 @@
 import numpy as np
 
 from ..._jit import kernel
+from ..._jit_lanes import padded
 from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
 from .._facets.sparsemax import highest, lower_to_zero, sparsemax
 from .._polytope.protocol import INFEASIBLE, as_solver
+from .blocks import new_factors
 from .crossover import best_paths, cross_over, onward, settle
 from .interior_point import Network, interior_point, new_flow, set_nodes
 
@@ -16,8 +18,8 @@ _NO_TRANSITIONS, _STATIONARY = 0, 1
 
 
 @kernel
-def _part_of(dims, t, i, j):
-    """Return the additional part of a transition from step t to step t + 1."""
+def part_of(dims, t, i, j):
+    """Return the additional part of a transition from state i of step t to state j of the next."""
     n_states = dims[1]
     first = 0 if dims[2] == _STATIONARY else t * n_states * n_states
     return first + i * n_states + j
@@ -34,10 +36,13 @@ def _first_of_ends(dims):
 
 
 @kernel
-def _node_scores(scores, additional, dims):
-    """Return the scores of the nodes, with those of the start and the end."""
+def node_scores(scores, additional, dims):
+    """Return the scores of the nodes (T, P), with those of the start and the end."""
     n_steps, n_states = dims[0], dims[1]
-    nodes = scores.copy().reshape((n_steps, n_states))
+    nodes = np.zeros((n_steps, padded(n_states)))
+    for t in range(n_steps):
+        for i in range(n_states):
+            nodes[t, i] = scores[t * n_states + i]
     start, end = _first_of_ends(dims)
     for i in range(n_states):
         if dims[3]:
@@ -50,7 +55,7 @@ def _node_scores(scores, additional, dims):
 @kernel
 def _close_dead_ends(nodes, gains, allowed, on):
     """Mark what lies on a path that nothing forbids; return whether there is one. Other scores become 0."""
-    n_steps, n_states = nodes.shape
+    n_steps, n_states = nodes.shape[0], gains.shape[1]
     for t in range(n_steps):
         for j in range(n_states):
             reached = t == 0
@@ -96,11 +101,11 @@ def _independent_steps(nodes, dims, marginals):
     n_steps, n_states = dims[0], dims[1]
     tied = 0.0
     for t in range(n_steps):
-        u = marginals[t * n_states : (t + 1) * n_states]
-        _, n_forbidden = lower_to_zero(nodes[t])
+        u, scores = marginals[t * n_states : (t + 1) * n_states], nodes[t, :n_states]
+        _, n_forbidden = lower_to_zero(scores)
         if n_forbidden == n_states:
             return -1.0
-        threshold, _ = sparsemax(nodes[t], np.inf, u)
+        threshold, _ = sparsemax(scores, np.inf, u)
         for i in range(n_states):
             if u[i] <= TIE and nodes[t, i] >= threshold - TIE:
                 tied = 1.0
@@ -127,7 +132,7 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
         for i in range(n_states):
             for j in range(n_states):
                 if open_arcs[t, i, j] > 0.0:
-                    slots[r, 0], parts[r, 0], weights[r] = t * n_states + i, _part_of(dims, t, i, j), flow[t, i, j]
+                    slots[r, 0], parts[r, 0], weights[r] = t * n_states + i, part_of(dims, t, i, j), flow[t, i, j]
                     r += 1
     start, end = _first_of_ends(dims)
     for i in range(n_states):
@@ -144,7 +149,7 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
 @kernel
 def _has_ties(network, state, open_arcs):
     """Tell whether an open arc has no flow, or a closed one lies on a path that is as good as those with weight."""
-    n_steps, n_states = network.scores.shape
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
     best_paths(network, state, before, after)
     least = highest(before[n_steps - 1]) - TIE * network.scale
@@ -166,13 +171,13 @@ def _solve_flow(nodes, additional, dims, marginals):
     Return the flow, its arcs, the tie flag, or -1 if no path is allowed, and the number of iterations.
     """
     n_steps, n_states = dims[0], dims[1]
-    shape = (n_steps - 1, n_states, n_states)
-    gains, allowed, on = np.empty(shape), np.empty(shape), np.empty((n_steps, n_states))
-    open_arcs, open_nodes = np.empty(shape), np.empty((n_steps, n_states))
+    shape = (n_steps - 1, n_states, padded(n_states))
+    gains, allowed, open_arcs = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    on, open_nodes = np.zeros(nodes.shape), np.zeros(nodes.shape)
     for t in range(n_steps - 1):
         for i in range(n_states):
             for j in range(n_states):
-                gains[t, i, j] = additional[_part_of(dims, t, i, j)]
+                gains[t, i, j] = additional[part_of(dims, t, i, j)]
     state = new_flow(n_steps, n_states)
     if not _close_dead_ends(nodes, gains, allowed, on):
         return state.flow, open_arcs, -1.0, 0
@@ -191,7 +196,7 @@ def chain_interior_point(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
     """Solve one problem exactly, by its flow; see `_facets.protocol`."""
-    nodes = _node_scores(scores, additional, dims)
+    nodes = node_scores(scores, additional, dims)
     if dims[2] == _NO_TRANSITIONS or dims[0] == 1:
         flow, open_arcs, n_iter = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1
         tied = _independent_steps(nodes, dims, marginals)
@@ -219,9 +224,9 @@ def chain_products(
 ):
     """Multiply a direction with the Jacobian; see `_facets.protocol`."""
     n_steps, n_states = dims[0], dims[1]
-    shape = (n_steps - 1, n_states, n_states)
-    nodes = _node_scores(direction, additional_direction, dims)
-    on = np.empty((n_steps, n_states))
+    shape = (n_steps - 1, n_states, padded(n_states))
+    nodes = node_scores(direction, additional_direction, dims)
+    on = np.zeros(nodes.shape)
     for t in range(n_steps):
         for i in range(n_states):
             on[t, i] = 1.0 if marginals[t * n_states + i] > 0.0 else 0.0
@@ -235,9 +240,7 @@ def chain_products(
         n_rows += 1
     state, network = new_flow(n_steps, n_states), Network(nodes, gains, open_arcs, on, 1.0)
     if n_rows > 0:
-        n_blocks = 2 * n_steps - 2
-        factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
-        settle(network, open_arcs, on, 0.0, _RHO, state, factor)
+        settle(network, open_arcs, on, 0.0, _RHO, state, new_factors(n_steps, n_states))
     else:
         set_nodes(network, on, n_steps, 0.0, state)
     start, end = _first_of_ends(dims)

@@ -8,7 +8,8 @@ Jacobian products.
 import numpy as np
 
 from ..._jit import kernel
-from .blocks import factorize, solve
+from ..._jit_lanes import WIDTH, larger, largest, load, spread, store, total
+from .blocks import factorize, new_factors, solve
 from .interior_point import set_nodes
 
 _MOST_REPAIRS, _MOST_STEPS = 12, 40
@@ -17,53 +18,60 @@ _EXACT, _WORTHWHILE = 1e-14, 1e-12
 
 
 @kernel
-def settle(network, open_arcs, on, total_flow, rho, state, factor):
+def settle(network, open_arcs, on, total_flow, rho, state, factors):
     """Solve the equations on open arcs and nodes that are on, from the flow in `state`; return the residual.
 
     `total_flow` is 1, or 0 for a direction.
     """
-    n_steps, n_states = network.scores.shape
-    x = np.empty((2 * n_steps - 2, n_states))
+    n_steps, width = on.shape
+    n_states = open_arcs.shape[1]
+    x = np.empty((2 * n_steps - 2, width))
     ridge = 1e-10 * (1.0 + rho)
-    factorize(open_arcs, rho, on, n_steps, ridge, 0.5 * ridge, factor[0], factor[1])
+    factorize(open_arcs, rho, on, n_steps, ridge, 0.5 * ridge, factors)
     last, residual = np.inf, np.inf
     for step in range(_MOST_STEPS):
         set_nodes(network, on, n_steps, total_flow, state)
-        residual = 0.0
+        most = spread(0.0)
         for t in range(n_steps - 1):
+            leave, enter = 2 * t * width, (2 * t + 1) * width
+            for p in range(0, width, WIDTH):
+                store(x, leave + p, load(state.u, t * width + p))
+                store(x, enter + p, load(state.u, (t + 1) * width + p))
             for i in range(n_states):
-                x[2 * t, i] = state.u[t, i]
-                x[2 * t + 1, i] = state.u[t + 1, i]
-        for t in range(n_steps - 1):
-            for i in range(n_states):
-                for j in range(n_states):
-                    if open_arcs[t, i, j] > 0.0:
-                        gain = network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j]
-                        wanted = state.flow[t, i, j] + rho * gain
-                        x[2 * t, i] -= wanted
-                        x[2 * t + 1, j] -= wanted
-                        residual = max(residual, abs(gain))
+                leaving = spread(0.0)
+                for p in range(0, width, WIDTH):
+                    q = (t * n_states + i) * width + p
+                    potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
+                    gain = load(open_arcs, q) * (load(network.gains, q) + potentials)
+                    wanted = load(state.flow, q) + rho * gain
+                    leaving += wanted
+                    store(x, enter + p, load(x, enter + p) - wanted)
+                    most = larger(larger(most, gain), 0.0 - gain)
+                x[2 * t, i] -= total(leaving)
+        residual = largest(most)
         if step > 1 and (residual <= _EXACT * network.scale or (residual > 0.5 * last and step > 8)):
             break
         last = residual
-        solve(factor[0], factor[1], x)
+        solve(factors, x)
+        for t in range(n_steps - 1):
+            for p in range(0, width, WIDTH):
+                q, r = t * width + p, (t + 1) * width + p
+                store(state.out, q, load(state.out, q) + load(x, 2 * t * width + p))
+                store(state.into, r, load(state.into, r) + load(x, (2 * t + 1) * width + p))
         for t in range(n_steps - 1):
             for i in range(n_states):
-                state.out[t, i] += x[2 * t, i]
-                state.into[t + 1, i] += x[2 * t + 1, i]
-        for t in range(n_steps - 1):
-            for i in range(n_states):
-                for j in range(n_states):
-                    if open_arcs[t, i, j] > 0.0:
-                        gain = network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j]
-                        state.flow[t, i, j] += rho * gain
+                for p in range(0, width, WIDTH):
+                    q = (t * n_states + i) * width + p
+                    potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
+                    gain = load(open_arcs, q) * (load(network.gains, q) + potentials)
+                    store(state.flow, q, load(state.flow, q) + rho * gain)
     return residual
 
 
 @kernel
 def _nodes_of(open_arcs, on):
     """Write which nodes an open arc leaves or enters."""
-    n_steps, n_states = on.shape
+    n_steps, n_states = on.shape[0], open_arcs.shape[1]
     for t in range(n_steps):
         for i in range(n_states):
             on[t, i] = 0.0
@@ -77,7 +85,7 @@ def _nodes_of(open_arcs, on):
 @kernel
 def best_paths(network, state, before, after):
     """Write the best reduced scores of paths up to each node, and of those that go on from it."""
-    n_steps, n_states = network.scores.shape
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     for t in range(n_steps):
         for i in range(n_states):
             before[t, i] = after[t, i] = -np.inf
@@ -109,7 +117,7 @@ def onward(network, state, after, t, i, j):
 @kernel
 def _open_path(network, state, open_arcs, before, after, t, i, j):
     """Open an arc, and those of the best path through it up to where open arcs come in and go on."""
-    n_steps, n_states = network.scores.shape
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     open_arcs[t, i, j] = 1.0
     for way in (-1, 1):
         s, node = (t, i) if way < 0 else (t + 1, j)
@@ -139,7 +147,7 @@ def _open_paths(network, state, open_arcs, before, after):
 
     Prices by potentials say nothing of paths through nodes without flow, whose potentials are anybody's.
     """
-    n_steps, n_states = network.scores.shape
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     best_paths(network, state, before, after)
     here, size = 0.0, 0.0
     for t in range(n_steps):
@@ -177,9 +185,8 @@ def cross_over(network, state, open_arcs, on):
     best_price : float
         The best reduced gain of a closed arc; above zero likewise.
     """
-    n_steps, n_states = network.scores.shape
-    n_blocks = 2 * n_steps - 2
-    factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
+    factors = new_factors(n_steps, n_states)
     rho = 100.0 / (n_states * network.scale)
     most_rho = 100.0 * rho
     for t in range(n_steps - 1):
@@ -194,11 +201,11 @@ def cross_over(network, state, open_arcs, on):
     lowest, best_price = -np.inf, np.inf
     for _ in range(_MOST_REPAIRS):
         _nodes_of(open_arcs, on)
-        residual = settle(network, open_arcs, on, 1.0, rho, state, factor)
+        residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
         while residual > 1e3 * _EXACT * network.scale and rho < most_rho:
             # The steps got on slowly: longer ones. Very long ones would cost digits.
             rho *= 10.0
-            residual = settle(network, open_arcs, on, 1.0, rho, state, factor)
+            residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
         lowest, best_price = np.inf, -np.inf
         for t in range(n_steps - 1):
             for i in range(n_states):

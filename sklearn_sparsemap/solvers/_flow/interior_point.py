@@ -8,46 +8,59 @@ from collections import namedtuple
 import numpy as np
 
 from ..._jit import kernel
-from .._polytope.cholesky import dot
-from .blocks import factorize, solve
+from ..._jit_lanes import WIDTH, larger, largest, load, padded, spread, store, total
+from .blocks import factorize, new_factors, solve
 
 # A network with the scores of its nodes and arcs; see the package's docstring.
 Network = namedtuple("Network", ["scores", "gains", "allowed", "on", "scale"])
 Flow = namedtuple("Flow", ["u", "flow", "out", "into"])
+# What belongs to each arc in an iteration, and the steps of the potentials, in the order of their system.
+_Arcs = namedtuple("_Arcs", ["slack", "inverse_slack", "weight", "flow_step", "slack_step", "potential_steps"])
 
 _MOST_ITERATIONS = 60
 # The complementarity that is left at the end, against the scale of the scores and the number of arcs between two steps.
-_COMPLEMENTARITY = 1e-10
+_COMPLEMENTARITY = 1e-8
 _INFEASIBILITY = 1e-9
 
 
 @kernel
 def new_flow(n_steps, n_states):
     """Make room for a flow and its potentials."""
-    nodes, arcs = (n_steps, n_states), (n_steps - 1, n_states, n_states)
+    width = padded(n_states)
+    nodes, arcs = (n_steps, width), (n_steps - 1, n_states, width)
     return Flow(np.zeros(nodes), np.zeros(arcs), np.zeros(nodes), np.zeros(nodes))
+
+
+@kernel
+def _new_arcs(n_steps, n_states):
+    """Make room for the iterations. Where rows are padded, slacks are 1 and all else is 0."""
+    width = padded(n_states)
+    shape = (n_steps - 1, n_states, width)
+    potential_steps = np.zeros((2 * n_steps - 2, width))
+    return _Arcs(np.ones(shape), np.empty(shape), np.empty(shape), np.zeros(shape), np.zeros(shape), potential_steps)
 
 
 @kernel
 def set_nodes(network, on, n_centred, total_flow, state):
     """Compute u from the potentials, of nodes that are on; in the first `n_centred` steps it sums to `total_flow`."""
-    n_steps, n_states = network.scores.shape
+    n_steps, width = on.shape
     for t in range(n_steps):
-        total, count = 0.0, 0.0
-        for i in range(n_states):
-            state.u[t, i] = on[t, i] * (network.scores[t, i] - state.out[t, i] - state.into[t, i])
-            total += state.u[t, i]
-            count += on[t, i]
+        through, count = spread(0.0), spread(0.0)
+        for p in range(t * width, (t + 1) * width, WIDTH):
+            u = load(on, p) * (load(network.scores, p) - load(state.out, p) - load(state.into, p))
+            store(state.u, p, u)
+            through += u
+            count += load(on, p)
         if t < n_centred:
-            shift = (total - total_flow) / count
-            for i in range(n_states):
-                state.u[t, i] -= on[t, i] * shift
+            shift = (total(through) - total_flow) / total(count)
+            for p in range(t * width, (t + 1) * width, WIDTH):
+                store(state.u, p, load(state.u, p) - load(on, p) * shift)
 
 
 @kernel
 def _start(network, state, slack):
     """Choose potentials for which all reduced costs are positive, and a flow that is spread over the arcs."""
-    n_steps, n_states = network.scores.shape
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     for t in range(n_steps - 1, 0, -1):
         mean, count, n_arcs, top = 0.0, 0.0, 0.0, -np.inf
         for i in range(n_states):
@@ -65,98 +78,117 @@ def _start(network, state, slack):
             for j in range(n_states):
                 state.flow[t - 1, i, j] = network.allowed[t - 1, i, j] / n_arcs
                 slack[t - 1, i, j] = top + network.scale - network.gains[t - 1, i, j]
+
+
+@kernel
+def _advance(network, state, arcs, step):
+    """Go along the steps; return the complementarity of all arcs, and by how much less or more leaves than comes."""
+    n_steps, width = network.scores.shape
+    n_states = network.gains.shape[1]
+    for t in range(n_steps - 1):
+        for p in range(0, width, WIDTH):
+            q, r = t * width + p, (t + 1) * width + p
+            store(state.out, q, load(state.out, q) + step * load(arcs.potential_steps, 2 * t * width + p))
+            store(state.into, r, load(state.into, r) + step * load(arcs.potential_steps, (2 * t + 1) * width + p))
     set_nodes(network, network.on, 1, 1.0, state)
+    complementarity, residual = spread(0.0), 0.0
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            leaving, row = spread(0.0), (t * n_states + i) * width
+            for p in range(row, row + width, WIDTH):
+                flow = load(state.flow, p) + step * load(arcs.flow_step, p)
+                slack = load(arcs.slack, p) + step * load(arcs.slack_step, p)
+                inverse = 1.0 / slack
+                store(state.flow, p, flow)
+                store(arcs.slack, p, slack)
+                store(arcs.inverse_slack, p, inverse)
+                store(arcs.weight, p, flow * inverse)
+                complementarity += flow * slack
+                leaving += flow
+            residual = max(residual, abs(total(leaving) - state.u[t, i]))
+    return total(complementarity), residual
 
 
 @kernel
-def _direct(network, state, slack, weight, target, factor, x, step_flow, step_slack):
-    """Find the step along which flow times reduced cost becomes `target`; `x` gets the steps of the potentials."""
-    n_steps, n_states = network.scores.shape
-    for t in range(n_steps - 1):
-        for i in range(n_states):
-            x[2 * t, i] = state.u[t, i]
-            x[2 * t + 1, i] = state.u[t + 1, i]
-    for t in range(n_steps - 1):
-        enter = x[2 * t + 1]
-        for i in range(n_states):
-            left = 0.0
-            for j in range(n_states):
-                residual = slack[t, i, j] + network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j]
-                wanted = target[t, i, j] / slack[t, i, j] + weight[t, i, j] * residual
-                left += wanted
-                enter[j] -= wanted
-            x[2 * t, i] -= left
-    solve(factor[0], factor[1], x)
-    for t in range(n_steps - 1):
-        for i in range(n_states):
-            for j in range(n_states):
-                residual = slack[t, i, j] + network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j]
-                change = -network.allowed[t, i, j] * (residual + x[2 * t, i] + x[2 * t + 1, j])
-                step_slack[t, i, j] = change
-                step_flow[t, i, j] = target[t, i, j] / slack[t, i, j] - state.flow[t, i, j] - weight[t, i, j] * change
+def _direct(network, state, arcs, factors, centre, corrects):
+    """Find the next steps: those along which flow times slack becomes 0, or with `corrects` 1.0, `centre`.
 
+    A correction also takes into account what the steps before leave, by their product.
 
-@kernel
-def _longest(values, steps):
-    """Return the longest step that keeps all values from falling below zero; infinite if none falls."""
-    longest = np.inf
-    for i in range(values.shape[0]):
-        if steps[i] < 0.0:
-            longest = min(longest, -values[i] / steps[i])
-    return longest
+    Returns
+    -------
+    inverse_length : float
+        1 over the longest multiple of the steps that keeps flows and slacks positive; 0 if there is none.
+    change, product : float
+        The complementarity after a multiple s of the steps is that before ``+ s change + s^2 product``.
+    """
+    n_steps, width = network.scores.shape
+    n_states = network.gains.shape[1]
+    x = arcs.potential_steps
+    for t in range(n_steps - 1):
+        leave, enter = 2 * t * width, (2 * t + 1) * width
+        for p in range(0, width, WIDTH):
+            store(x, leave + p, load(state.u, t * width + p))
+            store(x, enter + p, load(state.u, (t + 1) * width + p))
+        for i in range(n_states):
+            leaving, row = spread(0.0), (t * n_states + i) * width
+            for p in range(0, width, WIDTH):
+                q = row + p
+                potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
+                residual = load(arcs.slack, q) + load(network.gains, q) + potentials
+                left = centre - load(arcs.flow_step, q) * load(arcs.slack_step, q)
+                target = load(network.allowed, q) * left * corrects
+                wanted = target * load(arcs.inverse_slack, q) + load(arcs.weight, q) * residual
+                leaving += wanted
+                store(x, enter + p, load(x, enter + p) - wanted)
+            x[2 * t, i] -= total(leaving)
+    solve(factors, x)
+    inverse_length, change, product = spread(0.0), spread(0.0), spread(0.0)
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            row = (t * n_states + i) * width
+            for p in range(0, width, WIDTH):
+                q = row + p
+                flow, slack, allowed = load(state.flow, q), load(arcs.slack, q), load(network.allowed, q)
+                inverse = load(arcs.inverse_slack, q)
+                potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
+                # The same rounding as above, which large weights would bring to light.
+                residual = slack + load(network.gains, q) + potentials
+                potential_step = load(x, (2 * t + 1) * width + p) + x[2 * t, i]
+                left = centre - load(arcs.flow_step, q) * load(arcs.slack_step, q)
+                slack_step = (0.0 - allowed) * (residual + potential_step)
+                flow_step = allowed * left * corrects * inverse - flow - load(arcs.weight, q) * slack_step
+                store(arcs.slack_step, q, slack_step)
+                store(arcs.flow_step, q, flow_step)
+                inverse_length = larger(inverse_length, (0.0 - flow_step) / flow)
+                inverse_length = larger(inverse_length, (0.0 - slack_step) * inverse)
+                change += flow * slack_step + slack * flow_step
+                product += flow_step * slack_step
+    return largest(inverse_length), total(change), total(product)
 
 
 @kernel
 def interior_point(network, state):
     """Solve a network nearly; return the number of iterations."""
-    n_steps, n_states = network.scores.shape
-    n_blocks, shape = 2 * n_steps - 2, network.gains.shape
-    slack, weight, target = np.empty(shape), np.empty(shape), np.empty(shape)
-    step_flow, step_slack = np.empty(shape), np.empty(shape)
-    factor = (np.empty((n_blocks, n_states, n_states)), np.empty((n_blocks, n_states, n_states)))
-    x = np.empty((n_blocks, n_states))
-    flows, slacks = state.flow.reshape(-1), slack.reshape(-1)
-    flow_steps, slack_steps, targets = step_flow.reshape(-1), step_slack.reshape(-1), target.reshape(-1)
-    weights, allowed = weight.reshape(-1), network.allowed.reshape(-1)
-    _start(network, state, slack)
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
+    arcs, factors = _new_arcs(n_steps, n_states), new_factors(n_steps, n_states)
+    _start(network, state, arcs.slack)
     n_arcs = 0.0
+    allowed = network.allowed.reshape(-1)
     for a in range(allowed.shape[0]):
         n_arcs += allowed[a]
     goal = _COMPLEMENTARITY * network.scale * (n_steps - 1) / n_arcs
-    before = np.inf
+    before, step = np.inf, 0.0
     for iteration in range(_MOST_ITERATIONS):
-        mu = dot(flows, slacks) / n_arcs
-        residual = 0.0
-        for t in range(n_steps - 1):
-            for i in range(n_states):
-                left = 0.0
-                for j in range(n_states):
-                    left += state.flow[t, i, j]
-                residual = max(residual, abs(left - state.u[t, i]))
+        complementarity, residual = _advance(network, state, arcs, step)
+        mu = complementarity / n_arcs
         if (mu <= goal and residual <= _INFEASIBILITY) or (iteration > 8 and mu > 0.9 * before) or mu <= 1e-3 * goal:
             break
         before = mu
-        for a in range(flows.shape[0]):
-            weights[a] = flows[a] / slacks[a]
-            targets[a] = 0.0
-        factorize(weight, 1.0, network.on, 1, 0.0, 1e-14, factor[0], factor[1])
-        _direct(network, state, slack, weight, target, factor, x, step_flow, step_slack)
-        step = min(1.0, _longest(flows, flow_steps), _longest(slacks, slack_steps))
-        reached = 0.0
-        for a in range(flows.shape[0]):
-            reached += allowed[a] * (flows[a] + step * flow_steps[a]) * (slacks[a] + step * slack_steps[a])
-        centre = (reached / n_arcs / mu) ** 3 * mu
-        for a in range(flows.shape[0]):
-            targets[a] = allowed[a] * (centre - flow_steps[a] * slack_steps[a])
-        _direct(network, state, slack, weight, target, factor, x, step_flow, step_slack)
-        step = min(_longest(flows, flow_steps), _longest(slacks, slack_steps))
-        step = min(1.0, 0.995 * step)
-        for a in range(flows.shape[0]):
-            flows[a] += step * flow_steps[a]
-            slacks[a] += step * slack_steps[a]
-        for t in range(n_steps - 1):
-            for i in range(n_states):
-                state.out[t, i] += step * x[2 * t, i]
-                state.into[t + 1, i] += step * x[2 * t + 1, i]
-        set_nodes(network, network.on, 1, 1.0, state)
+        factorize(arcs.weight, 1.0, network.on, 1, 0.0, 1e-14, factors)
+        inverse_length, change, product = _direct(network, state, arcs, factors, 0.0, 0.0)
+        step = 1.0 / max(1.0, inverse_length)
+        reached = (complementarity + step * (change + step * product)) / n_arcs
+        inverse_length, _, _ = _direct(network, state, arcs, factors, (reached / mu) ** 3 * mu, 1.0)
+        step = 1.0 / max(1.0, inverse_length / 0.995)
     return iteration

@@ -26,15 +26,13 @@ class StreamMixin:
     """Gives `GroupLassoPerceptron` all training that is not `fit`."""
 
     def _learn_partitions(self, source, classes, n_samples, held, rng):
-        X, y = source.read_first()
-        task, X = self._take_in(X, y, classes)
-        first, selects, loss = self._optimizer, self._selects, task.loss
+        self._take_first(source, classes)
+        first, selects, loss = self._optimizer, self._selects, self.loss
         self._configure(first, n_samples)
         debiases = selects and self.debias is not None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
         monitor = PairMonitor(self, first, Progress(self, source.source, None, n_epochs))
         keep_if(self, lambda: first.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
-        del X, y, task
         self._run_epochs(first, lambda: source.visit(self, first, rng), loss, n_samples, self.max_iter, monitor)
         self._configure(first, n_samples)
         if selects:
@@ -76,6 +74,8 @@ class StreamMixin:
             As `fit` does; also at the first call without `classes`, and for a label that is not among them.
         """
         task, X = self._take_in(X, y, classes)
+        if task is None:
+            return self
         self._configure(self._optimizer, self.shrink_every)
         n_inexact = self._optimizer.unconverged
         self._losses.note(learn_batch(self, self._optimizer, task, X))
@@ -83,8 +83,13 @@ class StreamMixin:
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X."""
+        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+
+        The task is None where no sample is left, and nothing has changed.
+        """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
+        if task is None:
+            return None, X
         if first:
             groups, group_weights = self._make_groups(X)
             optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
