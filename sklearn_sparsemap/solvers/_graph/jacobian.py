@@ -119,14 +119,13 @@ class GraphJacobian:
         (solutions, snaps), tables = self._exact, self._problems.layout.tables
         arrays = self._problems.additional, solutions.marginals, solutions.links, solutions.joint, snaps
         solved, limits = SolvedTables(*map(readonly, arrays)), np.array([max_iter])
-        w, joint, n_iter = np.empty(directions.shape), np.empty(changes.shape), np.zeros(len(directions), np.int64)
+        out = Products(np.empty(directions.shape), np.empty(changes.shape), np.zeros(len(directions), np.int64))
         own = readonly(directions), readonly(changes), tol
         self._over_samples(
-            lambda start, stop: tables_products_range(tables, solved, *own, limits, start, stop, w, joint, n_iter),
-            limits,
+            lambda start, stop: tables_products_range(tables, solved, *own, limits, start, stop, out), limits
         )
-        self._warn(n_iter, max_iter)
-        return w, joint
+        self._warn(out.n_iter, max_iter)
+        return out.marginals, out.joint
 
     def jvp(self, directions, changes):
         """Return how the marginals change along directions of the scores and changes of the additional scores."""

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_OUT, copy_into, entry, kernel
+from ..._jit import FLOATS, FLOATS_2D, INTS, copy_into, entry, kernel
 from ...graphs._tables import TABLE_ARRAYS
+from .._graph.projection import PRODUCTS
 from .state import largest, largest_move, new_state
 from .system import build_system, solve_system
 
@@ -96,11 +97,10 @@ def _respond(tables, direction, change, values, cells, before, state):
 
 @entry(
     types.void(
-        TABLE_ARRAYS, SOLVED_TABLES, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64,
-        FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT,
+        TABLE_ARRAYS, SOLVED_TABLES, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64, PRODUCTS
     )
 )  # fmt: skip
-def tables_products_range(tables, solved, directions, changes, tol, limits, start, stop, products, joints, n_iter):
+def tables_products_range(tables, solved, directions, changes, tol, limits, start, stop, out):
     """Multiply directions and changes of the tables with the Jacobians of samples start..stop.
 
     Parameters
@@ -113,9 +113,8 @@ def tables_products_range(tables, solved, directions, changes, tol, limits, star
         Relative to the largest entry of a direction and a change.
     limits : int array
         Most steps.
-    products, joints : arrays like the directions and the changes
-        How marginals and joint marginals change.
-    n_iter : int array of shape (n_samples,)
+    out : Products
+        How marginals and joint marginals change, and in how many steps that was found.
     """
     state = new_state(tables)
     before, last = np.zeros(tables.cells[-1]), np.zeros(tables.nodes[-1])
@@ -134,12 +133,12 @@ def tables_products_range(tables, solved, directions, changes, tol, limits, star
             for k in range(step.shape[0]):
                 state.messages[k] += step[k]
             _respond(tables, direction, change, values, cells, before, state)
-            n_iter[i] = n + 1
+            out.n_iter[i] = n + 1
             # Where a table's change has no limit in the tables, it has one in the marginals all the same.
             moved = min(largest_move(state.joint, before), _FINER * largest_move(state.u, last))
             if max(largest(state.gradient), moved) <= size:
                 break
             copy_into(before, state.joint)
             copy_into(last, state.u)
-        copy_into(products[i], state.u)
-        copy_into(joints[i], state.joint)
+        copy_into(out.marginals[i], state.u)
+        copy_into(out.joint[i], state.joint)
