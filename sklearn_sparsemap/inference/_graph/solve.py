@@ -28,6 +28,9 @@ from .sizes import LARGE, clipped_samples, with_trials
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
 _AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3, "tables": 1.0}
+# What Newton's method is never asked for in a graph with structures: the marginals of a mixture of hundreds of them are
+# not more exact, and each of the steps that seek it in vain solves the structures several times.
+_FINEST = 1e-12
 
 # Scores of this size are easy; from there they grow by this factor. Those above the third get few iterations at once.
 _EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
@@ -283,6 +286,8 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
     scales = np.zeros((0, 3)) if problems.scales is None else problems.scales
     aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
+    if method == "newton" and len(arrays.structures):
+        aim = max(aim, min(tol, _FINEST))
     limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), np.zeros((n, 1))
     # Without links a sample costs what is open.
     costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
