@@ -17,6 +17,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from batches import in_order
 from sklearn.metrics import f1_score
 from torch import nn
 
@@ -39,13 +40,14 @@ class Sentences:
         self.tokens = [torch.tensor([number[token] for token in tokens]) for tokens in X]
         self.heads = [torch.from_numpy(own) for own in heads]
         self.valencies = [torch.from_numpy(own) for own in valencies]
+        self.lengths = np.array([len(tokens) for tokens in X])
 
     def __len__(self):
         return len(self.tokens)
 
     def batch(self, places):
         """Return tokens, lengths, heads, and numbers of arguments (0 where there is no operator)."""
-        lengths = torch.tensor([len(self.tokens[i]) for i in places])
+        lengths = torch.from_numpy(self.lengths[places])
         tokens, heads, valencies = (
             nn.utils.rnn.pad_sequence([rows[i] for i in places], batch_first=True)
             for rows in (self.tokens, self.heads, self.valencies)
@@ -100,8 +102,8 @@ class Tagger(nn.Module):
 
 
 def make_layer(name, budget, n_jobs):
-    """Return the layer of a structure, or the name of fixed arcs."""
-    if name == "tree":
+    """Return the layer of a structure, or the name of fixed arcs; a budget of 0 is none."""
+    if name == "tree" or (name == "tree + budget" and budget == 0):
         return SparseMAP(DependencyTree(), n_jobs=n_jobs)
     if name != "tree + budget":
         return name
@@ -124,7 +126,8 @@ def train_epoch(model, optimizer, sentences, batch_size, rng):
     total = 0.0
     order = rng.permutation(len(sentences))
     for start in range(0, len(order), batch_size):
-        tokens, lengths, heads, valencies = sentences.batch(order[start : start + batch_size])
+        places = order[start : start + batch_size]
+        tokens, lengths, heads, valencies = sentences.batch(places)
         logits, _ = model(tokens, lengths, heads)
         is_operator = valencies > 0
         loss = nn.functional.cross_entropy(logits[is_operator], valencies[is_operator] - 2)
@@ -132,8 +135,8 @@ def train_epoch(model, optimizer, sentences, batch_size, rng):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
-        total += float(loss.detach()) * min(batch_size, len(order) - start)
-    return total / len(order)
+        total += float(loss.detach()) * len(places)
+    return total / len(sentences)
 
 
 @torch.no_grad()
@@ -141,10 +144,8 @@ def evaluate(model, sentences, batch_size=64):
     """Return accuracy and F1 of operators, the share of heads that are right, and that of arcs that are not zero."""
     model.eval()
     gold, found, right, n_arcs = [], [], [], []
-    # Sentences of alike lengths together waste no time on padding.
-    order = np.argsort([len(tokens) for tokens in sentences.tokens], kind="stable")
-    for start in range(0, len(order), batch_size):
-        tokens, lengths, heads, valencies = sentences.batch(order[start : start + batch_size])
+    for places in in_order(sentences.lengths, batch_size):
+        tokens, lengths, heads, valencies = sentences.batch(places)
         logits, arcs = model(tokens, lengths, heads)
         is_operator = valencies > 0
         gold.append(valencies[is_operator])

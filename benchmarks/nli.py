@@ -7,8 +7,10 @@ Decomposable attention: each word is compared with what it is aligned to in the 
 between entailment, neutral and contradiction. The alignment is two softmaxes; or one joint alignment for both
 directions, rescaled to sum to 1: "matching" by SparseMAP, "LP-matching" with a choice for each word of the shorter
 sentence and at most one for the others, "LP-sequence" with a chain over the shorter sentence beside, and a learned
-score for steps to the same or a neighbouring word. Embeddings are learned. Prints accuracy, the share of pairs of
-words that are aligned at all, and the time of an epoch.
+score for steps to the same or a neighbouring word. Or it is two sequences, as the first paper puts them into ESIM:
+"sequential" is a chain over the words of each sentence, whose states are the other's words, with a learned score for
+steps by -2 or less, -1, 0, 1, 2 or more words, and two each for where it begins and ends. Embeddings are learned.
+Prints accuracy, the share of pairs of words that are aligned at all, and the time of an epoch.
 """
 
 import argparse
@@ -29,7 +31,7 @@ from sklearn_sparsemap.torch import lp_sparsemap, sparsemap
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {"train": "SICK_train", "dev": "SICK_trial", "test": "SICK_test_annotated"}
 LABELS = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
-ATTENTIONS = ("softmax", "matching", "LP-matching", "LP-sequence")
+ATTENTIONS = ("softmax", "matching", "LP-matching", "LP-sequence", "sequential")
 
 
 def read_pairs(path):
@@ -68,6 +70,7 @@ class Network(nn.Module):
         self.compare = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * size, size), nn.ReLU())
         self.decide = nn.Sequential(nn.Dropout(dropout), nn.Linear(2 * size, size), nn.ReLU(), nn.Linear(size, 3))
         self.near = nn.Parameter(torch.zeros(()))
+        self.steps, self.starts, self.ends = (nn.Parameter(torch.zeros(n)) for n in (5, 2, 2))
 
     def align(self, scores, lengths):
         """Return the weights of pairs for the words of the first sentence, and for those of the second."""
@@ -76,11 +79,24 @@ class Network(nn.Module):
             lowest = torch.finfo(scores.dtype).min
             rows, columns = inside[0][:, :, None], inside[1][:, None, :]
             return scores.masked_fill(~columns, lowest).softmax(2), scores.masked_fill(~rows, lowest).softmax(1)
+        if self.attention == "sequential":
+            turned = self.by_steps(scores.transpose(1, 2), lengths.flip(1))
+            return self.by_steps(scores, lengths), turned.transpose(1, 2)
         if self.attention == "matching":
             joint = sparsemap(Matching(), scores, lengths, n_jobs=self.n_jobs)
         else:
             joint = self.by_graph(scores, lengths)
         return tuple(joint / joint.sum(k, keepdim=True).clamp(min=1e-6) for k in (2, 1))
+
+    def by_steps(self, scores, lengths):
+        """Return a soft sequence of words of the second sentence, one for each word of the first."""
+        words = torch.arange(scores.shape[2])
+        steps = self.steps[(words - words[:, None]).clamp(-2, 2) + 2]
+        # Of a first step from before the sentence, and of a last one to behind it, one is to the next word.
+        start, end = self.starts[words.clamp(max=1)], self.ends[(words != lengths[:, 1, None] - 1).long()]
+        return sparsemap(
+            LinearChain(), scores, lengths, transitions=steps, start=start, end=end, n_jobs=self.n_jobs
+        )
 
     def by_graph(self, scores, lengths):
         """Return the joint alignment of a graph whose rows are the words of the shorter sentence."""
@@ -111,49 +127,59 @@ class Network(nn.Module):
         return self.decide(torch.cat(sides, 1)), ((rows > 0) & real).sum() / real.sum()
 
 
-def as_batch(pairs, numbers):
-    """Return padded words of both sentences, lengths, and labels."""
-    sides = [[torch.tensor([numbers.get(word, 1) for word in pair[k]]) for pair in pairs] for k in (0, 1)]
-    lengths = torch.tensor([[len(pair[0]), len(pair[1])] for pair in pairs])
-    padded = (nn.utils.rnn.pad_sequence(side, batch_first=True) for side in sides)
-    return *padded, lengths, torch.tensor([pair[2] for pair in pairs])
+class Pairs:
+    """Pairs of sentences as numbers of words, batch by batch."""
+
+    def __init__(self, pairs, numbers):
+        self.sides = [[torch.tensor([numbers.get(word, 1) for word in pair[k]]) for pair in pairs] for k in (0, 1)]
+        self.lengths = torch.tensor([[len(pair[0]), len(pair[1])] for pair in pairs])
+        self.labels = torch.tensor([pair[2] for pair in pairs])
+
+    def __len__(self):
+        return len(self.labels)
+
+    def batch(self, places):
+        """Return padded words of both sentences, lengths, and labels."""
+        padded = (nn.utils.rnn.pad_sequence([side[i] for i in places], batch_first=True) for side in self.sides)
+        return *padded, self.lengths[places], self.labels[places]
 
 
 @torch.no_grad()
-def evaluate(model, pairs, numbers):
+def evaluate(model, pairs):
     """Return the accuracy in percent, and the share of aligned pairs of words in percent."""
     model.eval()
     right, shares = [], []
     for start in range(0, len(pairs), 64):
-        *batch, labels = as_batch(pairs[start : start + 64], numbers)
+        *batch, labels = pairs.batch(np.arange(start, min(start + 64, len(pairs))))
         scores, share = model(*batch)
         right.append(scores.argmax(1) == labels)
         shares.append(float(share))
     return 100 * float(torch.cat(right).double().mean()), 100 * np.mean(shares)
 
 
-def run(attention, parts, numbers, args, seed):
+def run(attention, parts, n_words, args, seed):
     """Train one network; return accuracy, share of aligned pairs, and seconds of an epoch."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    model = Network(attention, len(numbers) + 2, args.size, args.dropout, args.jobs)
+    train = parts["train"]
+    model = Network(attention, n_words, args.size, args.dropout, args.jobs)
     optimizer = torch.optim.Adam(model.parameters(), args.rate)
     best, seconds = (-1.0,), []
     for epoch in range(args.epochs):
         model.train()
         started = perf_counter()
-        for places in np.array_split(rng.permutation(len(parts["train"])), len(parts["train"]) // args.batch):
-            *batch, labels = as_batch([parts["train"][i] for i in places], numbers)
+        for places in np.array_split(rng.permutation(len(train)), len(train) // args.batch):
+            *batch, labels = train.batch(places)
             loss = nn.functional.cross_entropy(model(*batch)[0], labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         seconds.append(perf_counter() - started)
-        dev = evaluate(model, parts["dev"], numbers)[0]
+        dev = evaluate(model, parts["dev"])[0]
         if dev > best[0]:
             best = dev, epoch + 1, {key: value.clone() for key, value in model.state_dict().items()}
     model.load_state_dict(best[2])
-    accuracy, share = evaluate(model, parts["test"], numbers)
+    accuracy, share = evaluate(model, parts["test"])
     print(f"{attention}, seed {seed}: dev {best[0]:.2f}, epoch {best[1]}, test {accuracy:.2f}, aligned {share:.1f} %, "
           f"{np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
     return accuracy, share, np.median(seconds)
@@ -179,9 +205,10 @@ def main():
     words = sorted({word for a, b, _ in parts["train"] for word in a + b})
     # 0 is padding, 1 a word that was not seen in training.
     numbers = {word: i + 2 for i, word in enumerate(words)}
+    parts = {part: Pairs(pairs, numbers) for part, pairs in parts.items()}
     lines = []
     for attention in args.attentions:
-        figures = np.array([run(attention, parts, numbers, args, seed) for seed in args.seeds])
+        figures = np.array([run(attention, parts, len(numbers) + 2, args, seed) for seed in args.seeds])
         accuracy, share, _ = figures.mean(0)
         spread = f" ± {figures[:, 0].std(ddof=1):.2f}" if len(figures) > 1 else ""
         lines.append(f"| {attention} | {accuracy:.2f}{spread} | {share:.1f} % | {np.median(figures[:, 2]):.1f} s |")

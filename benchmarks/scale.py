@@ -8,6 +8,8 @@ DIR holds conll2000/train.txt.gz and conll2000/test.txt.gz. The tables:
 - sizes: tokens a second and peak memory of an epoch of `fit_partitions` over the training part so many times, in
   files of hashed features of 2,234 sentences each. Each size is a process of its own.
 - mixing: span F1 on the test part after each round of `ParameterMixing`, beside that of serial training.
+- types: weights of float64 beside those of float32: time of `fit` and its memory, of the model and its pickle, span F1;
+  of CoNLL-2000 with all its columns, and with hashed ones. Each fit is a process of its own.
 - workers: seconds a round on threads, and on workers of dask.distributed (if that is installed).
 - model: the cost model of the guide (doc/guide/large_data.rst) with constants of this machine, beside a simulation of
   the transfers and what is measured on one and two workers.
@@ -24,7 +26,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES = ("sizes", "mixing", "workers", "model")
+TABLES = ("sizes", "types", "mixing", "workers", "model")
 N_PARTS = 4
 FAN_IN = 8
 
@@ -41,6 +43,7 @@ def parse_arguments():
     parser.add_argument("--eta0", type=float, default=0.1)
     parser.add_argument("--limit", type=int, help="use only so many sentences of each set")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--type", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -105,6 +108,43 @@ def measure_sizes(args):
             subprocess.run(command, check=True)
 
 
+# -- Types ------------------------------------------------------------------------------------------------------------
+
+
+def train_in_type(args, dtype, columns):
+    """Fit in a type of weights; print time, memory and F1. In a process of its own."""
+    import numpy as np
+    from chunking import peak_megabytes
+
+    from sklearn_sparsemap.metrics import span_f1_score
+
+    X, y, X_test, y_test = load(args, int(columns) or None)
+    # Compiles what there is to compile.
+    new_model(max_iter=1, dtype=dtype).fit(X, y).predict(X_test)
+    start, begun = perf_counter(), process_time()
+    model = new_model(max_iter=args.serial, dtype=dtype).fit(X, y)
+    wall, used = ((clock() - t) / args.serial for clock, t in ((perf_counter, start), (process_time, begun)))
+    begun = process_time()
+    predicted = model.predict(X_test)
+    predicting, size = process_time() - begun, len(pickle.dumps(model, protocol=5)) / 2**20
+    held = sum(getattr(model.coef_, name).nbytes for name in ("data", "indices", "indptr")) / 2**20
+    assert model.coef_.dtype == np.dtype(dtype)
+    f1 = 100 * span_f1_score(y_test, predicted)
+    print(f"{dtype:>10}{X.values.shape[1]:>12,}{wall:>10.2f}{used:>10.2f}{predicting:>12.2f}{peak_megabytes():>10.0f}"
+          f"{held:>10.0f}{size:>10.0f}{f1:>8.2f}", flush=True)  # fmt: skip
+
+
+def measure_types(args):
+    print("\nWeights of two types")
+    head = f"{'type':>10}{'columns':>12}{'epoch s':>10}{'CPU s':>10}{'predict CPU':>12}{'peak MB':>10}"
+    print(head + f"{'coef_ MB':>10}{'pickle MB':>10}{'F1':>8}", flush=True)
+    for columns in (0, args.columns):
+        for dtype in ("float64", "float32"):
+            own = ["--data", str(args.data), "--serial", str(args.serial)]
+            own += [] if args.limit is None else ["--limit", str(args.limit)]
+            subprocess.run([sys.executable, __file__, *own, "--type", dtype, str(columns)], check=True)
+
+
 # -- Mixing ------------------------------------------------------------------------------------------------------------
 
 
@@ -152,30 +192,32 @@ def measure_mixing(args):
 # -- Workers, and the model --------------------------------------------------------------------------------------------
 
 
-def seconds_a_round(X, y, n_shards, n_rounds=3, **parameters):
-    """Return the seconds of a round: the difference of two fits."""
+def seconds_a_round(X, y, n_shards, clock, n_rounds=3, **parameters):
+    """Return the seconds of a round by some clocks, which are read at once: the difference of two fits."""
     from sklearn_sparsemap.distributed import ParameterMixing
 
     taken = []
     for rounds in (1, 1, 1 + n_rounds):
         mixing = ParameterMixing(new_model(), n_shards, rounds, random_state=0, **parameters)
-        start = perf_counter()
+        start = clock()
         mixing.fit(X, y)
-        taken.append(perf_counter() - start)
-    return (taken[2] - taken[1]) / n_rounds
+        taken.append([stop - begun for begun, stop in zip(start, clock())])
+    return [(long - short) / n_rounds for short, long in zip(*taken[1:])]
 
 
 def measure_workers(args):
-    """Return the seconds of a round by number of workers of dask, None without it."""
+    """Print the seconds of a round by number of threads, and of workers of dask."""
     X, y, _, _ = load(args, args.columns)
-    print(f"\nSeconds a round, 4 shards, {args.columns:,} columns")
+    print(f"\nSeconds a round, 4 shards, {args.columns:,} columns; CPU: of the busiest worker")
     for n_jobs in (1, 2):
-        print(f"{n_jobs} threads{seconds_a_round(X, y, 4, n_jobs=n_jobs):>12.2f}", flush=True)
-    for n_workers, seconds in measured_workers(X, y, 4, (1, 2)).items():
-        print(f"{n_workers} workers{seconds:>12.2f}", flush=True)
+        wall, used = seconds_a_round(X, y, 4, lambda: (perf_counter(), process_time()), n_jobs=n_jobs)
+        print(f"{n_jobs} threads{wall:>12.2f}{used / n_jobs:>10.2f} CPU", flush=True)
+    for n_workers, (wall, used) in measured_workers(X, y, 4, (1, 2)).items():
+        print(f"{n_workers} workers{wall:>12.2f}{used:>10.2f} CPU", flush=True)
 
 
 def measured_workers(X, y, n_shards, counts):
+    """Return by number of workers the seconds of a round, of the wall and of the CPU of the busiest one."""
     if find_spec("distributed") is None:
         return {}
     import distributed
@@ -185,39 +227,49 @@ def measured_workers(X, y, n_shards, counts):
         with distributed.LocalCluster(
             n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
         ) as cluster, distributed.Client(cluster) as client:
-            found[n_workers] = seconds_a_round(X, y, n_shards, client=client)
+
+            def clock(client=client):
+                return perf_counter(), *client.run(process_time).values()
+
+            wall, *used = seconds_a_round(X, y, n_shards, clock, client=client)
+            found[n_workers] = wall, max(used)
     return found
 
 
 def constants(X, y):
-    """Measure what the model needs: tokens a second, bytes of a state, seconds to write, read, add and send one."""
+    """Measure what the model needs: tokens a second, bytes of a state, and the seconds of all else that is done to one.
+
+    By the functions that workers call, on one thread, in CPU seconds: the machine may have other work.
+    """
     import numpy as np
 
-    from sklearn_sparsemap.estimators import average_states
+    from sklearn_sparsemap.distributed._phases import Phase, Turn, add_outcomes, begin, end_turn, learn
+    from sklearn_sparsemap.distributed._shards import Shard
 
-    model = new_model(max_iter=1)
-    classes = sorted({label for labels in y for label in labels})
-    model.partial_fit(X[:20], y[:20], classes=classes).partial_fit(X, y)
+    shard, phase = Shard(0, [], (X, y)), Phase(0, len(X), True)
+    blank, state = begin(new_model(max_iter=1), shard, sorted({label for labels in y for label in labels}))
     times = []
-    for _ in range(3):
-        # Of one thread, on a machine that may have other work.
-        start = process_time()
-        task, laid_out = model._take_in(X, y)
-        visit = task.epochs(model._optimizer, laid_out, remember=False)
-        begun = process_time()
-        visit(np.arange(len(X)))
+    for number in range(5):
+        turn = Turn(0, number, 0, 1, 0.5)
+        started = process_time()
+        outcome = learn(phase, blank, state, shard, turn)
         learned = process_time()
-        state = model.get_training_state()
-        read = process_time()
-        model.set_training_state(state)
-        written = process_time()
-        average_states([state, state])
+        state = end_turn(phase, blank, outcome, state, turn)
+        ended = process_time()
+        add_outcomes(outcome, outcome)
         added = process_time()
         pickle.loads(pickle.dumps(state, protocol=5))
-        times.append([begun - start, learned - begun, read - learned, written - read, added - written,
-                      process_time() - added])  # fmt: skip
-    _, learn, read, write, add, send = np.median(times, axis=0)
-    return {"tokens_per_s": X.values.shape[0] / learn, "bytes": state.nbytes, "turn": read + write, "add": add,
+        sent = process_time()
+        estimator = phase.awaken(blank, state.without_history())
+        ((task, laid_out),) = shard.samples(phase, estimator)
+        visit = task.epochs(estimator._optimizer, laid_out, remember=False)
+        begun = process_time()
+        visit(np.arange(len(X)))
+        visited = process_time() - begun
+        times.append([visited, learned - started - visited, ended - learned, added - ended, sent - added])
+    # The first ones lay out the samples, and have fewer weights.
+    visited, turn, end, add, send = np.median(times[2:], axis=0)
+    return {"tokens_per_s": X.values.shape[0] / visited, "bytes": state.nbytes, "turn": turn, "end": end, "add": add,
             "bandwidth": state.nbytes / send, "pairs": len(state.places)}  # fmt: skip
 
 
@@ -227,7 +279,7 @@ def modelled(c, n_tokens, k):
 
     send = c["bytes"] / c["bandwidth"]
     levels = int(np.ceil(np.log(k) / np.log(FAN_IN))) if k > 1 else 0
-    seconds = n_tokens / (k * c["tokens_per_s"]) + c["turn"] + np.ceil(np.log2(k)) * send
+    seconds = n_tokens / (k * c["tokens_per_s"]) + c["turn"] + c["end"] + np.ceil(np.log2(k)) * send
     left = k
     for _ in range(levels):
         group = min(left, FAN_IN)
@@ -260,7 +312,7 @@ def simulated(c, n_tokens, k):
             for arrives in sorted(others):
                 now = max(now, arrives) + send + c["add"]
             ready.append(now)
-    return ready[0]
+    return ready[0] + c["end"]
 
 
 def measure_model(args):
@@ -268,17 +320,19 @@ def measure_model(args):
     c, n_tokens = constants(X, y), X.values.shape[0]
     print(
         f"\nOne core learns {c['tokens_per_s']:,.0f} tokens a second. A state of {c['pairs']:,} pairs has "
-        f"{c['bytes'] / 2**20:.0f} MB;\nto write and read it takes {c['turn']:.2f} s, to add two {c['add']:.2f} s, to "
-        f"send one within this machine {c['bytes'] / c['bandwidth']:.2f} s"
+        f"{c['bytes'] / 2**20:.0f} MB;\nto write, read and weigh it takes {c['turn']:.2f} s, to end a round "
+        f"{c['end']:.2f} s, to add two {c['add']:.2f} s, to send one within this machine "
+        f"{c['bytes'] / c['bandwidth']:.2f} s",
+        flush=True,
     )
-    measured = {1: None, 2: None} | {k: measured_workers(X, y, k, (k,)).get(k) for k in (1, 2)}
+    measured = {k: measured_workers(X, y, k, (k,)).get(k) for k in (1, 2)}
     big, network = 100_000_000, c | {"bandwidth": 1.25e9}
-    print(f"{'workers':>8}{'tokens':>14}{'model s':>10}{'simulated s':>13}{'measured s':>12}{'moved GB':>10}")
+    print(f"{'workers':>8}{'tokens':>14}{'model s':>10}{'simulated s':>13}{'moved GB':>10}{'wall s':>12}{'CPU s':>8}")
     for k, n, of in [(1, n_tokens, c), (2, n_tokens, c), *((k, big, network) for k in (1, 10, 100, 1000))]:
         seconds, moved = modelled(of, n, k)
         known = measured.get(k) if n == n_tokens else None
-        known = "" if known is None else f"{known:.2f}"
-        print(f"{k:>8}{n:>14,}{seconds:>10.2f}{simulated(of, n, k):>13.2f}{known:>12}{moved / 1e9:>10.2f}")
+        known = "" if known is None else f"{known[0]:>12.2f}{known[1]:>8.2f}"
+        print(f"{k:>8}{n:>14,}{seconds:>10.2f}{simulated(of, n, k):>13.2f}{moved / 1e9:>10.2f}{known}")
 
 
 def main():
@@ -288,7 +342,11 @@ def main():
     if args.worker:
         train_on_files(args.worker[0], int(args.worker[1]))
         return
-    measures = {"sizes": measure_sizes, "mixing": measure_mixing, "workers": measure_workers, "model": measure_model}
+    if args.type:
+        train_in_type(args, *args.type)
+        return
+    measures = {"sizes": measure_sizes, "types": measure_types, "mixing": measure_mixing, "workers": measure_workers,
+                "model": measure_model}  # fmt: skip
     for name in args.only:
         measures[name](args)
 

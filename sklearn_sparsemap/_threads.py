@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+from collections import deque
 from concurrent import futures
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -20,8 +21,9 @@ try:
 except ImportError:
     _signal = None
 
-# More ranges than threads, so that a thread that met easy problems takes another range.
-_RANGES_PER_THREAD = 8
+# More ranges than threads, so that a thread that met easy problems takes another range; but none of fewer parts than
+# these, about half a millisecond of work, beside which a call would cost too much.
+_RANGES_PER_THREAD, _LEAST_COST = 8, 1500
 # Even a single thread comes back from the kernels after about so many parts, to notice Ctrl-C.
 _COST_PER_CALL = 50_000
 # Without the enumerations of the module `signal`, which take most of the time; not every Python has `_signal`.
@@ -220,7 +222,12 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
         one = partial(function, 0, 1)
         return [one() if limit is None else interruptible(one, partial(limit.fill, 0))]
     n_threads = count_threads(n_jobs)
-    n_ranges = n_threads * _RANGES_PER_THREAD if n_threads > 1 else 1 + int(np.sum(costs)) // cost_per_call
+    if n_threads == 1:
+        n_ranges = 1 + int(np.sum(costs)) // cost_per_call
+    else:
+        n_ranges = n_threads * _RANGES_PER_THREAD
+        if cost_per_call == _COST_PER_CALL:
+            n_ranges = min(n_ranges, max(n_threads, int(np.sum(costs)) // _LEAST_COST))
     cuts = [0, len(costs)] if n_ranges == 1 or len(costs) < 2 else cut_evenly(costs, n_ranges).tolist()
     if limit is None:
         return _over_cuts(function, cuts, n_threads)
@@ -301,21 +308,50 @@ def together(function, n_threads, give_up):
 
 
 def _over_cuts(function, cuts, n_threads):
-    """Call a function for each range between two cuts; return its results in order."""
+    """Call a function for each range between two cuts; return its results in order.
+
+    Each thread, this one among them, takes the next range that is left, which costs less than to hand each one over.
+    """
     if n_threads == 1 or len(cuts) == 2:
         return [function(start, stop) for start, stop in pairwise(cuts)]
-    if threading.current_thread() is not threading.main_thread():
-        # Maybe one of the threads that are kept, and then not to wait for another of them.
-        with futures.ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(function, cuts[:-1], cuts[1:]))
-    running = [_kept_threads(n_threads).submit(function, start, stop) for start, stop in pairwise(cuts)]
+    # Both are safe between threads: what takes from a deque, and what writes into places of a list.
+    left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
+
+    def work():
+        try:
+            while True:
+                try:
+                    number = left.popleft()
+                except IndexError:
+                    return
+                results[number] = function(cuts[number], cuts[number + 1])
+        except BaseException:
+            left.clear()
+            raise
+
+    n_others = min(n_threads, len(results)) - 1
+    is_main = threading.current_thread() is threading.main_thread()
+    # Elsewhere this may be one of the threads that are kept, and then not to wait for another of them.
+    pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_others)
+    running = []
     try:
-        return [own.result() for own in running]
+        running += [pool.submit(work) for _ in range(n_others)]
+        work()
+    except BaseException:
+        left.clear()
+        raise
     finally:
-        # Where one has failed, the others still write into arrays of the caller.
+        # Those that have not begun have nothing to do. Where one has failed, the others still write into arrays of the
+        # caller.
         for own in running:
             own.cancel()
         futures.wait(running)
+        if not is_main:
+            pool.shutdown()
+    for own in running:
+        if not own.cancelled():
+            own.result()
+    return results
 
 
 @lru_cache(maxsize=2)

@@ -13,6 +13,8 @@ from ._ragged import RaggedArray
 
 # Squares of features, and sums of scores, must not overflow.
 _LARGEST = 1e100
+# Of features, by the type of what training keeps: sums of their squares.
+_LARGEST_FEATURE = {"float64": _LARGEST, "float32": 1e15}
 # Messages quote at most so much of the data.
 _LONGEST_QUOTE = 80
 
@@ -157,18 +159,22 @@ def are_scores(array):
     return bool((array[~finite] == -np.inf).all()) and np.abs(array[finite]).max(initial=0.0) <= _LARGEST
 
 
-def check_samples(X, n_features=None, n_axes=1):
+# What does not fit into float32 becomes infinite, and is found then.
+@np.errstate(over="ignore")
+def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
     """Return structured features as a RaggedArray of rows (dense of float64, or CSR of float64 or float32).
 
     Parameters
     ----------
     X : sequence of array-like or sparse matrices of shape (n_rows_i, n_features)
-        List, tuple, 1-D object array, Series, RaggedArray, or a stack of samples of one shape: an array with an axis
-        more.
+        List, tuple, 1-D object array (or a column of it), Series, RaggedArray, or a stack of samples of one shape: an
+        array with an axis more.
     n_features : int, default=None
         Number of features the model was fitted with.
     n_axes : int, default=1
         With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
+    dtype : {float64, float32}, default=float64
+        With float32 all values become that.
 
     Raises
     ------
@@ -179,7 +185,7 @@ def check_samples(X, n_features=None, n_axes=1):
     X = _as_sequence(X, n_axes)
     if n_axes > 1 and not isinstance(X, RaggedArray):
         X, shapes = _flatten_grids(X, n_axes)
-        X = check_samples(X, n_features)
+        X = check_samples(X, n_features, dtype=dtype)
         return X if shapes is None else RaggedArray(X.values, X.indptr, shapes=shapes)
     if not isinstance(X, RaggedArray):
         if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object) or hasattr(X, "iloc"):
@@ -190,10 +196,10 @@ def check_samples(X, n_features=None, n_axes=1):
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
         samples = _check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features)
-        dtype = np.float64 if all(x.dtype.kind in "fiub" for x in samples) else None
+        common = dtype if all(x.dtype.kind in "fiub" for x in samples) else None
         if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
-            dtype = np.float32
-        X = RaggedArray.from_list(samples, dtype)
+            common = np.float32
+        X = RaggedArray.from_list(samples, common)
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
     values = X.values
@@ -205,9 +211,9 @@ def check_samples(X, n_features=None, n_axes=1):
     if len(empty):
         raise ValueError(f"X[{empty[0]}] has no steps; leave out empty samples")
     if not sparse.issparse(values):
-        values = np.ascontiguousarray(values, np.float64)
-    elif values.dtype not in (np.float64, np.float32):
-        values = values.astype(np.float64)
+        values = np.ascontiguousarray(values, dtype)
+    elif values.dtype not in (dtype, np.float32):
+        values = values.astype(dtype)
     data = values.data if sparse.issparse(values) else values
     with np.errstate(over="ignore", invalid="ignore"):
         total = data.sum()
@@ -222,7 +228,10 @@ def check_samples(X, n_features=None, n_axes=1):
 
 
 def _as_sequence(X, n_axes):
-    """Return a stack of samples, or a Series of them, as a list; anything else as it is."""
+    """Return a stack of samples, a Series or a column of them as a sequence; anything else as it is."""
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1:] == (1,) and len(X):
+        # What passes blocks on may know of arrays with two axes only.
+        return X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
     if isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
         return list(X)
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1:
@@ -301,11 +310,11 @@ def _check_widths(samples, n_features):
     return samples
 
 
-def check_magnitude(X):
-    """Raise ValueError if features of a RaggedArray are so large that their squares overflow."""
-    data = X.values.data if sparse.issparse(X.values) else X.values
-    if data.size and max(float(data.max()), -float(data.min())) > _LARGEST:
-        raise ValueError(f"X contains values beyond {_LARGEST:g}; rescale the features, for example to unit variance")
+def check_magnitude(X, dtype=np.float64):
+    """Raise ValueError if features of a RaggedArray are so large that their squares overflow in a type."""
+    data, largest = X.values.data if sparse.issparse(X.values) else X.values, _LARGEST_FEATURE[np.dtype(dtype).name]
+    if data.size and max(float(data.max()), -float(data.min())) > largest:
+        raise ValueError(f"X contains values beyond {largest:g}; rescale the features, for example to unit variance")
 
 
 def is_missing(label):

@@ -24,12 +24,16 @@ def merge_columns(X):
     return [tuple(group) for group in groups.values()]
 
 
-def averaged(states, shares, start=None):
+def averaged(states, shares, start=None, share=None):
     """Average training states by dictionaries: of each slot, a dict of place -> value, with the dense ones by name.
 
     Also returned: how many steps the sums are of.
     """
     total, found = sum(shares), {}
+    n_own, n_before = sum(state.n_steps for state in states), 0 if start is None else start.n_steps
+    of_own, of_before = (1.0, 1.0) if share is None else (share, 1.0 - share)
+    if share is not None and n_before:
+        of_own, of_before = (part * (n_own + n_before) / n for part, n in ((of_own, n_own), (of_before, n_before)))
     places = sorted(set().union(*(state.places.tolist() for state in states)))
     for slot in states[0].dense:
         blank, entries = {"squares": 1e-6}.get(slot, 0.0), {}
@@ -42,9 +46,8 @@ def averaged(states, shares, start=None):
         for place in [*(places if tables[0].keys() != {} and states[0].pairs else []), *tables[0]]:
             values = [table.get(place, blank) for table in tables]
             if slot == "sums":
-                entries[place] = sum(values) + known.get(place, 0.0)
+                entries[place] = of_own * sum(values) + of_before * known.get(place, 0.0)
             else:
                 entries[place] = sum(share * value for share, value in zip(shares, values)) / total
         found[slot] = entries
-    n_steps = sum(state.n_steps for state in states) + (0 if start is None else start.n_steps)
-    return found, n_steps
+    return found, n_own + n_before

@@ -106,6 +106,23 @@ def test_workers_learn_what_threads_learn(client, on_threads, name):
     np.testing.assert_array_equal(scores_of(again, X), scores_of(expected, X))
 
 
+@pytest.mark.parametrize("name", MIXED)
+def test_the_number_of_workers_changes_nothing(client, name):
+    estimator, (X, y) = MIXED[name]
+    mixing = ParameterMixing(estimator, n_shards=5, n_rounds=2, random_state=0)
+    expected, n_compared = clone(mixing).set_params(client=client).fit(X, y), 0
+    for n_workers in (1, 4):
+        # Threads of this process, which begin at once, are workers, too.
+        with distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+        ) as cluster, distributed.Client(cluster, set_as_default=False) as own:
+            found = clone(mixing).set_params(client=own).fit(X, y)
+            assert found.client_ is own and len(own.scheduler_info()["workers"]) == n_workers
+            assert_same(found, expected, X)
+            n_compared += 1
+    assert n_compared == 2
+
+
 def test_data_that_lie_on_workers_already(client):
     parts = [chains(seed, 12) for seed in range(3)]
     mixing = ParameterMixing(CHAIN, n_rounds=2, random_state=0, client=client)
@@ -204,6 +221,14 @@ def test_dask_ml_passes_blocks_on(client):
     # dask-ml predicts by block where samples are rows; other samples do without it.
     found = X_blocks.map_blocks(expected.predict, dtype=object).compute()
     assert [labels.tolist() for labels in found] == [labels.tolist() for labels in expected.predict(X)]
+    parts = client.gather(client.map(expected.predict, [X[:10], X[10:]]))
+    assert [labels.tolist() for labels in np.concatenate(parts)] == [labels.tolist() for labels in expected.predict(X)]
+    # ParallelPostFit takes a column of samples.
+    parallel = wrappers.ParallelPostFit(expected, predict_meta=np.empty(0, object))
+    for blocks_of, own in ((X_blocks, X), (X_blocks[:7], X[:7])):
+        found = parallel.predict(blocks_of[:, None])
+        assert found.dtype == object and found.npartitions == blocks_of.npartitions
+        assert [labels.tolist() for labels in found.compute()] == [labels.tolist() for labels in expected.predict(own)]
     array, (X, y) = pytest.importorskip("dask.array"), flat(0)
     parallel = wrappers.ParallelPostFit(clone(FLAT)).fit(X, y)
     for method in ("predict", "predict_proba"):

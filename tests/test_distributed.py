@@ -77,7 +77,8 @@ def test_rounds_are_those_by_hand():
             worker = clone(CHAIN).set_training_state(model.get_training_state())
             worker.set_training_state(state.without_history())
             found.append(worker.partial_fit(X[rows], [y[i] for i in rows]).get_training_state())
-        state = average_states(found, [len(rows) for rows in shards], start=state)
+        # Later rounds count more in averaged weights.
+        state = average_states(found, [len(rows) for rows in shards], start=state, share=4 / (number + 4))
     twin = clone(CHAIN).set_training_state(state)
     for name in ("coef_", "intercept_", "transitions_"):
         np.testing.assert_allclose(getattr(mixing.estimator_, name), getattr(twin, name), rtol=1e-12)
@@ -98,6 +99,22 @@ def test_one_shard_is_serial_training(n_columns):
         model.partial_fit(X[order], [y[i] for i in order], classes=["a", "b"])
     np.testing.assert_allclose(mixing.estimator_.coef_, model.coef_, rtol=1e-10)
     np.testing.assert_allclose(mixing.loss_curve_, model.loss_curve_, rtol=1e-10)
+
+
+def test_later_rounds_count_more():
+    X, y = chains(0)
+    found = []
+    for recency in (0, 3.0, 1e9):
+        mixing = ParameterMixing(CHAIN, n_shards=2, n_rounds=4, random_state=0, recency=recency).fit(X, y)
+        found.append(mixing.estimator_.coef_)
+    same = ParameterMixing(CHAIN, n_shards=2, n_rounds=4, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(same.estimator_.coef_, found[1])
+    even, cubic, last = found
+    # Between the average over all steps and that over the last round, and as near to this as the weights of rounds say.
+    apart = np.abs(even - last).max()
+    assert 0 < np.abs(cubic - last).max() < 0.8 * apart
+    with pytest.raises(ValueError, match="recency"):
+        ParameterMixing(CHAIN, recency=-1.0).fit(X, y)
 
 
 def test_the_budget_holds_after_each_round():

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from sklearn_sparsemap import _jit
-from sklearn_sparsemap._threads import ends_at
+from sklearn_sparsemap._threads import ends_at, over_ranges
 
 LONG = """
 import _thread, os, signal, socket, threading, time
@@ -158,3 +159,46 @@ def test_time_limits_stand_still_while_kernels_are_compiled(monkeypatch):
         time.sleep(0.5)
         assert limit[0] == 0
     _jit._entries.pop()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_ranges_cover_all_problems_in_order(n_threads, elsewhere):
+    def solve(start, stop):
+        time.sleep(0.001)
+        used.add(threading.get_ident())
+        return start, stop
+
+    def call():
+        found.append(over_ranges(solve, np.full(40, cost), n_threads))
+
+    for cost, n_most in ((1, n_threads), (1500, 8 * n_threads)):
+        used, found = set(), []
+        if elsewhere:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        else:
+            call()
+        cuts = [start for start, _ in found[0]] + [found[0][-1][1]]
+        assert [stop for _, stop in found[0]] == cuts[1:]
+        assert cuts[0] == 0 and cuts[-1] == 40 and np.all(np.diff(cuts) > 0)
+        # Small problems are not cut into more pieces than there are threads.
+        assert len(found[0]) == (n_most if n_threads > 1 else 1 + 40 * cost // 50_000)
+        assert len(used) <= n_threads
+
+
+@pytest.mark.parametrize("where", ["here", "beside"])
+def test_a_range_that_fails_ends_the_others(where):
+    def solve(start, stop):
+        is_here = threading.current_thread() is threading.main_thread()
+        begun.append(start)
+        both.wait()
+        if is_here == (where == "here"):
+            raise RuntimeError(f"range {start}")
+        time.sleep(0.1)
+
+    both, begun = threading.Barrier(2, timeout=10), []
+    with pytest.raises(RuntimeError, match="range"):
+        over_ranges(solve, np.full(16, 1500), 2)
+    assert sorted(begun) == [0, 1]

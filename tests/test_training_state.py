@@ -112,8 +112,8 @@ def test_sums_are_those_of_the_weights_after_each_step():
         state.coef("first")
 
 
-@pytest.mark.parametrize("with_start", [False, True])
-def test_averages_are_those_of_the_twin(case, with_start):
+@pytest.mark.parametrize("with_start, share", [(False, None), (True, None), (True, 0.75)])
+def test_averages_are_those_of_the_twin(case, with_start, share):
     estimator, draw, classes = case
     model = clone(estimator).partial_fit(*draw(10, 0), **classes)
     start = model.get_training_state() if with_start else None
@@ -123,8 +123,8 @@ def test_averages_are_those_of_the_twin(case, with_start):
         if with_start:
             worker.set_training_state(start.without_history())
         states.append(worker.partial_fit(*draw(4 + seed, seed), **classes).get_training_state())
-    found = average_states(states, shares, start)
-    expected, n_steps = naive_training.averaged(states, shares, start)
+    found = average_states(states, shares, start, share)
+    expected, n_steps = naive_training.averaged(states, shares, start, share)
     if found.kind == "adam":
         n_steps = max(state.n_steps for state in states)
     assert found.n_steps == n_steps
@@ -180,6 +180,9 @@ def test_what_is_wrong_is_said():
     for weights in ([1.0], [0.0, 0.0], [1.0, -1.0], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="weights must be 2 numbers"):
             average_states([state, state], weights)
+    for share in (0.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match="share must be above 0"):
+            average_states([state], share=share)
     other = clone(model).partial_fit(*chains(5, 0, n_features=7), classes=["a", "b"]).get_training_state()
     with pytest.raises(ValueError, match=r"states\[1\] has shape \(7, 2\), but states\[0\] has \(6, 2\)"):
         average_states([state, other])

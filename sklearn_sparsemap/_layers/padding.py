@@ -90,6 +90,8 @@ class Places:
 
 def kinds_of(shapes):
     """Return the different rows of an int array, as tuples, and which of them each row is."""
+    if len(shapes) and (shapes == shapes[0]).all():
+        return [tuple(shapes[0].tolist())], np.zeros(len(shapes), np.int64)
     different, kinds = np.unique(shapes, axis=0, return_inverse=True)
     return [tuple(row) for row in different.tolist()], kinds.reshape(-1)
 

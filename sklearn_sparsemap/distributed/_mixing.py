@@ -44,9 +44,9 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     on `n_shards` and `random_state`. A worker that is lost costs time only: its tasks are done again by others.
 
     Weights are averaged, and so are AdaGrad's sums and Adam's moments; the averaged weights that the estimator returns
-    are those over all steps of all workers. Groups of `GroupLassoPerceptron` that any worker has kept are averaged
-    with zeros of those that have not, and the mixture is shrunk, so that it keeps to the budget after each round;
-    debiasing is mixed, too, in `debias_max_iter` rounds.
+    are those over the steps of all workers, in which later rounds count more (`recency`). Groups of
+    `GroupLassoPerceptron` that any worker has kept are averaged with zeros of those that have not, and the mixture is
+    shrunk, so that it keeps to the budget after each round; debiasing is mixed, too, in `debias_max_iter` rounds.
 
     Parameters
     ----------
@@ -60,6 +60,10 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     n_mixes : int, default=1
         How often weights are averaged in a round. More is closer to learning serially, and costs as many times the
         traffic.
+    recency : float, default=3.0
+        How much later rounds count more in averaged weights: round t as much as the power ``t ** recency``, about; 0
+        counts all alike. Of several shards the first mixtures are poor. (A single shard is serial training, and
+        averages over all steps.)
     client : distributed.Client or str, default=None
         The workers, or the address of a scheduler. None takes the client that is current, or that of futures that
         `fit` is given; if there is none, threads. It is left out where the estimator is pickled.
@@ -127,6 +131,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         "n_shards": [POSITIVE_INT, None],
         "n_rounds": [POSITIVE_INT],
         "n_mixes": [POSITIVE_INT],
+        "recency": [NOT_NEGATIVE],
         "client": "no_validation",
         "early_stopping": ["boolean"],
         "validation_fraction": [FRACTION],
@@ -146,6 +151,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         *,
         n_mixes: int = 1,
+        recency: float = 3.0,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
@@ -159,6 +165,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         self.client = client
         self.random_state = random_state
         self.n_mixes = n_mixes
+        self.recency = recency
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

@@ -15,8 +15,9 @@ from ..estimators._partitions import survey
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState, add_partial, finish_mixture, partial_mixture
 
-# Part of a round: the seed of the training, the number of the round, and which piece of how many of each shard.
-Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces"])
+# Part of a round: the seed of the training, the number of the round, which piece of how many of each shard, and the
+# share of the mixture in averaged weights, see `average_states`.
+Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "share"])
 # What was learned in it, from one shard or several: a partial mixture, the sums of losses and of weights of samples,
 # how many samples there were, and how many violated constraints.
 Outcome = namedtuple("Outcome", ["partial", "loss", "weight", "n_samples", "n_violations"])
@@ -115,7 +116,7 @@ def end_turn(phase, blank, outcome, start, turn):
     """Return the state that all shards have come to together."""
     if outcome.n_samples == 0:
         return start
-    mixture = finish_mixture(outcome.partial, start)
+    mixture = finish_mixture(outcome.partial, start, turn.share)
     if mixture.groups is None or phase.columns is not None:
         return mixture
     estimator = phase.awaken(blank, mixture)

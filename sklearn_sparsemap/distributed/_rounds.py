@@ -103,7 +103,7 @@ class Training:
         for number in range(n_rounds):
             loss = weight = 0.0
             for piece in range(n_pieces):
-                turn = Turn(self.seed, number, piece, n_pieces)
+                turn = Turn(self.seed, number, piece, n_pieces, self._share(number * n_pieces + piece))
                 outcome = self._learn(there, state, turn)
                 state = self.engine.submit(end_turn, there, self.blank, outcome, state, turn)
                 sums = self.engine.result(self.engine.submit(sums_of, outcome))
@@ -115,6 +115,14 @@ class Training:
             self.reached = [*before, (phase, state)]
             if monitor.iteration(loss / max(weight, np.finfo(float).tiny)):
                 return
+
+    def _share(self, n_before):
+        """Return the share of a mixture in averaged weights, after so many others; None is that of its steps.
+
+        A single shard is serial training, which averages over all steps.
+        """
+        recency = self.mixing.recency
+        return None if self.n_shards == 1 or recency == 0 else (recency + 1.0) / (n_before + 1.0 + recency)
 
     def _learn(self, phase, state, turn):
         """Let all shards learn from a state; return the future of their outcomes' sum, the same on any engine."""

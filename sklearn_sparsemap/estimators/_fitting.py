@@ -221,7 +221,8 @@ def fit_online(estimator, task, X, model, max_iter, monitor):
     columns = columns_of(X.values, model.coef) if task.sequential else None
     if columns is not None:
         is_sparse, shape = sparse.issparse(model.coef), (len(columns.multiplicity), task.n_outputs)
-        narrow = LinearModel.zeros(*shape, 0, sparse_coef=is_sparse and np.prod(shape) > _MOST_DENSE)
+        large = is_sparse and np.prod(shape) > _MOST_DENSE
+        narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
         monitor.expand = partial(columns.expand, sparse_coef=is_sparse)
         if monitor.validate is not None:

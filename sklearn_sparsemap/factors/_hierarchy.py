@@ -74,7 +74,8 @@ class Hierarchy(LabelConstraint):
         known = {name: i for i, name in enumerate(names)}
 
         def index_of(label):
-            return known[label] if isinstance(label, str) and label in known else _index_of(label, names, self)
+            is_quick = isinstance(label, str | numbers.Integral) and label in known
+            return known[label] if is_quick else _index_of(label, names, self)
 
         found = []
         for label, above in self.entries:

@@ -6,8 +6,8 @@ from .._jit import readonly
 from .._threads import over_ranges
 from ..solvers._forest import best_range, project_range
 
-# Steps of a call on a single thread.
-_COST_PER_CALL = 2**14
+# Steps of a call on a single thread: some milliseconds.
+_COST_PER_CALL = 2**17
 
 
 class Forest:
@@ -35,7 +35,7 @@ class Forest:
             above = np.where(above >= 0, np.asarray(parents)[above], -1)
         self.order = readonly(np.argsort(depths, kind="stable"), np.int64)
 
-    def project(self, scores, known=None, n_jobs=None):
+    def project(self, scores, known=None, n_jobs=None, keep_blocks=True):
         """Return the nearest points to scores where no label exceeds its parent, within 0 and 1.
 
         Parameters
@@ -44,16 +44,17 @@ class Forest:
         known : array of shape (n_samples, n_labels), default=None
             1.0 and 0.0 for labels that are known, -1.0 for others: what follows from them is fixed.
         n_jobs : int or None
+        keep_blocks : bool, default=True
 
         Returns
         -------
         marginals : array of shape (n_samples, n_labels)
         blocks : int array of shape (n_samples, n_labels)
-            For each label the first one of those that are averaged with it.
+            For each label the first one of those that are averaged with it. No rows without `keep_blocks`.
         """
         scores = readonly(scores, np.float64)
         known = readonly(np.zeros((0, scores.shape[1])) if known is None else known, np.float64)
-        out, blocks = np.empty(scores.shape), np.empty(scores.shape, np.int64)
+        out, blocks = np.empty(scores.shape), np.empty((len(scores) * keep_blocks, scores.shape[1]), np.int64)
         self._over(lambda start, stop: project_range(
             self.order, self.parents, scores, known, start, stop, out, blocks
         ), scores, n_jobs)  # fmt: skip

@@ -93,9 +93,8 @@ class LabelGraph:
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve LP-SparseMAP: array of scores of shape (n_samples, n_labels) to `LabelSolution`."""
         if self.is_plain or self.forest is not None:
-            return _solution(
-                scores, np.clip(scores, 0.0, 1.0) if self.is_plain else self.forest.project(scores, n_jobs=n_jobs)[0]
-            )
+            u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
+            return _solution(scores, u)
         keep, found = "all" if self.constraints else "marginals", []
         for problems in self._chunks(scores, edge_scores, self.n_labels + (keep == "all") * len(self.edges)):
             solutions = solve_graph(problems, tol, _MAX_ITER, n_jobs=n_jobs, keep=keep)
@@ -113,7 +112,10 @@ class LabelGraph:
                 "labels that are NaN need a model without edges, and with no constraints or such that each label "
                 "implies one other at most; fill them in, or drop edges and constraints"
             )
-        return _solution(scores, self.forest.project(scores, np.where(known, gold, -1.0), n_jobs)[0])
+        return _solution(scores, self._projected(scores, np.where(known, gold, -1.0), n_jobs))
+
+    def _projected(self, scores, known, n_jobs):
+        return self.forest.project(scores, known, n_jobs, keep_blocks=False)[0]
 
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
         """Solve the linear relaxation of MAP, likewise."""

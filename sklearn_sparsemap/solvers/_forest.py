@@ -1,11 +1,11 @@
 """Labels of which each implies its parent: the nearest point, by isotonic regression on a forest, and the best set.
 
 Where the children of a node pull higher than it, they are averaged with it. From the leaves up, each node takes in the
-child block of the highest mean while that is above its own; blocks below a node are held in a skew heap, so that all of
-it takes O(n log n) steps for n nodes. Bounds are met by clipping, which keeps the order.
+child block of the highest mean while that is above its own; blocks below a node are held in a pairing heap, so that all
+of it takes O(n log n) steps for n nodes. Bounds are met by clipping, which keeps the order.
 
-References: Pardalos and Xue, Algorithms for a class of isotonic regression problems. Algorithmica 23, 1999. Sleator and
-Tarjan, Self-adjusting heaps. SIAM Journal on Computing 15, 1986.
+References: Pardalos and Xue, Algorithms for a class of isotonic regression problems. Algorithmica 23, 1999. Fredman,
+Sedgewick, Sleator and Tarjan, The pairing heap: a new form of self-adjusting heap. Algorithmica 1, 1986.
 """
 
 import numpy as np
@@ -15,43 +15,62 @@ from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_2D_OUT, entry, kernel
 
 
 @kernel
-def _meld(first, second, keys, left, right):
-    """Join two skew heaps, by their roots; -1 is an empty one. Returns the root."""
+def _meld(first, second, keys, below, beside):
+    """Join two pairing heaps, by their roots; -1 is an empty one. Returns the root."""
     if first < 0:
         return second
     if second < 0:
         return first
     if keys[first] < keys[second]:
         first, second = second, first
-    root, node = first, first
-    while True:
-        other = right[node]
-        right[node] = left[node]
-        if other < 0:
-            left[node] = second
-            return root
-        if keys[other] < keys[second]:
-            other, second = second, other
-        left[node] = other
-        node = other
+    beside[second] = below[first]
+    below[first] = second
+    return first
 
 
 @kernel
-def _close(order, parents, known, states):
-    """Write what follows from known labels: 1.0 and 0.0, and -1.0 where a label is free."""
+def _without_root(root, keys, below, beside):
+    """Join what is below the root of a heap: two and two, then all. Returns the new root."""
+    node, pairs, joined = below[root], np.int64(-1), np.int64(-1)
+    while node >= 0:
+        other = beside[node]
+        after = beside[other] if other >= 0 else np.int64(-1)
+        pair = _meld(node, other, keys, below, beside)
+        beside[pair] = pairs
+        pairs, node = pair, after
+    while pairs >= 0:
+        after = beside[pairs]
+        joined = _meld(joined, pairs, keys, below, beside)
+        pairs = after
+    return joined
+
+
+@kernel
+def _close(order, above, known, states):
+    """Write what follows from known labels, by their places: 1.0 and 0.0, and -1.0 where a label is free."""
     n = order.shape[0]
+    for k in range(n):
+        states[k] = known[order[k]]
     for i in range(n):
-        states[i] = known[i] if known.shape[0] > 0 else -1.0
-    if known.shape[0] == 0:
-        return
+        k = n - 1 - i
+        if states[k] == 1.0 and above[k] >= 0:
+            states[above[k]] = 1.0
     for k in range(n):
-        node = order[n - 1 - k]
-        if states[node] == 1.0 and parents[node] >= 0:
-            states[parents[node]] = 1.0
+        if above[k] >= 0 and states[above[k]] == 0.0:
+            states[k] = 0.0
+
+
+@kernel
+def _places_above(order, parents):
+    """Return the place in the order of each label's parent, by places; -1 for roots."""
+    n = order.shape[0]
+    places, above = np.empty(n, np.int64), np.empty(n, np.int64)
     for k in range(n):
-        node = order[k]
-        if parents[node] >= 0 and states[parents[node]] == 0.0:
-            states[node] = 0.0
+        places[order[k]] = k
+    for k in range(n):
+        parent = parents[order[k]]
+        above[k] = places[parent] if parent >= 0 else -1
+    return above
 
 
 @entry(
@@ -64,41 +83,50 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
 
     `order` lists parents before children, `parents` are -1 for roots. `known` has a row a sample, of 1.0 and 0.0 for
     labels that are fixed and -1.0 for others, or no rows. `blocks` is filled with the first label of each label's
-    block; fixed labels are blocks by themselves, and what ends at zero need not be in one.
+    block, if it has rows; fixed labels are blocks by themselves, and what ends at zero need not be in one.
     """
-    n = order.shape[0]
-    keys, sums, counts, states = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    left, right = np.empty(n, np.int64), np.empty(n, np.int64)
+    # Labels are counted by their places in the order: what is near each other there is near in memory.
+    n, has_known, has_blocks = order.shape[0], known.shape[0] > 0, blocks.shape[0] > 0
+    above = _places_above(order, parents)
+    keys, sums, counts = np.empty(n), np.empty(n), np.empty(n)
+    states = np.empty(n if has_known else 0)
+    below, beside = np.empty(n, np.int64), np.empty(n, np.int64)
     heaps, into = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        heaps[k] = -1
     for row in range(start, stop):
-        _close(order, parents, known[row] if known.shape[0] > 0 else scores[row, :0], states)
+        if has_known:
+            _close(order, above, known[row], states)
         for i in range(n):
-            sums[i], counts[i], into[i] = scores[row, i], 1.0, i
-            left[i], right[i], heaps[i] = -1, -1, -1
-        for k in range(n):
-            node = order[n - 1 - k]
-            keys[node] = sums[node]
-            if states[node] >= 0.0:
+            node = n - 1 - i
+            key, child = scores[row, order[node]], heaps[node]
+            into[node], keys[node], heaps[node] = node, key, -1
+            if has_known and states[node] >= 0.0:
                 continue
-            while heaps[node] >= 0 and keys[heaps[node]] > keys[node]:
-                child = heaps[node]
-                others = _meld(left[child], right[child], keys, left, right)
-                heaps[node] = _meld(others, heaps[child], keys, left, right)
-                sums[node] += sums[child]
-                counts[node] += counts[child]
-                keys[node] = sums[node] / counts[node]
-                into[child] = node
-            left[node], right[node] = -1, -1
-            parent = parents[node]
+            total, count = key, 1.0
+            while child >= 0 and keys[child] > key:
+                others = _meld(_without_root(child, keys, below, beside), heaps[child], keys, below, beside)
+                total += sums[child]
+                count += counts[child]
+                key = total / count
+                into[child], heaps[child] = node, -1
+                child = others
+            keys[node] = key
             # What is not above zero ends there, whatever it is averaged with: a block that takes in such a child is not
             # above zero, either, before and after.
-            if parent >= 0 and states[parent] < 0.0 and keys[node] > 0.0:
-                heaps[parent] = _meld(heaps[parent], node, keys, left, right)
-        for k in range(n):
-            node = order[k]
-            top = node if into[node] == node else blocks[row, into[node]]
-            blocks[row, node] = top
-            out[row, node] = states[node] if states[node] >= 0.0 else min(max(keys[top], 0.0), 1.0)
+            parent = above[node]
+            if key > 0.0 and parent >= 0 and not (has_known and states[parent] >= 0.0):
+                sums[node], counts[node], below[node] = total, count, -1
+                heaps[node] = child
+                heaps[parent] = _meld(heaps[parent], node, keys, below, beside)
+        for node in range(n):
+            # What is above was done before, and knows its block.
+            top = node if into[node] == node else into[into[node]]
+            into[node], heaps[node] = top, -1
+            value = min(max(keys[top], 0.0), 1.0)
+            out[row, order[node]] = states[node] if has_known and states[node] >= 0.0 else value
+        for node in range(n if has_blocks else 0):
+            blocks[row, order[node]] = order[into[node]]
 
 
 @entry(types.void(INTS, INTS, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))

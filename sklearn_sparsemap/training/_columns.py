@@ -196,7 +196,7 @@ class Columns:
         coef = model.coef
         if not sparse_coef and not sparse.issparse(coef):
             known, places = self.places >= 0, np.maximum(self.places, 0)
-            wide = (coef / self.multiplicity[:, None])[places]
+            wide = (coef / self.multiplicity[:, None].astype(coef.dtype))[places]
             wide[~known] = 0.0
             return LinearModel(wide, model.intercept, model.additional)
         coef = sparse.csr_array(coef)

@@ -64,10 +64,20 @@ class LinearModel:
         self.coef, self.intercept, self.additional = coef, intercept, additional
 
     @classmethod
-    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False):
+    def zeros(cls, n_features, n_outputs, n_additional, *, sparse_coef=False, dtype=np.float64):
         shape = n_features, n_outputs
-        coef = sparse.csr_array(shape) if sparse_coef else np.zeros(shape)
-        return cls(coef, np.zeros(n_outputs), np.zeros(n_additional))
+        coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.zeros(shape, dtype)
+        return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
+
+    @property
+    def dtype(self):
+        """The type of all weights."""
+        return self.coef.dtype
+
+    def astype(self, dtype):
+        """Return the model with weights of a type: itself, if it has that."""
+        arrays = self.coef, self.intercept, self.additional
+        return self if self.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
 
     def dense(self):
         """Return the model with dense `coef`."""
@@ -80,7 +90,14 @@ class LinearModel:
 
     def penalty(self, alpha):
         """Return ``alpha/2 |w|^2`` over all weights but the intercept."""
-        return 0.5 * alpha * (np.vdot(self.coef, self.coef) + np.vdot(self.additional, self.additional))
+        return 0.5 * alpha * (squared_norm(self.coef) + squared_norm(self.additional))
+
+
+def squared_norm(array):
+    """Return the sum of squares, as float64."""
+    if array.dtype == np.float64:
+        return float(np.vdot(array, array))
+    return float(np.einsum("i,i->", *[array.ravel()] * 2, dtype=np.float64))
 
 
 def linear_problems(structure, grids, n_outputs):

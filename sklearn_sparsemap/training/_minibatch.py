@@ -72,9 +72,10 @@ class MinibatchOptimizer:
             # Where each sample is a row, there is no need to look for its rows.
             features = X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values
             layers, masks = network.forward(features, self.dropout, self.rng)
-            loss, residuals, joined, n_inexact = batch.loss_gradient(
-                layers[-1], network.additional, self.n_jobs, mean=True
-            )
+            # Inference is in float64, whatever the weights are.
+            scores, additional = (a.astype(np.float64, copy=False) for a in (layers[-1], network.additional))
+            loss, residuals, joined, n_inexact = batch.loss_gradient(scores, additional, self.n_jobs, mean=True)
+            residuals = residuals.astype(layers[-1].dtype, copy=False)
             gradients = [*network.backward(layers, masks, residuals), joined]
             if not self.fit_intercept:
                 gradients[n_layers : 2 * n_layers] = map(np.zeros_like, network.intercepts)
@@ -111,6 +112,11 @@ class LinearMinibatchOptimizer(MinibatchOptimizer):
     def model(self):
         """Return the present model, averaged if that was asked for."""
         return LinearModel(*self.rule.weights(self.network.arrays))
+
+    @property
+    def dtype(self):
+        """The name of the type of the weights."""
+        return str(self.network.additional.dtype)
 
     def penalty(self):
         return LinearModel(*self.network.arrays).penalty(self.alphas[0])

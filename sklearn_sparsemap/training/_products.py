@@ -123,7 +123,7 @@ class DenseFeatures:
     """
 
     def __init__(self, X, n_outputs, n_jobs):
-        self.X = X
+        self.X = X.astype(np.float64, copy=False)
 
     def scores(self, model):
         """Return the scores of all rows under a model."""

@@ -6,14 +6,13 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS, FLOATS_2D_OUT, PARTS, entry, kernel, readonly
+from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_32, PARTS, entry, kernel, readonly
 from .._jit_team import prefetch
 from .._threads import count_threads, over_ranges
 from ._data import ROWS, Rows, all_ones
 
 # Sparse weights as CSR rows, one for each feature.
 _Weights = namedtuple("_Weights", ["data", "indices", "indptr"])
-_WEIGHTS = types.NamedTuple([FLOATS, PARTS, PARTS], _Weights)
 
 # Multiplications of a call on a single thread.
 _COST_PER_CALL = 2**22
@@ -26,7 +25,6 @@ def _look_ahead(rows, weights, r):
         prefetch(weights.indptr, np.int64(rows.indices[at]))
 
 
-@entry(types.void(ROWS, _WEIGHTS, FLOATS_2D_OUT))
 def _add_products(rows, weights, scores):
     """Add to `scores` the products of features and sparse weights; rows without data hold ones.
 
@@ -51,8 +49,17 @@ def _add_products(rows, weights, scores):
                 own[np.uint64(weights.indices[np.uint64(place)])] += value * weights.data[np.uint64(place)]
 
 
+# By the type of the weights.
+_ADD_PRODUCTS = {
+    dtype: entry(types.void(ROWS, types.NamedTuple([floats, PARTS, PARTS], _Weights), FLOATS_2D_OUT))(_add_products)
+    for dtype, floats in (("float64", FLOATS), ("float32", FLOATS_32))
+}
+
+
 def linear_scores(X, model, n_jobs):
-    """Compute the scores of rows under a linear model.
+    """Compute the scores of rows under a linear model, as float64.
+
+    Products of dense weights of float32 are summed up in that type.
 
     Parameters
     ----------
@@ -65,31 +72,34 @@ def linear_scores(X, model, n_jobs):
     -------
     scores : array of shape (n_rows, n_outputs)
     """
-    coef = model.coef
+    coef, intercept, is_narrow = model.coef, model.intercept.astype(np.float64, copy=False), model.dtype == np.float32
+    if is_narrow:
+        X = X.astype(np.float32, copy=False)
     if not sparse.issparse(coef) and not sparse.issparse(X):
-        return X @ coef + model.intercept
+        return X @ coef + intercept
     if not sparse.issparse(X):
         X = sparse.csr_array(X)
-    if not sparse.issparse(coef) and X.dtype == coef.dtype and count_threads(n_jobs) == 1:
+    if not sparse.issparse(coef) and not is_narrow and X.dtype == coef.dtype and count_threads(n_jobs) == 1:
         scores = X @ coef
-        scores += model.intercept
+        scores += intercept
         return scores
-    scores = np.empty((X.shape[0], len(model.intercept)))
-    scores[:] = model.intercept if sparse.issparse(coef) else 0.0
+    scores = np.empty((X.shape[0], len(intercept)))
+    scores[:] = intercept if sparse.issparse(coef) else 0.0
     if sparse.issparse(coef):
-        weights = _Weights(readonly(coef.data), readonly(coef.indices, np.int32), readonly(coef.indptr, np.int32))
+        data = readonly(coef.data, coef.dtype)
+        weights = _Weights(data, readonly(coef.indices, np.int32), readonly(coef.indptr, np.int32))
         ones = all_ones(X.data)
 
         def fill(start, stop):
             data, indices, indptr = _slice(X, start, stop)
             data = readonly(data[:0] if ones else data)
             rows = Rows(data, readonly(indices, np.int32), readonly(indptr, np.int64))
-            _add_products(rows, weights, scores[start:stop])
+            _ADD_PRODUCTS[model.dtype.name](rows, weights, scores[start:stop])
     else:
 
         def fill(start, stop):
             own = sparse.csr_array(_slice(X, start, stop), shape=(stop - start, X.shape[1]))
-            np.add(own @ coef, model.intercept, out=scores[start:stop])
+            np.add(own @ coef, intercept, out=scores[start:stop])
 
     # What is converted to other types is so a part at a time.
     over_ranges(fill, 1 + scores.shape[1] * np.diff(X.indptr), n_jobs, _COST_PER_CALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
+import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +28,8 @@ class TrainingStateMixin:
 
     # Of which kinds its optimisers are.
     _state_kinds: tuple[str, ...] = ()
+    # The type of the weights that are to be learned.
+    _dtype = np.dtype(np.float64)
 
     def get_training_state(self) -> TrainingState:
         """Return what `partial_fit` would go on from: weights, their sums, what the step rule keeps, counters, curves.
@@ -71,6 +74,8 @@ class TrainingStateMixin:
         """
         if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
             raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
+        if state.dtype != self._dtype:
+            raise ValueError(f"the state has weights of {state.dtype}, but this estimator has dtype={self._dtype}")
         if not state.attributes and not self.__sklearn_is_fitted__():
             raise ValueError(
                 "the state has no attributes, such as classes, and this estimator has seen no data yet; take a state "

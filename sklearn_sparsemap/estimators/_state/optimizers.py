@@ -42,7 +42,7 @@ def write_optimizer(state, make_groups=None, rng=None):
         _write_groups(state, optimizer)
     else:
         kind = MiraOptimizer if state.kind == "mira" else OnlineOptimizer
-        coef = state.coef() if state.holds_pairs else np.zeros(state.shape)
+        coef = state.coef() if state.holds_pairs else np.zeros(state.shape, state.dtype)
         optimizer = kind(LinearModel(coef, intercept, additional), average="sums" in state.dense)
     for place, name in _COUNTERS.items():
         optimizer.counters[place] = counters[name]
@@ -113,11 +113,13 @@ def _read_store(optimizer):
         places, at, scale, so_far = _touched_of(store, optimizer._first_state, counters["n_steps"])
     else:
         places, at, scale, so_far = _pairs_of(store, counters["n_steps"])
-    dense, pairs = {"weights": store.values[:n].copy()}, {"weights": store.values[at] * scale}
+    dtype = store.values.dtype
+    dense = {"weights": store.values[:n].copy()}
+    pairs = {"weights": (store.values[at] * scale).astype(dtype, copy=False)}
     if optimizer.average:
         # The store holds each change times the number of steps before it.
         dense["sums"] = counters["n_steps"] * store.values[:n] - store.sums[:n]
-        pairs["sums"] = store.values[at] * so_far - store.sums[at]
+        pairs["sums"] = (store.values[at] * so_far - store.sums[at]).astype(dtype, copy=False)
     kind, is_group = "online", isinstance(optimizer, GroupOptimizer)
     if is_group:
         kind = "groups"

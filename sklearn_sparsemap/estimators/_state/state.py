@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 # What of a state must agree where states are averaged.
-_MUST_AGREE = ("kind", "shape", "holds_pairs")
+_MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
 
 
 class TrainingState:
@@ -27,7 +27,8 @@ class TrainingState:
 
     The weights are in two parts. *Dense* ones are few: intercepts and additional scores, such as transitions; of a
     network, and of a model over factor graphs, all weights. *Pairs* are the weights of a feature and an output, of
-    which only those are here that were ever touched. For each weight there is a value in each slot:
+    which only those are here that were ever touched. For each weight there is a value in each slot, all of one type
+    (that of the estimator's weights):
 
     - ``"weights"``: the weight itself, after the last step;
     - ``"sums"``, where weights are averaged: the sum of its values after each of the `n_steps` steps;
@@ -82,9 +83,9 @@ class TrainingState:
         kind: str,
         shape: Any,
         holds_pairs: bool,
-        dense: dict[str, NDArray[np.float64]],
+        dense: dict[str, NDArray[np.floating]],
         places: NDArray[np.int64],
-        pairs: dict[str, NDArray[np.float64]],
+        pairs: dict[str, NDArray[np.floating]],
         counters: dict[str, int],
         groups: dict[str, Any] | None = None,
         progress: dict[str, Any] | None = None,
@@ -99,6 +100,11 @@ class TrainingState:
     def n_steps(self) -> int:
         """How many steps the sums are of."""
         return self.counters["n_steps"]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the weights."""
+        return self.dense["weights"].dtype
 
     @property
     def nbytes(self) -> int:
@@ -155,7 +161,10 @@ class TrainingState:
 
 
 def average_states(
-    states: Sequence[TrainingState], weights: ArrayLike | None = None, start: TrainingState | None = None
+    states: Sequence[TrainingState],
+    weights: ArrayLike | None = None,
+    start: TrainingState | None = None,
+    share: float | None = None,
 ) -> TrainingState:
     """Average the states that several workers have come to, each with data of its own: parameter mixing.
 
@@ -171,6 +180,10 @@ def average_states(
     start : TrainingState, default=None
         What all of them went on from, if that was ``start.without_history()``: its sums, for pairs that are left, and
         its counters are added, and its curves and attributes are kept.
+    share : float, default=None
+        The share of the steps since `start` in averaged weights, whose sums are scaled for that; None is their share of
+        all steps. The first mixtures of a training are poor, and better left out in the end: with ``4 / (t + 3)`` for
+        the t-th mixture each counts about the more the later it is, by the third power.
 
     Returns
     -------
@@ -179,7 +192,7 @@ def average_states(
     Raises
     ------
     ValueError
-        If there are no states, they are of different models, or the weights are not as described.
+        If there are no states, they are of different models, or the weights or the share are not as described.
 
     Examples
     --------
@@ -214,7 +227,9 @@ def average_states(
     shares = np.ones(len(states)) if weights is None else np.asarray(weights, np.float64)
     if shares.shape != (len(states),) or not (shares >= 0).all() or not 0 < shares.sum() < np.inf:
         raise ValueError(f"weights must be {len(states)} numbers, not negative and not all zero; got {weights!r}")
-    return finish_mixture(reduce(add_partial, map(partial_mixture, states, shares.tolist())), start)
+    if share is not None and not 0 < share <= 1:
+        raise ValueError(f"share must be above 0, and at most 1; got {share!r}")
+    return finish_mixture(reduce(add_partial, map(partial_mixture, states, shares.tolist())), start, share)
 
 
 def partial_mixture(state, share):
@@ -261,14 +276,14 @@ def _union(first, second):
     at = [np.searchsorted(places, state.places) for state in (first, second)]
     for name in first.pairs:
         blank = BLANK.get(name, 0.0)
-        total = np.full(len(places), blank * (first.share + second.share))
+        total = np.full(len(places), blank * (first.share + second.share), first.pairs[name].dtype)
         for state, where in zip((first, second), at):
             total[where] += state.pairs[name] - blank * state.share
         found[name] = total
     return places, found
 
 
-def finish_mixture(total, start=None):
+def finish_mixture(total, start=None, share=None):
     """Divide a sum of partial mixtures by the sum of their shares; see `average_states`."""
     found = copy(total)
     for name in ("dense", "pairs"):
@@ -282,16 +297,25 @@ def finish_mixture(total, start=None):
     if start is None:
         return found
     if "sums" in start.dense:
-        found.dense["sums"] = found.dense["sums"] + start.dense["sums"]
+        own, before = _scales_of_sums(total.n_steps, start.n_steps, share)
+        found.dense["sums"] = own * found.dense["sums"] + before * start.dense["sums"]
         if start.pairs:
             at = np.searchsorted(found.places, start.places)
             here = at < len(found.places)
             here[here] = found.places[at[here]] == start.places[here]
-            sums = found.pairs["sums"].copy()
-            sums[at[here]] += start.pairs["sums"][here]
+            sums = own * found.pairs["sums"]
+            sums[at[here]] += before * start.pairs["sums"][here]
             found.pairs["sums"] = sums
     # Workers went on counting these.
     kept = ("n_since", "n_steps") if total.kind == "adam" else ("n_since",)
     found.counters = {name: n + start.counters[name] * (name not in kept) for name, n in found.counters.items()}
     found.progress, found.attributes = start.progress, start.attributes
     return found
+
+
+def _scales_of_sums(n_own, n_before, share):
+    """Return what to multiply sums with, of so many steps and of those before, so that the first have a share."""
+    if share is None or not n_own or not n_before:
+        return 1.0, 1.0
+    n = n_own + n_before
+    return share * n / n_own, (1.0 - share) * n / n_before

@@ -32,7 +32,7 @@ from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.mixin import TrainingStateMixin
-from .completions import codes_where_known
+from .completions import blamed_on_known, codes_where_known
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
@@ -50,8 +50,11 @@ _SEVERAL_LABELS = (
 )
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
-# Of the features of data with one label a sample.
-_CHECKS = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C"}
+# Of the features of data with one label a sample, by the type of the weights.
+_CHECKS = {
+    dtype: {"accept_sparse": "csr", "dtype": accepted, "order": "C"}
+    for dtype, accepted in (("float64", (np.float64, np.float32)), ("float32", np.float32))
+}
 _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "matching": Matching}
 
 
@@ -142,7 +145,8 @@ class LinearStructuredClassifier(
             Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
-        codes = self._predict_codes(self._task(X), X, self._current, known)
+        with blamed_on_known(known):
+            codes = self._predict_codes(self._task(X), X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
@@ -168,9 +172,9 @@ class LinearStructuredClassifier(
         _, X = self._check_predict(X)
         task = self._task(X)
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        marginals, gaps, objectives = task.marginals(
-            *self._scores(task, X, self._current, argmax, known), self.n_jobs
-        )
+        scores = self._scores(task, X, self._current, argmax, known)
+        with blamed_on_known(known):
+            marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
         if gaps is not None:
             _check_converged(gaps, objectives)
         return marginals
@@ -200,7 +204,8 @@ class LinearStructuredClassifier(
         task = self._task(X)
         scores, additional = self._scores(task, X, self._current, "sparsemap", known)
         additional = split_scores(additional, task.additional_shapes)
-        results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
+        with blamed_on_known(known):
+            results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
         found = []
         for result in results:
@@ -261,14 +266,15 @@ class LinearStructuredClassifier(
 
     def _check_X(self, structure, X):
         """Return the features of samples to predict as a RaggedArray."""
+        dtype = self._current.dtype
         if is_flat(structure):
             X = _flat_rows(X)
-            values = validate_data(self, X, **_CHECKS, reset=False)
-            X = _one_row_each(values)
+            values = validate_data(self, X, **_CHECKS[dtype.name], reset=False)
+            X = _one_row_each(values, dtype)
         else:
             check_names_of_features(self, X, reset=False)
-            X = _check_structured(structure, X, self.n_features_in_)
-        check_magnitude(X)
+            X = _check_structured(structure, X, self.n_features_in_, dtype)
+        check_magnitude(X, dtype)
         return X
 
     def _check_data(self, structure, X, y, reset, classes=None, unknown=False):
@@ -284,6 +290,7 @@ class LinearStructuredClassifier(
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        dtype = self._dtype
         if is_flat(structure):
             X = _flat_rows(X)
             check_target(y, _SEVERAL_LABELS)
@@ -291,9 +298,9 @@ class LinearStructuredClassifier(
             unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
             if unlabelled:
                 raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-            values, y = validate_data(self, X, y, **_CHECKS, reset=reset, multi_output=False)
+            values, y = validate_data(self, X, y, **_CHECKS[dtype.name], reset=reset, multi_output=False)
             check_classification_targets(y)
-            X = _one_row_each(values)
+            X = _one_row_each(values, dtype)
             labels = y.tolist()
         else:
             if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
@@ -303,7 +310,7 @@ class LinearStructuredClassifier(
             if hasattr(X, "__len__") and hasattr(y, "__len__"):
                 check_same_length(X, y)
             check_names_of_features(self, X, reset=reset)
-            X = _check_structured(structure, X, None if reset else self.n_features_in_)
+            X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
             check_same_length(X, y)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
             if labels is not None and not unknown and any(label is None for label in labels):
@@ -311,7 +318,7 @@ class LinearStructuredClassifier(
                     "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
                     "such"
                 )
-        check_magnitude(X)
+        check_magnitude(X, dtype)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
@@ -394,7 +401,8 @@ class LinearStructuredClassifier(
 
         The model may have been edited, so that they are checked.
         """
-        scores, additional = self._linear_scores(X, model), model.additional
+        # Inference is in float64, whatever the weights are.
+        scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64, copy=False)
         if argmax != "map":
             check_positive("temperature", self.temperature)
             scores, additional = scores / self.temperature, additional / self.temperature
@@ -505,9 +513,9 @@ def _check_converged(gaps, objectives):
         )
 
 
-def _one_row_each(values):
-    """Return rows of numbers as samples; dense ones become float64, sparse ones are not copied."""
-    values = values if sparse.issparse(values) else values.astype(np.float64, copy=False)
+def _one_row_each(values, dtype):
+    """Return rows of numbers as samples; dense ones become those of a type, sparse ones are not copied."""
+    values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
     return RaggedArray(values, np.arange(values.shape[0] + 1))
 
 
@@ -518,12 +526,12 @@ def _flat_rows(X):
     return X
 
 
-def _check_structured(structure, X, n_features):
+def _check_structured(structure, X, n_features, dtype):
     """Return structured samples as a RaggedArray; see `check_samples`, and for tuples `GraphsOf`."""
     extras = None
     if isinstance(structure, GraphsOf):
         X, extras = structure.split(X)
-    X = check_samples(X, n_features, _n_axes(structure))
+    X = check_samples(X, n_features, _n_axes(structure), dtype)
     if extras is not None:
         X.extras = extras
     return X

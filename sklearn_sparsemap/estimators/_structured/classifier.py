@@ -36,7 +36,7 @@ from .unfit import CHOICES, fit_trees
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
     from typing_extensions import Self
 
     from ...factors import FactorGraph
@@ -134,6 +134,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         ``"projectivise"`` makes them fit: roots after the first become modifiers of that, and arcs that cross others
         are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
         there are.
+    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
+        Type of the weights and of all that training keeps of them. With float32 features become that, too; what is
+        summed up for a sample, and its inference, stays in float64. Features of float32 are not copied with either.
+        L-BFGS works in float64, and rounds what it has found.
 
     Attributes
     ----------
@@ -238,6 +242,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         "map_time_limit": [POSITIVE, None],
         "batch_size": [POSITIVE_INT, None],
         "unfit": [StrOptions(set(CHOICES))],
+        "dtype": "no_validation",
     }
 
     def __init__(
@@ -266,6 +271,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         map_time_limit: float | None = 10.0,
         batch_size: int | None = None,
         unfit: Literal["raise", "drop", "projectivise"] = "raise",
+        dtype: DTypeLike = np.float64,
     ) -> None:
         self.structure = structure
         self.loss = loss
@@ -291,6 +297,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         self.map_time_limit = map_time_limit
         self.batch_size = batch_size
         self.unfit = unfit
+        self.dtype = dtype
 
     @with_callbacks
     @leaves_whole
@@ -336,6 +343,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             check_partial(self.loss)
         max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
         monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
+        if solver == "lbfgs":
+            model, monitor.expand = model.astype(np.float64), lambda model: model.astype(self._dtype)
         fit_batch = fit_partial if isinstance(task, PartialTask) else fit_lbfgs
         ended = (fit_batch if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
         monitor.take()
@@ -388,7 +397,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         if self._optimizer is None:
-            self._optimizer = new_optimizer(self, task, self._check_finite(self._model))
+            self._optimizer = new_optimizer(self, task, self._startable(self._model))
+        elif self._optimizer.dtype != self._dtype:
+            raise ValueError("dtype cannot change between calls of partial_fit; fit a clone")
         else:
             adjust_optimizer(self, task, self._optimizer)
         # The optimiser has the weights now, also when it is interrupted.
@@ -398,7 +409,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     def _new_begin(self):
         """Return an optimiser that starts from the present model."""
         task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
-        return new_optimizer(self, task, self._check_finite(self._model))
+        return new_optimizer(self, task, self._startable(self._model))
 
     def _configure_round(self, optimizer, task, n_samples, number):
         """Configure an optimiser for one of the rounds over all samples."""
@@ -417,9 +428,19 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         elif hasattr(self, "classes_"):
             del self.classes_
 
+    @property
+    def _dtype(self):
+        # What is no type is refused with the other parameters.
+        try:
+            return np.dtype(object if self.dtype is None else self.dtype)
+        except TypeError:
+            return np.dtype(object)
+
     def _check_params(self):
         """Check the parameters; return the structure."""
         check_parameters(self)
+        if self._dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be numpy.float32 or numpy.float64; got {self.dtype!r}")
         structure = resolve_structure(self.structure)
         if LOSSES[self.loss].argmax == "gibbs":
             marginal_oracle_of(structure, f"loss={self.loss!r}")
@@ -438,14 +459,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
         few_move = sparse.issparse(X) and LOSSES[self.loss].argmax != "gibbs"
         sparse_coef = is_large and few_move and task.sequential and self.solver != "lbfgs"
-        return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef)
+        return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=self._dtype)
 
     def _initial_model(self, structure, task, X, classes):
         """Return a model of zeros, or with `warm_start` the present one if it still fits."""
         if not (self.warm_start and hasattr(self, "_structure")):
             return self._new_model(task, X)
         self._check_same_structure(structure)
-        model = self._check_finite(self._current).copy()
+        model = self._startable(self._current).copy()
         now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
         known = self.classes_.tolist() if structure.labelled else None
         if now != (model.coef.shape[0], known, self._structure.learned_shapes(task.n_outputs)):
@@ -455,15 +476,14 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             )
         return model.dense() if self.solver == "lbfgs" else model
 
-    @staticmethod
-    def _check_finite(model):
-        """Return a model from which training can go on."""
+    def _startable(self, model):
+        """Return a model from which training can go on, with weights of the type that they are to have."""
         if not (np.isfinite(model.additional).all() and np.isfinite(model.intercept).all()):
             raise ValueError(
                 "the model's weights are not all finite, for example because transitions_ was edited to -inf; make "
                 "them finite before training goes on"
             )
-        return model
+        return model.astype(self._dtype)
 
     def _hold_out(self, structure, X, codes, task):
         """Split off the validation part; return the rest, and a function from a model to its score."""

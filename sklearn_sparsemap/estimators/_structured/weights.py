@@ -32,7 +32,8 @@ class LearnedWeightsMixin:
     def coef_(self, values: Any) -> None:
         known = self._current.coef
         if not sparse.issparse(known):
-            self._edit(coef=np.ascontiguousarray(_check_weights("coef_", values, known.shape[::-1], finite=True).T))
+            values = _check_weights("coef_", values, known.shape[::-1], finite=True)
+            self._edit(coef=np.ascontiguousarray(values.T, known.dtype))
             return
         coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
         if coef.shape != known.shape[::-1]:
@@ -40,7 +41,7 @@ class LearnedWeightsMixin:
         _check_weights("coef_", coef.data, coef.data.shape, finite=True)
         coef = coef.T.tocsr()
         coef.eliminate_zeros()
-        self._edit(coef=coef)
+        self._edit(coef=coef.astype(known.dtype, copy=False))
 
     def sparsify(self) -> Self:
         """Make `coef_` a CSR array, which takes less memory where most weights are zero.
@@ -79,7 +80,8 @@ class LearnedWeightsMixin:
 
     @intercept_.setter
     def intercept_(self, values: ArrayLike) -> None:
-        self._edit(intercept=_check_weights("intercept_", values, self._current.intercept.shape))
+        known = self._current.intercept
+        self._edit(intercept=_check_weights("intercept_", values, known.shape).astype(known.dtype, copy=False))
 
     @property
     def transitions_(self) -> NDArray[np.float64]:

@@ -333,6 +333,8 @@ class SparseMAPBatch(_OfStructures):
     def additional_flat(self) -> NDArray[np.float64]:
         """Additional marginals of all samples, flat, one sample after the other."""
         n_extra, slots = self._extra_ptr[-1], self._additional_slots
+        if n_extra == 0:
+            return np.zeros(0)
         of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
         # Facets that have additional slots have one each.
         widths = np.where(self._by_facets, 1, self._problems.sizes[:, 1])[of_sample]

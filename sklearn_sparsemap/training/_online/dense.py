@@ -9,7 +9,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_OUT, INTS_2D, kernel
+from ..._jit import FLOATS_32_OUT, FLOATS_OUT, INTS_2D, kernel
 from ..._jit_team import prefetch
 
 Dense = namedtuple(
@@ -24,7 +24,11 @@ Dense = namedtuple(
         "state",
     ],
 )
-DENSE = types.NamedTuple([types.int64] * 2 + [FLOATS_OUT] * 3, Dense)
+# By the type of the weights. Kernels compute in float64, whatever they read and write.
+DENSE = {
+    dtype: types.NamedTuple([types.int64] * 2 + [floats] * 3, Dense)
+    for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
+}
 
 # Places of the counters, of which each thread has its own row. Those of the first thread are shared with the caller,
 # who may set STOP from another thread: PLACE is where in the order an epoch goes on, FRONT how many places of the store
@@ -54,14 +58,14 @@ def new_dense(coef, dense, *, first_state, average):
     ----------
     coef : array of shape (n_features, n_outputs)
     dense : array
-        Intercept and additional scores.
+        Intercept and additional scores; all of the store has their type.
     first_state : float or None
         What the step rule's state of a weight is at first; None if it keeps none.
     average : bool
     """
-    values = np.concatenate([dense, coef.ravel()])
-    state = np.full(0 if first_state is None else len(values), first_state or 0.0)
-    return Dense(coef.shape[1], len(dense), values, np.zeros(len(values) if average else 0), state)
+    values = np.concatenate([dense, coef.ravel()], dtype=dense.dtype)
+    state = np.full(0 if first_state is None else len(values), first_state or 0.0, values.dtype)
+    return Dense(coef.shape[1], len(dense), values, np.zeros(len(values) if average else 0, values.dtype), state)
 
 
 @kernel

@@ -114,7 +114,7 @@ def _epoch(oracle, solver, form, rows, targets, order, store, rule, memory, team
                         scores[s] += team.scores[first + s]
                 additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
                 additional_residual[:] = 0.0
-                target = target_of(targets, i, scores, additional)
+                target = target_of(targets, i, scores, np.asarray(additional, np.float64))
                 loss, gap = loss_of_sample(
                     oracle, solver, form, target, rule.tol, memory, i, residual, additional_residual
                 )
@@ -166,9 +166,10 @@ def _entry_of(store, rule, rows):
     )(_epoch)
 
 
-# Of the store, the rule, and the type of the features' data.
+# Of the store, the rule, and the types of the weights and of the features' data. Weights of float32 go with features of
+# that type; groups are not shrunk with them.
 EPOCHS = {
-    (store, rule, dtype): _entry_of(of_store, of_rule, rows)
+    (store, rule, weights, dtype): _entry_of(of_store[weights], of_rule, rows)
     for store, of_store, rule, of_rule in (
         (Dense, DENSE, AdaGrad, ADAGRAD),
         (Dense, DENSE, Mira, MIRA),
@@ -177,5 +178,10 @@ EPOCHS = {
         (Pairs, PAIRS, Gradient, GRADIENT),
         (Pairs, PAIRS, Counting, COUNTING),
     )
-    for dtype, rows in (("float64", ROWS), ("float32", ROWS_32))
+    for weights, dtype, rows in (
+        ("float64", "float64", ROWS),
+        ("float64", "float32", ROWS_32),
+        ("float32", "float32", ROWS_32),
+    )
+    if weights == "float64" or rule in (AdaGrad, Mira)
 }

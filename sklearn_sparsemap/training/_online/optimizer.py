@@ -7,12 +7,12 @@ from ..._jit import readonly
 from ..._jit_team import LINE
 from ..._threads import count_threads, interruptible, together
 from .._columns import N_PIECES
-from .._data import LinearModel, make_rows
+from .._data import LinearModel, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
 from .epoch import EPOCHS, FAILED, Part, Team, hand_out
 from .pairs import grow, most_space, new_pairs
 from .rules import AdaGrad, Mira
-from .scores import load_pairs, read_pairs, sum_of_squares
+from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
 # A proximal step over all weights is taken when the samples since the last one had this many times as many weights.
 _SAMPLES_PER_PENALTY = 4
@@ -32,7 +32,8 @@ class OnlineOptimizer:
     Parameters
     ----------
     model : LinearModel
-        Where to start. If its `coef` is sparse, only those weights exist that were updated.
+        Where to start. If its `coef` is sparse, only those weights exist that were updated. All that is held of weights
+        has its type.
     average : bool
         Whether `model` returns the average of the weights after each step.
     columns : Columns, default=None
@@ -45,7 +46,7 @@ class OnlineOptimizer:
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
-        dense = np.concatenate([model.intercept, model.additional]).astype(np.float64)
+        dense = np.concatenate([model.intercept, model.additional], dtype=model.dtype)
         options = {"first_state": self._first_state, "average": average}
         if not sparse.issparse(model.coef):
             self._begin(new_dense(model.coef, dense, **options), average)
@@ -72,7 +73,7 @@ class OnlineOptimizer:
         grow(self.store, len(self.store.values) + space)
         self.counters[[END, FRONT]] = len(self.store.values)
         parts = (readonly(a, np.int64) for a in (coef.indptr, coef.indices))
-        load_pairs(self.store, self.counters, *parts, readonly(coef.data))
+        LOAD_PAIRS[self.dtype](self.store, self.counters, *parts, readonly(coef.data))
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "rule"}
@@ -114,7 +115,7 @@ class OnlineOptimizer:
         self.counters[PLACE] = 0
         team, stride = self._new_team(targets, n_threads, n_pieces)
         ends = np.linspace(0, n_pieces, n_threads + 1).astype(int).tolist()
-        run = EPOCHS[type(store), type(rule), str(rows.data.dtype)]
+        run = EPOCHS[type(store), type(rule), self.dtype, str(rows.data.dtype)]
 
         def work(me):
             part = Part(me, n_threads, self._batch_size, Share(begins, ends[me], ends[me + 1], stride))
@@ -131,7 +132,9 @@ class OnlineOptimizer:
 
     def rows_of(self, X):
         """Return features, those of `columns` if there are any, for `epoch`."""
-        return make_rows(X, lean=True) if self._columns is None else self._columns.rows
+        rows = make_rows(X, lean=True) if self._columns is None else self._columns.rows
+        # Also where there are no data.
+        return rows if self.dtype == "float64" else rows._replace(data=readonly(rows.data, np.float32))
 
     def _has_space(self, rows, targets, order, n_threads):
         """Give each thread the places of the store that the next block takes, if there are as many."""
@@ -185,6 +188,11 @@ class OnlineOptimizer:
         return self.store.n_outputs
 
     @property
+    def dtype(self):
+        """The name of the type of the weights."""
+        return str(self.store.values.dtype)
+
+    @property
     def n_steps(self):
         """How many samples were visited."""
         return int(self.counters[STEP])
@@ -215,8 +223,8 @@ class OnlineOptimizer:
             weights = values[s.n_dense :].reshape(-1, s.n_outputs)
             squares = float(np.einsum("ij,ij,i->", weights, weights, 1.0 / times))
         else:
-            squares = sum_of_squares(s, readonly(times))
-        return 0.5 * self.alpha * (squares + float(additional @ additional))
+            squares = SUMS_OF_SQUARES[self.dtype](s, readonly(times))
+        return 0.5 * self.alpha * (squares + squared_norm(additional))
 
     def model(self):
         """Return the weights learned so far: averaged over all steps if asked for, else the last ones.
@@ -240,8 +248,8 @@ class OnlineOptimizer:
             coef += w
             return coef
         indptr = np.zeros(len(s.features) + 1, np.int64)
-        outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held)
-        read_pairs(s, self.counters, self.average, indptr, outputs, weights)
+        outputs, weights = np.empty(self.n_held, np.int32), np.empty(self.n_held, self.dtype)
+        READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)
         n = indptr[-1]
         if n < self.n_held:
             # Some are zero. Where all of the weights are wanted, they are not held twice.

@@ -18,7 +18,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+from ..._jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
 from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
 
 # Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a
@@ -49,15 +49,19 @@ Pairs = namedtuple(
         "last_step",
     ],
 )
-PAIRS = types.NamedTuple(
-    [types.int64] * 2
-    + [types.float64]
-    + [FLOATS_OUT] * 3
-    + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1]]
-    + [FLOATS_OUT] * 4
-    + [INTS_OUT],
-    Pairs,
-)
+# By the type of the weights.
+PAIRS = {
+    dtype: types.NamedTuple(
+        [types.int64] * 2
+        + [types.float64]
+        + [floats] * 3
+        + [PARTS_OUT, PARTS_2D_OUT, PARTS_OUT, types.boolean[::1]]
+        + [FLOATS_OUT] * 4
+        + [INTS_OUT],
+        Pairs,
+    )
+    for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
+}
 _ARENA = ("values", "sums", "state", "outputs")
 
 # Kinds of blocks: by the logarithm of their size, and dense ones last.
@@ -77,6 +81,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     atom_of : int array of shape (n_features,)
     n_atoms, n_outputs : int
     dense : array
+        Its type is that of the arena's weights.
     first_state : float or None
         See `new_dense`.
     average : bool
@@ -88,15 +93,15 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
     features[:, ATOM] = atom_of
     n = len(dense)
     capacity = n + _FIRST_CAPACITY
-    values = np.zeros(capacity)
+    values = np.zeros(capacity, dense.dtype)
     values[:n] = dense
     return Pairs(
         n_outputs,
         n,
         first_state or 0.0,
         values,
-        np.zeros(capacity if average else 0),
-        np.full(0 if first_state is None else capacity, first_state or 0.0),
+        np.zeros(capacity if average else 0, dense.dtype),
+        np.full(0 if first_state is None else capacity, first_state or 0.0, dense.dtype),
         np.zeros(capacity, np.int32),
         features,
         np.full(n_atoms if shrinks else 0, -1, np.int32),

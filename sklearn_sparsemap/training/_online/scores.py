@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, entry, kernel
+from ..._jit import FLOATS, FLOATS_32_OUT, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, entry, kernel
 from ..._jit_team import prefetch
 from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
 from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
@@ -72,8 +72,7 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
         now, later = later, now
 
 
-@entry(types.void(PAIRS, INTS_OUT, types.boolean, INTS_OUT, PARTS_OUT, FLOATS_OUT))
-def read_pairs(store, counters, average, indptr, outputs, weights):
+def _read_pairs(store, counters, average, indptr, outputs, weights):
     """Write all weights as CSR rows, one for each feature; averaged over the steps if asked for."""
     step = counters[STEP]
     at = 0
@@ -95,8 +94,7 @@ def read_pairs(store, counters, average, indptr, outputs, weights):
     indptr[store.features.shape[0]] = at
 
 
-@entry(types.float64(PAIRS, FLOATS))
-def sum_of_squares(store, multiplicity):
+def _sum_of_squares(store, multiplicity):
     """Return the sum of the squares of all weights, where each is the sum of so many that are equal."""
     total = 0.0
     for f in range(store.features.shape[0]):
@@ -109,8 +107,7 @@ def sum_of_squares(store, multiplicity):
     return total
 
 
-@entry(types.void(PAIRS, INTS_OUT, INTS, INTS, FLOATS))
-def load_pairs(store, counters, indptr, outputs, weights):
+def _load_pairs(store, counters, indptr, outputs, weights):
     """Put the weights of CSR rows, one for each feature, into an empty store that has the space."""
     feature, one, places = np.zeros(1, np.int64), np.ones(1), np.empty(store.n_outputs, np.int64)
     for f in range(store.features.shape[0]):
@@ -118,3 +115,14 @@ def load_pairs(store, counters, indptr, outputs, weights):
         here = outputs[indptr[f] : indptr[f + 1]]
         locate_pairs(store, counters, feature, here, 1, places)
         move_pairs(store, feature, one, weights[indptr[f] : indptr[f + 1]], places, 1.0, 1)
+
+
+# By the type of the weights.
+READ_PAIRS = {
+    dtype: entry(types.void(store, INTS_OUT, types.boolean, INTS_OUT, PARTS_OUT, floats))(_read_pairs)
+    for (dtype, store), floats in zip(PAIRS.items(), (FLOATS_OUT, FLOATS_32_OUT))
+}
+SUMS_OF_SQUARES = {dtype: entry(types.float64(store, FLOATS))(_sum_of_squares) for dtype, store in PAIRS.items()}
+LOAD_PAIRS = {
+    dtype: entry(types.void(store, INTS_OUT, INTS, INTS, FLOATS))(_load_pairs) for dtype, store in PAIRS.items()
+}

@@ -107,7 +107,7 @@ def end_gradient_sample(rule, store, counters):
         record(rule, counters)
 
 
-@entry(types.void(GRADIENT, PAIRS, INTS_OUT))
+@entry(types.void(GRADIENT, PAIRS["float64"], INTS_OUT))
 def shrink_now(rule, store, counters):
     """`shrink_groups`, for Python."""
     if counters[SINCE] > 0:

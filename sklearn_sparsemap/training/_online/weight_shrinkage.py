@@ -38,7 +38,7 @@ def shrink_by_weights(rule, store, counters):
     end_shrinkage(store, counters)
 
 
-@entry(types.void(COUNTING, PAIRS, INTS_OUT))
+@entry(types.void(COUNTING, PAIRS["float64"], INTS_OUT))
 def _shrink_by_weights_now(rule, store, counters):
     if counters[SINCE] > 0:
         shrink_by_weights(rule, store, counters)

@@ -1,0 +1,207 @@
+"""Weights of float32: as those of float64 but for rounding, and nothing in between is wider."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from test_teams import LABELS, make_text
+
+from sklearn_sparsemap import StructuredSparseMAPClassifier
+from sklearn_sparsemap._ragged import RaggedArray
+from sklearn_sparsemap.datasets import save_partition
+from sklearn_sparsemap.distributed import ParameterMixing
+from sklearn_sparsemap.estimators import _fitting, average_states
+from sklearn_sparsemap.estimators._structured import classifier as _classifier
+from sklearn_sparsemap.factors import AtMostOne, FactorGraph
+from sklearn_sparsemap.training import _columns
+from sklearn_sparsemap.training._data import LinearModel, squared_norm
+from sklearn_sparsemap.training._online import optimizer as _online
+from sklearn_sparsemap.training._online.epoch import EPOCHS
+from sklearn_sparsemap.training._scores import linear_scores
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# Relative to the largest weight: some hundred steps, each rounded.
+ERROR = 1e-4
+
+
+def pair_of(structure="chain", **parameters):
+    options = {"solver": "adagrad", "max_iter": 4, "alpha": 1e-3, "random_state": 0} | parameters
+    return [StructuredSparseMAPClassifier(structure, dtype=dtype, **options) for dtype in (np.float64, np.float32)]
+
+
+def arrays_of(optimizer):
+    """Return what an optimiser keeps of its weights."""
+    if hasattr(optimizer, "store"):
+        return [getattr(optimizer.store, name) for name in ("values", "sums", "state")]
+    return [*optimizer.network.arrays, *optimizer.rule.squares, *optimizer.rule.sums]
+
+
+def weights_of(model):
+    return [model._current.coef, model.intercept_, *model.additional_scores_.values()]
+
+
+def assert_close(wide, narrow):
+    """Compare all weights, and check their types."""
+    for one, other in zip(weights_of(wide), weights_of(narrow), strict=True):
+        assert one.dtype == np.float64 and other.dtype == np.float32
+        one, other = (w.toarray() if sparse.issparse(w) else w for w in (one, other))
+        assert np.abs(one).max(initial=0.0) > 1e-3
+        assert_allclose(other, one, atol=ERROR * np.abs(one).max())
+
+
+@pytest.fixture(params=["dense", "pairs", "merged"])
+def store(request, monkeypatch):
+    """How weights are held."""
+    if request.param != "dense":
+        monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+        monkeypatch.setattr(_fitting, "_MOST_DENSE", 0)
+    if request.param == "merged":
+        monkeypatch.setattr(_columns, "_MANY", 0)
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_weights_are_those_of_float64(store, ones):
+    X, y = make_text(ones=ones)
+    wide, narrow = (model.fit(X, y) for model in pair_of(tol=0.0))
+    assert_close(wide, narrow)
+    assert_allclose(narrow.loss_curve_, wide.loss_curve_, rtol=ERROR)
+    scores, marginals = narrow.decision_function(X), narrow.predict_marginals(X)
+    assert scores[0].dtype == marginals[0].dtype == np.float64
+    assert_allclose(np.concatenate(marginals), np.concatenate(wide.predict_marginals(X)), atol=10 * ERROR)
+    assert_array_equal(np.concatenate(narrow.predict(X)), np.concatenate(wide.predict(X)))
+    # Features of either type are the same, and those of float32 are not copied.
+    single = RaggedArray(X.values.astype(np.float32), X.indptr)
+    assert_array_equal(np.concatenate(narrow.decision_function(single)), np.concatenate(scores))
+    assert np.shares_memory(narrow._check_X(narrow._structure, single).values.data, single.values.data)
+    assert narrow._check_X(narrow._structure, X).values.dtype == np.float32
+
+
+def test_other_solvers_and_structures(monkeypatch):
+    X, y = make_text()
+    wide, narrow = (model.fit(X, y) for model in pair_of(solver="lbfgs", max_iter=200))
+    assert_close(wide, narrow)
+    assert_array_equal(narrow.coef_, wide.coef_.astype(np.float32))
+    rows = np.random.default_rng(0).normal(size=(60, 5))
+    labels = np.digitize(rows[:, 0] + 0.3 * rows[:, 1], [-0.5, 0.5])
+    for solver in ("lbfgs", "adagrad"):
+        wide, narrow = (model.fit(rows, labels) for model in pair_of("auto", solver=solver, max_iter=50))
+        assert_close(wide, narrow)
+        assert_allclose(narrow.predict_proba(rows), wide.predict_proba(rows), atol=10 * ERROR)
+    graph = FactorGraph()
+    graph.add(AtMostOne(graph.variables(3)))
+    picks = [rows[3 * k : 3 * k + 3] for k in range(20)]
+    wide, narrow = (
+        model.fit(picks, [x[:, 0] == x[:, 0].max() for x in picks]) for model in pair_of(lambda x: graph, tol=0.0)
+    )
+    assert_close(wide, narrow)
+    monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+    wide, narrow = (model.fit(X, y) for model in pair_of(loss="hinge", solver="mira", tol=0.0))
+    assert_close(wide, narrow)
+
+
+@pytest.mark.parametrize("kind", ["dense", "pairs", "graphs"])
+def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
+    X, y = make_text(40)
+    structure, classes = "chain", {"classes": LABELS}
+    if kind == "pairs":
+        monkeypatch.setattr(_classifier, "_MOST_DENSE_WEIGHTS", 0)
+    if kind == "graphs":
+        graph = FactorGraph()
+        graph.add(AtMostOne(graph.variables(2)))
+        X = [np.eye(2, 3, k % 2) for k in range(40)]
+        structure, y, classes = (lambda x: graph), [x[:, 1] > 0 for x in X], {}
+    halves = slice(0, 20), slice(20, 40)
+    wide, narrow = (model.partial_fit(X[halves[0]], y[halves[0]], **classes) for model in pair_of(structure))
+    again = pickle.loads(pickle.dumps(narrow)) if kind != "graphs" else clone(narrow).set_training_state(
+        narrow.get_training_state()
+    )
+    resumed = clone(narrow).set_training_state(narrow.get_training_state())
+    for model in (wide, narrow, again, resumed):
+        model.partial_fit(X[halves[1]], y[halves[1]])
+        arrays = arrays_of(model._optimizer)
+        assert len(arrays) >= 3 and {a.dtype.name for a in arrays} == {"float64" if model is wide else "float32"}
+    assert_close(wide, narrow)
+    for one, other, third in zip(*map(weights_of, (narrow, again, resumed)), strict=True):
+        assert abs(one - other).max() <= (1e-6 if kind == "graphs" else 0.0) and abs(one - third).max() < 1e-6
+    states = [model.get_training_state() for model in (narrow, wide)]
+    assert all(a.dtype == np.float32 for slots in (states[0].dense, states[0].pairs) for a in slots.values())
+    assert states[0].nbytes < states[1].nbytes
+    mean = average_states([states[0], states[0]], start=states[0].without_history())
+    assert all(a.dtype == np.float32 for slots in (mean.dense, mean.pairs) for a in slots.values())
+    if kind == "graphs":
+        return
+    parts = [(X[half], y[half]) for half in halves]
+    for place, part in enumerate(parts):
+        save_partition(tmp_path / f"{place}.npz", *part)
+    for data in (parts, sorted(tmp_path.glob("*.npz"))):
+        assert_close(*(clone(model).set_params(tol=0.0).fit_partitions(data) for model in (wide, narrow)))
+    mixed = [ParameterMixing(model, 2, 3, random_state=0).fit(X, y).to_local() for model in (wide, narrow)]
+    assert_close(*mixed)
+
+
+def test_threads_have_the_same_weights(monkeypatch):
+    monkeypatch.setattr(_online, "_MANY", 0)
+    monkeypatch.setattr(_online, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(_online, "count_threads", lambda n_jobs: 4 if n_jobs == -1 else n_jobs or 1)
+    X, y = make_text(60)
+    one, two = (pair_of(n_jobs=n_jobs, batch_size=2)[1].fit(X, y) for n_jobs in (1, 2))
+    assert_array_equal(one.coef_, two.coef_)
+    assert_array_equal(np.concatenate(one.decision_function(X)), np.concatenate(two.decision_function(X)))
+
+
+def test_scores_are_of_float64():
+    rng = np.random.default_rng(0)
+    X, coef, intercept = rng.normal(size=(30, 8)), rng.normal(size=(8, 3)), rng.normal(size=3)
+    expected, coef = X @ coef + intercept, coef.astype(np.float32)
+    for own in (coef, sparse.csr_array(coef)):
+        model = LinearModel(own, intercept.astype(np.float32), np.zeros(0, np.float32))
+        for features in (X, sparse.csr_array(X), X.astype(np.float32), sparse.csr_array(X).astype(np.float32)):
+            scores = [linear_scores(features, model, n_jobs) for n_jobs in (1, 2)]
+            assert scores[0].dtype == np.float64
+            assert_allclose(scores[0], expected, atol=1e-5)
+            assert_array_equal(*scores)
+    many = np.full(2**20, 0.1, np.float32)
+    assert squared_norm(many) == pytest.approx(float(many[0]) ** 2 * len(many), rel=1e-12)
+
+
+def test_weights_that_are_assigned_take_the_type():
+    X, y = make_text()
+    model = pair_of()[1].fit(X, y)
+    for name in ("coef_", "intercept_", "transitions_"):
+        setattr(model, name, getattr(model, name).astype(np.float64) / 3)
+        assert getattr(model, name).dtype == np.float32
+    model.sparsify().coef_ = model.coef_.astype(np.float64)
+    assert model.coef_.dtype == np.float32 and model.densify().coef_.dtype == np.float32
+    # From weights of another type training goes on with what the parameter says.
+    wide = model.set_params(dtype="float64").partial_fit(X, y)
+    assert wide.coef_.dtype == np.float64
+    assert clone(wide).set_params(dtype=np.float32, warm_start=True).fit(X, y).coef_.dtype == np.float32
+
+
+def test_what_is_wrong_is_said():
+    X, y = make_text()
+    for dtype in (np.int64, "half", object(), None, "nonsense", ">f4"):
+        with pytest.raises(ValueError, match=r"dtype must be numpy.float32 or numpy.float64"):
+            StructuredSparseMAPClassifier("chain", dtype=dtype).fit(X, y)
+    wide, narrow = (model.partial_fit(X, y, classes=LABELS) for model in pair_of())
+    with pytest.raises(ValueError, match="dtype cannot change"):
+        clone(narrow).partial_fit(X, y, classes=LABELS).set_params(dtype=np.float64).partial_fit(X, y)
+    with pytest.raises(ValueError, match="weights of float64, but this estimator has dtype=float32"):
+        narrow.set_training_state(wide.get_training_state())
+    with pytest.raises(ValueError, match="dtype"):
+        average_states([wide.get_training_state(), narrow.get_training_state()])
+    large = RaggedArray(1e20 * X.values, X.indptr)
+    with pytest.raises(ValueError, match=r"beyond 1e\+15"):
+        clone(narrow).fit(large, y)
+    with pytest.raises(ValueError, match=r"X\[0\] contains NaN or infinity"):
+        clone(narrow).fit([1e40 * np.ones((2, 1))], [["p", "q"]])
+    assert clone(wide).fit(large, y).coef_.dtype == np.float64
+
+
+def test_groups_are_not_shrunk_in_float32():
+    # What is not used is not there to be compiled.
+    kinds = {(rule.__name__, weights) for _, rule, weights, _ in EPOCHS}
+    assert {rule for rule, weights in kinds if weights == "float32"} == {"AdaGrad", "Mira"} and len(kinds) == 6
