@@ -10,7 +10,7 @@ path, and it sees its eight neighbours only.
 
 import argparse
 from functools import cache
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -110,12 +110,13 @@ def epochs(n, n_epochs):
     )
     model.fit(X[:2], y[:2])
     for epoch in range(n_epochs):
-        begin = perf_counter()
+        begin, cpu = perf_counter(), process_time()
         if epoch == 0:
             model.fit(X, y)
         else:
             model.partial_fit(X, y)
-        print(f"epoch {epoch + 1}: {perf_counter() - begin:.1f} s", flush=True)
+        took, cpu = perf_counter() - begin, process_time() - cpu
+        print(f"epoch {epoch + 1}: {took:.1f} s, {cpu:.1f} CPU s, loss {model.loss_curve_[-1]:.1f}", flush=True)
     few = slice(0, 20)
     alone = np.concatenate([(x.argmax(axis=-1) == own).ravel() for x, own in zip(X[few], y[few])]).mean()
     print(f"pixels right: {model.score(X[few], y[few]):.3f}; one by one {alone:.3f}")

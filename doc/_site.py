@@ -59,7 +59,7 @@ RELATED = [
     ["lp_sparsemap", "factors.FactorGraph", "solvers.LPSparseMAPResult", "solvers.LPSparseMAPBatch"],
     [f"structures.{name}" for name in ("Simplex", "LinearChain", "DependencyTree", "Matching", "Subset")],
     ["structures.LinearProgram", "structures.CustomStructure", "structures.Subset"],
-    ["structures.Ranking", "structures.Matching", "structures.Subset"],
+    ["structures.Ranking", "structures.Matching", "structures.Subset", "plotting.RankingDisplay"],
     ["structures.Segmentation", "structures.LinearChain", "plotting.SegmentationDisplay"],
     ["structures.CustomStructure", "structures.Structure", "testing.check_structure"],
     ["factors.FactorGraph", "factors.StructureFactor", "factors.Pair", "plotting.FactorGraphDisplay"],

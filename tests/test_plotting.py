@@ -25,6 +25,7 @@ from sklearn_sparsemap.factors import (
     Or,
     OrOut,
     Pair,
+    PairTable,
     StructureFactor,
     Xor,
 )
@@ -34,10 +35,11 @@ from sklearn_sparsemap.plotting import (
     FactorGraphDisplay,
     MatchingDisplay,
     PartsDisplay,
+    RankingDisplay,
     SegmentationDisplay,
     TreeDisplay,
 )
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Segmentation, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Segmentation, Subset
 
 WORDS = "The old man saw a girl with the telescope .".split()
 GOLD = [3, 3, 4, 0, 6, 4, 4, 9, 7, 4]
@@ -366,6 +368,37 @@ def test_from_an_estimator_by_what_it_can_do():
         ChainDisplay.from_estimator(tree, np.eye(2))
 
 
+def test_rankings_are_paths_over_places_and_items():
+    items = ["tea", "milk", "juice", "water", "beer"]
+    result = sparsemap(Ranking(), [0.2, 0.9, 0.4, 1.1, -0.5])
+    display = RankingDisplay.from_predictions(result, items=items, y_true=[3, 1, 2, 0, 4])
+    places = np.zeros((5, 5))
+    for ranking, weight in zip(result.structures, result.weights, strict=True):
+        places[np.arange(5), ranking] += weight
+    order = [items.index(name) for name in display.items]
+    np.testing.assert_allclose(display.marginals, places[:, order])
+    np.testing.assert_allclose((4 - np.arange(5)) @ display.marginals, result.marginals[order], atol=1e-9)
+    assert [display.items[i] for i in display.y_true] == ["water", "milk", "juice", "tea", "beer"]
+    assert (np.diff(np.arange(5) @ display.marginals) >= -1e-12).all()
+    assert len(display.paths_) == len(result.weights) and texts_of(display.legend_)[-1] == "truth"
+    top = RankingDisplay([([2, 0], 0.5), ([2, 1], 0.5)], items="abcd")
+    assert top.items[0] == "c" and top.items[-1] == "d" and top.marginals.shape == (2, 4)
+
+
+def test_labelled_trees_name_their_arcs():
+    labels = ["root", "subj", "obj"]
+    one, other = [[2, 1], [0, 0], [2, 2]], [[2, 2], [0, 0], [1, 2]]
+    display = TreeDisplay.from_predictions([(one, 0.75), (other, 0.25)], words="abc", labels=labels, y_true=one)
+    assert_nothing_overlaps(display.figure_)
+    assert display.marginals[:, 2].tolist() == [0.0, 0.25, 0.75, 0.0]
+    written = [text.get_text() for text in display.ax_.texts]
+    assert {"subj/obj", "root", "obj 0.75", "obj 0.25", "subj", "obj"} <= set(written)
+    result = sparsemap(DependencyTree(n_labels=3), np.random.default_rng(3).normal(size=(4, 3, 3)))
+    np.testing.assert_allclose(TreeDisplay(result).marginals, result.marginals.sum(axis=-1))
+    with pytest.raises(ValueError, match="the labels of arcs are 3 ints from 0 to 2"):
+        TreeDisplay([[[2, 3], [0, 0], [2, 2]]], [1.0], labels=labels)
+
+
 def test_segmentations_are_strips_of_blocks():
     rng, structure = np.random.default_rng(4), Segmentation(3, "spans")
     result = sparsemap(structure, rng.normal(size=(7, 3, 2)))
@@ -421,6 +454,8 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
         (lambda: ChainDisplay([[0, 1]], [1.0], labels=[0, 1], marginals=np.ones((2, 3))), "2 labels, but .* 3 columns"),
         (lambda: SegmentationDisplay([[[0, 2, 0], [1, 3, 1]]], [1.0]), "spans follow each other from step 0 to step 3"),
         (lambda: SegmentationDisplay([[[0, 2, 2]]], [1.0], labels="ab"), "ints from 0 below 2"),
+        (lambda: RankingDisplay([[0, 0]], [1.0]), "each item is ranked once"),
+        (lambda: RankingDisplay([[0, 2]], [1.0], items="ab"), "below 2"),
         (lambda: MatchingDisplay([[0, 3]], [1.0], col_names="abc"), "an alignment is 2 ints from -1 below 3"),
         (lambda: PartsDisplay([[True, False], [True]], [0.5, 0.5]), "there are 2 parts"),
         (lambda: PartsDisplay([[3]], [1.0], names="abc"), "there are 3 parts"),
@@ -596,6 +631,21 @@ def test_circles_are_shaded_by_their_marginals():
     assert_nothing_overlaps(display.figure_)
     # What rounding leaves is none.
     assert not FactorGraphDisplay(graph, np.full((3, 4), 1e-11)).marginals.any()
+
+
+def test_variables_of_several_values_are_one_circle_each():
+    graph = FactorGraph()
+    u, w = graph.categorical((2, 3), 4, name="pixel"), graph.variables(2, name="w")
+    graph.add(PairTable(u[:-1], u[1:], name="down"), PairTable(u[:, :-1], u[:, 1:], name="across", tied=True))
+    graph.add(Budget([w[0], w[1], u[0, 0, 0]], 1))
+    tables = {"down": np.random.default_rng(0).normal(size=(1, 3, 4, 4)), "across": np.eye(4)}
+    scores = {"pixel": np.eye(4)[[[0, 1, 2], [3, 2, 1]]], "w": np.zeros(2)}
+    display = FactorGraphDisplay.from_graph(graph, {"pixel": scores["pixel"], "w": np.ones(2)}, additional=tables)
+    assert display.names == [*(f"pixel[{i}, {j}]" for i in range(2) for j in range(3)), "w[0]", "w[1]"]
+    assert len(display.circles_) == 8 and len(display.tables_) == 3 + 4 and display.pairs_ == []
+    assert len(display.boxes_) == 1 and len(display.lines_[0]) == 3
+    written = [text.get_text() for text in display.ax_.texts]
+    assert [written.count(f"= {value}") for value in range(4)] == [1, 2, 2, 1]
 
 
 def test_a_result_and_its_pieces_make_one_picture():

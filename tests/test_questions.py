@@ -1,6 +1,7 @@
 """Best structures, likelihoods, samples and completions of fitted models."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -151,6 +152,10 @@ def test_known_heads_and_partners():
         assert all(k in (None, c) for k, c in zip(known, matching.predict(grids[:1], known=[known])[0]))
     with pytest.raises(ValueError, match=r"known\[0\]: the head of a word is None, or an int from 0 to 3; got 7"):
         tree.predict(trees[:1], known=[[7, None, None]])
+    # Two words that are each other's head.
+    for ask in (tree.predict, tree.predict_marginals, tree.predict_structures, partial(tree.predict_n_best, k=2)):
+        with pytest.raises(ValueError, match=r"known\[1\] goes with no structure"):
+            ask(trees[:2], known=[[2, None, None], [2, 1, None]])
     subset = StructuredSparseMAPClassifier(Subset()).fit([np.ones((2, 1))], [[True, False]])
     with pytest.raises(ValueError, match="known is for structures made of labels, trees without labels, and matchings"):
         subset.predict([np.ones((2, 1))], known=[[None, True]])

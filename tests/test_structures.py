@@ -8,7 +8,7 @@ import pytest
 from registry import RANDOM, listed
 from scipy.optimize import linear_sum_assignment
 
-from sklearn_sparsemap import map_inference
+from sklearn_sparsemap import map_inference, marginal_inference
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Segmentation, Simplex, Subset
 
 
@@ -237,6 +237,17 @@ def test_shapes_and_sizes_are_checked():
     for arguments in ((-1,), (2, 1), (0, 1.5), (True,)):
         with pytest.raises(ValueError, match=r"must be a non-negative int|is less than"):
             Subset(*arguments)
+
+
+def test_a_longest_span_beyond_all_steps_takes_no_room():
+    scores = np.random.default_rng(5).normal(size=(6, 3))
+    far, near = Segmentation(10**12), Segmentation(6)
+    for structure in (far, near):
+        dims = structure.dims(scores.shape, {})
+        assert structure.sizes(dims)[2] < 100 and structure.marginal_work(dims) < 200
+    np.testing.assert_array_equal(map_inference(far, scores).structure, map_inference(near, scores).structure)
+    own, other = (marginal_inference(structure, scores) for structure in (far, near))
+    np.testing.assert_array_equal(own.marginals, other.marginals)
 
 
 def test_the_root_is_left_of_all_words():

@@ -9,7 +9,7 @@ from .._threads import over_groups
 from ..factors import FactorGraph
 from ..graphs._arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
 from ..inference._graph.problems import GraphProblems
-from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once
+from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once, start_of
 from ..solvers._graph.jacobian import GraphJacobian
 from ..solvers._graph.samples import OBJECTIVE
 from ..structures import DependencyTree
@@ -246,4 +246,5 @@ def check_relaxed(layout, rows):
 
 def _solve_again(problems, solutions, tol, n_jobs):
     """Solve samples more exactly, from where solutions ended."""
-    return solve_graph(problems, tol, 10_000, n_jobs=n_jobs, warm=(solutions.multipliers, solutions.links))
+    warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
+    return solve_graph(problems, tol, 10_000, n_jobs=n_jobs, warm=warm)

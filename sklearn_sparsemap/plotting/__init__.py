@@ -15,6 +15,7 @@ from ._selection.memory_curve import MemoryCurveDisplay
 from ._structures.chain import ChainDisplay
 from ._structures.matching import MatchingDisplay
 from ._structures.parts import PartsDisplay
+from ._structures.ranking import RankingDisplay
 from ._structures.segmentation import SegmentationDisplay
 from ._structures.tree import TreeDisplay
 
@@ -32,6 +33,7 @@ __all__ = [
     "MatchingDisplay",
     "MemoryCurveDisplay",
     "PartsDisplay",
+    "RankingDisplay",
     "SegmentationDisplay",
     "TransitionsDisplay",
     "TreeDisplay",

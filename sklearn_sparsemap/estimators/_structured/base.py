@@ -32,7 +32,7 @@ from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin, flat_labels
 from .._state.mixin import TrainingStateMixin
-from .completions import codes_where_known
+from .completions import blamed_on_known, codes_where_known
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
@@ -145,7 +145,8 @@ class LinearStructuredClassifier(
             Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
         """
         structure, X = self._check_predict(X)
-        codes = self._predict_codes(self._task(X), X, self._current, known)
+        with blamed_on_known(known):
+            codes = self._predict_codes(self._task(X), X, self._current, known)
         if not structure.labelled:
             return codes
         labels = self.classes_[codes]
@@ -171,9 +172,9 @@ class LinearStructuredClassifier(
         _, X = self._check_predict(X)
         task = self._task(X)
         argmax = "gibbs" if LOSSES[self._loss].argmax == "gibbs" else "sparsemap"
-        marginals, gaps, objectives = task.marginals(
-            *self._scores(task, X, self._current, argmax, known), self.n_jobs
-        )
+        scores = self._scores(task, X, self._current, argmax, known)
+        with blamed_on_known(known):
+            marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
         if gaps is not None:
             _check_converged(gaps, objectives)
         return marginals
@@ -203,7 +204,8 @@ class LinearStructuredClassifier(
         task = self._task(X)
         scores, additional = self._scores(task, X, self._current, "sparsemap", known)
         additional = split_scores(additional, task.additional_shapes)
-        results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
+        with blamed_on_known(known):
+            results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
         _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
         found = []
         for result in results:

@@ -1,11 +1,29 @@
 """What is known of structures: some labels, heads or partners, and what that forbids."""
 
+import re
+from contextlib import contextmanager
+
 import numpy as np
 
 from ..._validation import quoted
 from ...structures import DependencyTree, Matching
 from ...training._structure_task import UNKNOWN
 from .labels import codes_of, flatten_labels
+
+
+@contextmanager
+def blamed_on_known(known):
+    """Within this context it is said that what is known of a sample goes with no structure, not that scores do not."""
+    try:
+        yield
+    except ValueError as error:
+        sample = re.match(r"infeasible: scores(?:\[(\d+)\])?", str(error))
+        if known is None or sample is None:
+            raise
+        raise ValueError(
+            f"known[{sample.group(1) or 0}] goes with no structure, or with none that the model allows; leave more of "
+            "it open by None"
+        ) from error
 
 
 def codes_where_known(labels, classes):

@@ -15,7 +15,7 @@ from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
 from ...training._task import split_scores
-from .completions import forbid_others
+from .completions import blamed_on_known, forbid_others
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,8 @@ class QuestionsMixin:
         """
         check_positive("k", k, integer=True)
         structure, scores, additional = self._problems_of(X, "map", known, "predict_n_best")
-        found = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional)
+        with blamed_on_known(known):
+            found = n_best(structure, scores, k, n_jobs=self.n_jobs, **additional)
         return [[(self._as_labels(s), value) for s, value in best] for best in found]
 
     def log_likelihood(self, X: Any, y: Any) -> NDArray[np.float64]:
@@ -109,7 +110,8 @@ class QuestionsMixin:
         structure, scores, additional = self._problems_of(X, "gibbs", known, "sample")
         rng = check_random_state(random_state)
         problems, _, _ = lay_out(structure, scores, additional)
-        drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
+        with blamed_on_known(known):
+            drawn = [draw_structures(structure, problem, int(n_samples), rng) for problem in problems]
         return [[self._as_labels(s) for s in own] for own in drawn]
 
     def _check_gibbs(self, what):

@@ -136,8 +136,13 @@ def lp_sparsemap(
 
 def _solve_on(solver, problems, solutions, tol, n_jobs):
     """Solve samples again from where solutions ended, more exactly."""
-    warm = solutions.multipliers, solutions.links
+    warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
     return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
+
+
+def start_of(layout, links, joint):
+    """Return what solvers on the dual variables of the links start from, one row a sample; tables take more."""
+    return np.hstack([links, joint]) if layout.tables is not None else links
 
 
 def choose_solver(layout, solver="auto"):
@@ -168,7 +173,7 @@ def solve_graph(
     ----------
     problems : GraphProblems
     warm : (multipliers, links), default=None
-        To start from, one row a sample.
+        To start from, one row a sample; see `start_of`.
     sizes : array of shape (n_samples,), default=None
         Those of the scores that matter, where that is known. None finds scores of very different sizes, and solves them
         by clipping; see `clipped_samples`.
@@ -199,7 +204,10 @@ def solve_graph(
     while len(left):
         current = {i: trials[i].pop(0) for i in left.tolist()}
         offsets = [np.array(own) for own in zip(*(trial.offsets() for trial in current.values()))]
-        own_warm = None if warm is None else [array[left] - own for array, own in zip(warm, offsets)]
+        own_warm = None if warm is None else [array[left] for array in warm]
+        for array, offset in zip(own_warm or (), offsets):
+            # Joint marginals behind the links stay.
+            array[:, : offset.shape[1]] -= offset
         own = with_trials(problems, left, current)
         own_sizes = own.sizes()
         found = solve(own, own_sizes, own_warm)
@@ -284,6 +292,8 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n, keep)
     start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
+    if warm is not None and method not in (*BY_MULTIPLIERS, "tables"):
+        start = start[:, : len(arrays.links)]
     scales = np.zeros((0, 3)) if problems.scales is None else problems.scales
     aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
     if method == "newton" and len(arrays.structures):
@@ -393,4 +403,5 @@ def _warm(results, problems, numbers):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
         if not same or len(result._links) != len(layout.arrays.links):
             raise ValueError(f"warm_start[{i}] is no result of this graph; solve the graph once without it")
-    return np.array([r._multipliers for r in results]), np.array([r._links for r in results])
+    links, joint = np.array([r._links for r in results]), np.array([r._joint for r in results])
+    return np.array([r._multipliers for r in results]), start_of(layout, links, joint)

@@ -46,18 +46,19 @@ class FactorGraphDisplay:
     the end of a line marks a negated variable, an arrow the output of a factor (the last variable of `Imply`, `OrOut`,
     `XorOut` and `AndOut`). A `Pair` is a line between two circles; with scores it is as thick as its score is large,
     blue where that is positive and dashed orange where it is negative. A structure over a whole array of variables is
-    a frame around it.
+    a frame around it. A variable of several values is one circle, with its most probable value, and shaded by that
+    one's marginal; a `PairTable` is a line between two of these.
 
     Parameters
     ----------
     graph : FactorGraph or LPSparseMAPResult
-        At most 200 variables and 400 factors, each pair counted.
+        At most 200 variables and 400 factors, each pair counted; those of several values are one each.
     marginals : array-like or dict of str -> array-like, default=None
         Marginals of the variables, in the form of the result's, which has its own.
     additional : dict, default=None
         Additional scores by the names of factors, as for `lp_sparsemap`; those of pairs are drawn.
     names : sequence of str, default=None
-        Names of the variables in their order in the graph. None takes names such as ``u[0, 1]``.
+        Names of the variables in their order in the graph, one for each circle. None takes names such as ``u[0, 1]``.
 
     Attributes
     ----------
@@ -77,6 +78,8 @@ class FactorGraphDisplay:
         For each box the lines to its variables; none if it has a frame.
     pairs_ : list of Line2D
         One for each pair.
+    tables_ : list of Line2D
+        One for each pair of a `PairTable`.
     ax_, figure_, legend_
         What `plot` drew on, and the legend (None if there is nothing to explain).
 
@@ -115,18 +118,20 @@ class FactorGraphDisplay:
             raise ValueError(f"graph must be a FactorGraph, or the result of lp_sparsemap; got {graph!r}")
         if graph.n_variables == 0:
             raise ValueError("the graph has no variables to draw")
-        n_factors = sum(getattr(factor, "n_pairs", 1) for factor in graph.factors)
-        if graph.n_variables > MOST_VARIABLES or n_factors > MOST_FACTORS:
+        n_factors = sum(factor.count if _is_table(factor) else _n_pairs(factor) for factor in graph.factors)
+        self._circles = _circles_of(graph)
+        n_circles = sum(map(np.size, self._circles))
+        if n_circles > MOST_VARIABLES or n_factors > MOST_FACTORS:
             raise ValueError(
-                f"the graph has {graph.n_variables} variables and {n_factors} factors; a picture of more than "
+                f"the graph has {n_circles} variables and {n_factors} factors; a picture of more than "
                 f"{MOST_VARIABLES} and {MOST_FACTORS} cannot be read. Draw a smaller graph of its kind"
             )
         self.graph = graph
         self.marginals = None if marginals is None else _join_marginals(graph, marginals)
         self.pair_scores = _join_pairs(graph, additional or {}) if pair_scores is None else pair_scores
-        self.names = check_names("names", names, graph.n_variables)
+        self.names = check_names("names", names, n_circles)
         if self.names is None:
-            self.names = [graph.describe(i) for i in range(graph.n_variables)]
+            self.names = _default_names(graph)
 
     @classmethod
     def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
@@ -195,20 +200,25 @@ class FactorGraphDisplay:
         plt = import_pyplot()
         from matplotlib.patches import Circle, Rectangle
 
-        graph = self.graph
-        arrays = [graph[name].indices for name in graph.names]
+        graph, arrays, circle_of = self.graph, self._circles, _circle_of(self.graph, self._circles)
         grid = layout == "grid" or (layout == "auto" and any(min(a.shape[-2:]) > 1 for a in arrays if a.ndim > 1))
-        factors = [factor for factor in graph.factors if not _is_pair(factor)]
+        tables = [factor for factor in graph.factors if _is_table(factor)]
+        # That a variable of several values has one of them goes without saying.
+        factors = [f for f in graph.factors if not (_is_pair(f) or _is_table(f) or hasattr(f, "n_states"))]
         joined = [
-            (factor.literals.indices, _label(factor), _is_structure(factor) and not factor.literals.negated.any())
+            (circle_of[factor.literals.indices], _label(factor), _may_be_framed(factor))
             for factor in factors
         ]
         pairs = [
             ends
             for factor in graph.factors
             if _is_pair(factor)
-            for ends in factor.literals.indices.reshape(-1, 2).tolist()
+            for ends in circle_of[factor.literals.indices].reshape(-1, 2).tolist()
         ]
+        n_pairs = len(pairs)
+        for factor in tables:
+            ends = [side.indices.reshape(factor.count, -1)[:, 0] for side in (factor.first, factor.second)]
+            pairs += circle_of[np.column_stack(ends)].tolist()
         drawing = GraphLayout(arrays, joined, pairs, self.names, grid=grid)
         entries = self._entries(factors)
         legend_width = width_of_legend(label for label, _ in entries)
@@ -222,18 +232,21 @@ class FactorGraphDisplay:
         middle = (low + drawing.high + _MARGIN) / 2
         centre_drawing(ax, middle, available / scale)
         self.ax_, self.figure_ = ax, ax.figure
-        self.circles_, self.boxes_, self.frames_, self.lines_, self.pairs_ = [], [], {}, [], []
+        self.circles_, self.boxes_, self.frames_, self.lines_ = [], [], {}, []
+        self.pairs_, self.tables_ = [], []
+        values = None if self.marginals is None else _likeliest(graph, self.marginals)
 
         shades = plt.get_cmap("Blues")
         for i, center in enumerate(drawing.centers):
-            u = None if self.marginals is None else self.marginals[i]
+            u, value = (None, None) if values is None else values[i]
             empty = u is not None and u <= 0.0
             # The same shades as of the cells of other displays.
             face = "white" if not u or empty else shades((u + 0.1) / 2.0)
             circle = Circle(center, drawing.radius, facecolor=face, edgecolor=MUTED if empty else INK, zorder=4)
             circle.set_linewidth(0.9 * scale)
             self.circles_.append(ax.add_patch(circle))
-            self._write_name(self.names[i], u, center, drawing.radius, MUTED if empty else INK, scale)
+            name = self.names[i] if value is None else f"{self.names[i]}\n= {value}"
+            self._write_name(name, u, center, drawing.radius, MUTED if empty else INK, scale)
         for k, (factor, place) in enumerate(zip(factors, drawing.places)):
             if place.frame is not None:
                 corner, extent = place.frame[0], place.frame[1] - place.frame[0]
@@ -244,7 +257,9 @@ class FactorGraphDisplay:
             text = {"ha": "center", "va": "center_baseline", "fontsize": SMALL * scale, "color": INK, "zorder": 6}
             ax.text(*place.center, _label(factor), parse_math=False, **text)
             self.lines_.append(self._draw_links(factor, place.routes, scale))
-        self._draw_pairs(drawing.pair_routes, scale)
+        self._draw_pairs(drawing.pair_routes[:n_pairs], scale)
+        for route in drawing.pair_routes[n_pairs:]:
+            self.tables_ += ax.plot(*route.T, lw=1.4 * scale, zorder=2.5, **_NO_SCORE)
         self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale) if entries else None
         return self
 
@@ -326,8 +341,60 @@ def _is_pair(factor):
     return hasattr(factor, "n_pairs")
 
 
+def _n_pairs(factor):
+    return getattr(factor, "n_pairs", 1)
+
+
+def _is_table(factor):
+    return hasattr(factor, "pairs_shape")
+
+
+def _circles_of(graph):
+    """Return the numbers of the circles for each array of variables, in its shape but for the axis of the values."""
+    found, start = [], 0
+    for name, shape in graph.shapes.items():
+        own = shape[:-1] if name in graph.n_states else shape
+        found.append(np.arange(start, start + int(np.prod(own))).reshape(own))
+        start += found[-1].size
+    return found
+
+
+def _circle_of(graph, circles):
+    """Return the number of the circle of each variable of the graph."""
+    return np.concatenate(
+        [np.repeat(own, graph.n_states.get(name, 1)) for name, own in zip(graph.names, circles)]
+    )  # fmt: skip
+
+
+def _default_names(graph):
+    """Return names such as ``u[0, 1]``, one for each circle."""
+    names = []
+    for name, shape in graph.shapes.items():
+        own = shape[:-1] if name in graph.n_states else shape
+        names += [f"{name}[{', '.join(map(str, place))}]" if place else name for place in np.ndindex(own)]
+    return names
+
+
+def _likeliest(graph, marginals):
+    """Return the marginal that shades each circle, and of variables of several values the value that it is of."""
+    found, start = [], 0
+    for name, shape in graph.shapes.items():
+        n, n_states = int(np.prod(shape)), graph.n_states.get(name)
+        own, start = marginals[start : start + n], start + n
+        if n_states is None:
+            found += [(u, None) for u in own]
+        else:
+            own = own.reshape(-1, n_states)
+            found += list(zip(own.max(axis=1), own.argmax(axis=1).tolist()))
+    return found
+
+
 def _is_structure(factor):
     return hasattr(factor, "structure")
+
+
+def _may_be_framed(factor):
+    return _is_structure(factor) and not factor.literals.negated.any()
 
 
 def _has_output(factor):

@@ -46,20 +46,24 @@ class TreeDisplay(StructuresDisplay):
     Parameters
     ----------
     structures : SparseMAPResult, list of (structure, probability), or list of structures
-        Trees as int arrays: the head of each word, 0 for the root.
+        Trees as int arrays: the head of each word, 0 for the root; those of labelled arcs have shape (n_words, 2), with
+        the label of each word's arc beside its head.
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
-    marginals : array-like of shape (n_words + 1, n_words), default=None
-        Probability of each arc. None: those of the mixture of the trees.
+    marginals : array-like of shape (n_words + 1, n_words), or (n_words + 1, n_words, n_labels), default=None
+        Probability of each arc, or of each with each label. None: those of the mixture of the trees.
     y_true : array-like of shape (n_words,), default=None
         The right tree, drawn dashed below the words.
     words : sequence of str, default=None
         The words; None numbers them. A word may have more lines, for example its part of speech.
+    labels : sequence of str, default=None
+        Names of the labels of arcs; None numbers them from 0. An arc that has several is named by all of them, the most
+        probable one first.
 
     Attributes
     ----------
-    structures, weights, marginals, y_true, words
-        As above, the most probable structure first.
+    structures, weights, marginals, y_true, words, labels
+        As above, the most probable structure first; marginals are those of arcs, whatever their labels.
     arcs_ : dict of (head, modifier) -> list of Line2D
         The strands of each arc, after `plot`.
     ax_, figure_, legend_
@@ -81,27 +85,47 @@ class TreeDisplay(StructuresDisplay):
 
     def __init__(
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
-        words: Sequence[Any] | None = None,
+        words: Sequence[Any] | None = None, labels: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
+        self.labels = None if labels is None else list(map(str, labels))
+        if weights is None and np.ndim(getattr(structures, "marginals", None)) == 3:
+            marginals = structures.marginals if marginals is None else marginals
+            structures, weights = structures.structures, structures.weights
+        if np.ndim(marginals) == 3:
+            marginals = np.sum(marginals, axis=-1)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n = len(self.structures[0])
         self.words = check_names("words", words, n) or [str(m) for m in range(1, n + 1)]
 
     def _read(self, structures, marginals, name="structures"):
-        n = len(self.structures[0]) if name == "y_true" else np.size(structures[0])
+        n = len(self.structures[0]) if name == "y_true" else len(np.atleast_1d(structures[0]))
         what = f"{name}: a tree is {n} ints from 0 (root) to {n}, the head of each word"
-        trees = [as_ints(heads, (n,), 0, n, what) for heads in structures]
-        for heads in trees:
+        most = None if self.labels is None else len(self.labels) - 1
+        trees = []
+        for tree in structures:
+            heads, labels = tree, None
+            if np.ndim(tree) == 2 and np.shape(tree)[1] == 2:
+                heads, labels = np.asarray(tree).T
+                below = "" if most is None else f" to {most}"
+                labels = as_ints(labels, (n,), 0, most, f"{name}: the labels of arcs are {n} ints from 0{below}")
+            heads = as_ints(heads, (n,), 0, n, what)
             if (heads == np.arange(1, n + 1)).any():
                 raise ValueError(f"{name}: no word is its own head; got {heads.tolist()}")
+            trees.append(heads if labels is None else np.column_stack([heads, labels]))
         return trees
 
     def _mix(self, marginals):
         n = len(self.structures[0])
         mixture = np.zeros((n + 1, n))
-        for heads, weight in zip(self.structures, self.weights):
-            mixture[heads, np.arange(n)] += weight
+        for tree, weight in zip(self.structures, self.weights):
+            mixture[_heads_of(tree), np.arange(n)] += weight
         return mixture
+
+    def _name_of(self, tree, m):
+        """Return the name of the label of the arc to word `m` of a tree; None where it has no labels."""
+        if tree.ndim == 1:
+            return None
+        return str(tree[m, 1]) if self.labels is None else self.labels[tree[m, 1]]
 
     def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
         """Draw the trees.
@@ -121,7 +145,8 @@ class TreeDisplay(StructuresDisplay):
         strands = self._strands(max_structures)
         arcs = self._arcs(strands)
         entries = self._entries(strands, arcs)
-        drawing = _Layout(self.words, arcs, self.y_true, width_of_legend(label for label, _ in entries))
+        gold = self._gold()
+        drawing = _Layout(self.words, arcs, gold, width_of_legend(label for label, _ in entries))
         if ax is None:
             title = 24.0
             width, height = drawing.width, drawing.height + title
@@ -155,9 +180,10 @@ class TreeDisplay(StructuresDisplay):
         arcs = {}
         for places, _, style in strands:
             for k in places:
-                for m, head in enumerate(self.structures[k].tolist()):
+                for m, head in enumerate(_heads_of(self.structures[k]).tolist()):
                     arc = arcs.setdefault((head, m + 1), _Arc(head, m + 1, self.marginals[head, m]))
                     arc.trees.append(k)
+                    arc.add_name(self._name_of(self.structures[k], m), self.weights[k])
                     if arc.strands and arc.strands[-1][1] is style:
                         arc.strands[-1] = arc.strands[-1][0] + self.weights[k], style
                     else:
@@ -170,6 +196,14 @@ class TreeDisplay(StructuresDisplay):
                 # Marginals may be those of another distribution than the mixture.
                 arc.strands = [(arc.probability * weight / total, style) for weight, style in arc.strands]
         return list(arcs.values())
+
+    def _gold(self):
+        """Return the arcs of the right tree."""
+        arcs = []
+        for m, head in enumerate([] if self.y_true is None else _heads_of(self.y_true).tolist()):
+            arcs.append(_Arc(head, m + 1, 1.0))
+            arcs[-1].add_name(self._name_of(self.y_true, m), 1.0)
+        return arcs
 
     def _entries(self, strands, arcs):
         """Return what the legend says: list of (label, style of a line)."""
@@ -188,13 +222,27 @@ def _in_legend(style, probability):
     return {**style, "lw": max(1.6, _THICKEST * probability)}
 
 
+def _heads_of(tree):
+    return tree if tree.ndim == 1 else tree[:, 0]
+
+
 class _Arc:
     """An arc, with the strands it is made of: (width as a probability, style)."""
 
     def __init__(self, head, modifier, probability):
         self.head, self.modifier, self.probability = head, modifier, float(probability)
         self.trees, self.strands = [], []
-        self.level = 0
+        self.level, self._names = 0, {}
+
+    def add_name(self, name, weight):
+        """Add the name of the label that it has in some tree, or None."""
+        if name is not None:
+            self._names[name] = self._names.get(name, 0.0) + weight
+
+    @property
+    def name(self):
+        """The names of its labels, the most probable one first."""
+        return "/".join(sorted(self._names, key=lambda name: -self._names[name]))
 
     @property
     def span(self):
@@ -210,24 +258,28 @@ class _Layout:
     those that go left on the left, and higher arcs inside, so that arcs of one tree do not cross.
     """
 
-    def __init__(self, words, arcs, y_true, legend_width):
-        n = len(words)
-        self.gold = []
-        if y_true is not None:
-            self.gold = [_Arc(head, m + 1, 1.0) for m, head in enumerate(y_true.tolist())]
+    def __init__(self, words, arcs, gold, legend_width):
+        n, self.gold = len(words), gold
         levels = [_set_levels(arcs), _set_levels(self.gold)]
         self._offset = {}
         ends = np.zeros(n + 1)
         for group in (arcs, self.gold):
             for word, at_word in _ends(group, n).items():
                 # The label of an arc from the root needs more room than an arrow.
-                room = np.array([_END_GAP if arc.head else _ROOT_GAP for arc in at_word])
+                room = np.array([_END_GAP if arc.head else _room_of_root(arc) for arc in at_word])
                 for arc, place in zip(at_word, np.cumsum(room) - room / 2 - room.sum() / 2):
                     self._offset[arc, word] = place
                 ends[word] = max(ends[word], room.sum())
         widths = [
             max(text_width(word, _FONT) + _WORD_GAP, ends[m + 1] + 0.6 * _END_GAP) for m, word in enumerate(words)
         ]
+        for arc in (*arcs, *self.gold):
+            # Its name stands over the words between its ends.
+            first, last = arc.span
+            short = text_width(_text_of(arc), _SMALL) + 2 * _END_GAP - (sum(widths[first - 1 : last]) - 2 * _WORD_GAP)
+            if arc.head and arc.name and short > 0.0:
+                for word in range(first - 1, last):
+                    widths[word] += short / (last - first + 1)
         edges = np.concatenate([[0.0], np.cumsum(widths)])
         self.width = max(edges[-1], legend_width, 200.0) + 2 * _MARGIN
         self.centres = (edges[:-1] + edges[1:]) / 2 + (self.width - edges[-1]) / 2
@@ -277,6 +329,17 @@ def _ends(arcs, n):
     return {word: sorted(at_word, key=lambda arc: place(arc, word)) for word, at_word in ends.items()}
 
 
+def _text_of(arc, is_certain=False):
+    """Return what stands over an arc between words: its name, and how probable it is where that is not certain."""
+    is_certain = is_certain or arc.probability >= 1.0 - 1e-9
+    return " ".join(filter(None, [arc.name, "" if is_certain else as_text(arc.probability)]))
+
+
+def _room_of_root(arc):
+    """Return the width that the label of an arc from the root takes."""
+    return max(_ROOT_GAP, text_width(arc.name, _SMALL) + 6.0) if arc.name else _ROOT_GAP
+
+
 def _draw_arc(ax, arc, path, scale, upward=True, thickest=_THICKEST):
     """Draw the strands of an arc, its arrow head and its label; return the strands."""
     from matplotlib.patches import Polygon
@@ -300,9 +363,12 @@ def _draw_arc(ax, arc, path, scale, upward=True, thickest=_THICKEST):
     color = max(arc.strands, key=lambda strand: strand[0])[1]["color"]
     ax.add_patch(Polygon(tip, facecolor=color, edgecolor="none", zorder=zorder + 0.01))
 
-    label = [] if x_head is not None else ["root"]
-    if upward and arc.probability < 1.0 - 1e-9:
+    is_certain = not upward or arc.probability >= 1.0 - 1e-9
+    # Over an arc there is room for a single line.
+    label = [arc.name or "root"] if x_head is None else [_text_of(arc, is_certain)]
+    if x_head is None and not is_certain:
         label.append(as_text(arc.probability))
+    label = [line for line in label if line]
     if label:
         middle = x_modifier if x_head is None else (x_head + x_modifier) / 2
         place = middle, top + sign * (sum(widths) / 2 + 1.0)

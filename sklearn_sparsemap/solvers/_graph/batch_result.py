@@ -78,6 +78,11 @@ class LPSparseMAPBatch(LazyResults):
     def _jacobians(self):
         return [GraphJacobian(*group, self._again, self._n_jobs) for _, *group in self._groups]
 
+    @property
+    def structures(self) -> list[dict[str, Any]]:
+        """For each sample what `LPSparseMAPResult.structures` says."""
+        return [result.structures for result in self]
+
     @cached_property
     def marginals(self) -> RaggedArray | dict[str, RaggedArray]:
         return self._like_scores([solutions.marginals for _, _, solutions in self._groups])

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._jit import readonly
 from ..._threads import over_ranges
 from .._polytope.protocol import MOST_STRUCTURE_CALLS
+from .._tables.derivative import SolvedTables, tables_products_range
 from .choice import structure_solvers
 from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
 from .projection import Products, project_range, pull_back_range
@@ -93,19 +94,37 @@ class GraphJacobian:
         w, joint : arrays with one row a sample
             How the marginals of the variables and those of the additional scores change.
         """
-        faces, optima = self._faces(readonly(directions)), self._optima()
         n, n_additional = len(directions), self._problems.layout.n_additional
+        if self._problems.layout.tables is not None and not average:
+            return self._products_of_tables(directions, np.zeros(self._shape_of_joint), tol, max_iter)
+        faces, optima = self._faces(readonly(directions)), self._optima()
         out = Products(np.array(directions), np.zeros((n, n_additional)), np.zeros(n, np.int64))
         arrays, limits = self._problems.layout.arrays, np.array([max_iter])
         self._over_samples(
             lambda start, stop: project_range(arrays, optima, faces, average, tol, limits, start, stop, out), limits
         )
-        if self._again is not None and (out.n_iter >= max_iter).any():
+        self._warn(out.n_iter, max_iter)
+        return out.marginals, out.joint
+
+    def _warn(self, n_iter, max_iter):
+        if self._again is not None and (n_iter >= max_iter).any():
             warnings.warn(
                 f"the derivative did not converge in max_iter={max_iter} iterations; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
+
+    def _products_of_tables(self, directions, changes, tol=1e-12, max_iter=10_000):
+        """Multiply directions and changes with the Jacobians where there is nothing but tables."""
+        (solutions, snaps), tables = self._exact, self._problems.layout.tables
+        arrays = self._problems.additional, solutions.marginals, solutions.links, solutions.joint, snaps
+        solved, limits = SolvedTables(*map(readonly, arrays)), np.array([max_iter])
+        out = Products(np.empty(directions.shape), np.empty(changes.shape), np.zeros(len(directions), np.int64))
+        own = readonly(directions), readonly(changes), tol
+        self._over_samples(
+            lambda start, stop: tables_products_range(tables, solved, *own, limits, start, stop, out), limits
+        )
+        self._warn(out.n_iter, max_iter)
         return out.marginals, out.joint
 
     def jvp(self, directions, changes):
@@ -118,6 +137,8 @@ class GraphJacobian:
         Over scores and additional scores together the Jacobian is symmetric: this is its product with a vector.
         """
         directions = np.array(directions)
+        if self._problems.layout.tables is not None:
+            return self._products_of_tables(directions, np.broadcast_to(changes, self._shape_of_joint))
         if changes.any():
             faces, optima = self._faces(readonly(directions)), self._optima()
             arrays, changes = self._problems.layout.arrays, readonly(np.broadcast_to(changes, self._shape_of_joint))

@@ -31,7 +31,7 @@ class Products(NamedTuple):
     n_iter: np.ndarray
 
 
-_PRODUCTS = types.NamedTuple([FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT], Products)
+PRODUCTS = types.NamedTuple([FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT], Products)
 
 
 @kernel
@@ -175,7 +175,7 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
 
 @entry(
     types.void(
-        GRAPH_ARRAYS, OPTIMA, FACES, types.boolean, types.float64, INTS, types.int64, types.int64, _PRODUCTS
+        GRAPH_ARRAYS, OPTIMA, FACES, types.boolean, types.float64, INTS, types.int64, types.int64, PRODUCTS
     )
 )
 def project_range(graph, optima, faces, average, tol, limits, start, stop, out):

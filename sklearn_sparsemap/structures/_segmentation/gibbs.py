@@ -154,4 +154,4 @@ def segmentation_marginal_work(dims):
     n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
     n_parts = n * longest * m if by_spans else n * m
     n_additional = (durations * longest + transitions * m + start + end) * m
-    return n_parts + n_additional + 4 * (n + 1) * m + longest * m
+    return n_parts + n_additional + 4 * (n + 1) * m + min(longest, n) * m

@@ -103,7 +103,7 @@ class Segmentation(Structure):
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
         n, longest, m, _, durations, transitions, start, end = dims
-        return n, n * durations + (n - 1) * transitions + start + end, (2 * n + 1 + longest) * m
+        return n, n * durations + (n - 1) * transitions + start + end, (2 * n + 1 + min(longest, n)) * m
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return segmentation_marginal_work(dims)
