@@ -9,12 +9,12 @@ import pytest
 from numba import njit
 from registry import RANDOM, Instance
 
-from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap._jit_lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
-from sklearn_sparsemap.solvers._facets.protocol import FACETS
+from sklearn_sparsemap.solvers._facets.protocol import FACETS, GAVE_UP
 from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimum_cuts
 from sklearn_sparsemap.solvers._facets.sparsemax import sparsemax
 from sklearn_sparsemap.solvers._facets.subsets import subset_facets, subset_products
@@ -153,7 +153,7 @@ def test_spread_of_paths_is_that_of_what_paths_are_worth():
     assert n_mixed > 5
 
 
-def run(solver, instance):
+def run(solver, instance, limit=LIMIT):
     """Solve with a compiled solver; return what it returns, the marginals, and the problem."""
     samples, _, _ = lay_out(instance.structure, instance.scores, instance.additional)
     sample = samples[0]
@@ -162,9 +162,7 @@ def run(solver, instance):
         readonly(sample.sizes, np.int64),
     )  # fmt: skip
     marginals = np.empty(len(sample.scores))
-    found = solver(
-        instance.structure.oracle, *problem, 1e-12, 1e-9, LIMIT, NO_ROWS, NO_ROWS, NO_WEIGHTS, marginals
-    )
+    found = solver(instance.structure.oracle, *problem, 1e-12, 1e-9, limit, NO_ROWS, NO_ROWS, NO_WEIGHTS, marginals)
     return found, marginals, problem
 
 
@@ -267,6 +265,21 @@ def test_facets_equal_structures(kind):
             compare(instance, counts, family, rng)
     assert counts["marginals"] > 180 and counts["derivatives"] > 100, counts
     assert counts["by structures"] < 10, counts
+
+
+def test_multipliers_of_a_matching_bound_its_gap():
+    # Also on the way, where gaps are large.
+    rng, n_open = np.random.default_rng(6), 0
+    for family, instance in random_instances(Matching, rng):
+        for limit in (1, 2, 60):
+            found, u, _ = run(matching_facets, instance, readonly(np.array([limit]), np.int64))
+            if found[3] not in (FACETS, GAVE_UP):
+                continue
+            reduced = instance.scores - u.reshape(instance.scores.shape)
+            gap = map_inference(Matching(), reduced).value - np.sum(reduced[u.reshape(reduced.shape) > 0] * u[u > 0])
+            assert found[5] >= gap - 1e-12 * (1.0 + np.abs(reduced[np.isfinite(reduced)]).max()), family
+            n_open += gap > 1e-6
+    assert n_open > 20
 
 
 def test_flows_equal_structures():

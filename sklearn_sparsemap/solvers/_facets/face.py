@@ -12,6 +12,7 @@ leave the tight facets as they are. A face is kept in three arrays, in the form 
 import numpy as np
 
 from ..._jit import copy_into, kernel
+from ..._jit_lanes import padded
 from .._polytope.cholesky import solve_lower, solve_upper
 from .newton import factorize
 from .protocol import BINDING, TIE
@@ -115,10 +116,12 @@ def tight_face(kind, dims, p, slots, weights):
     for b in range(n_blocks):
         shares[b] = 1.0 / max(shares[b], 1.0)
     shares[n_blocks] = 0.0
-    factor, kept = np.zeros((k, k)), np.empty(k, np.int64)
+    factor, rows, kept = np.zeros((k, k)), np.empty((k, padded(k))), np.empty(k, np.int64)
     for a in range(k):
         kept[a] = a
-    factorize(_products(ints[0], n_parts, k, shares), kept, k, 0.0, factor)
+    factorize(_products(ints[0], n_parts, k, shares), kept, k, 0.0, rows)
+    for a in range(k):
+        copy_into(factor[a, a:], rows[a, a:k])
     return ints, factor, shares
 
 

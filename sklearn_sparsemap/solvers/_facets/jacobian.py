@@ -6,6 +6,7 @@ Conventions as in `newton`; of `rows`, `u` and `count` are the solution's, and `
 import numpy as np
 
 from ..._jit import kernel
+from ..._jit_lanes import padded
 from .._polytope.cholesky import add_scaled, dot, solve_lower, solve_upper
 from .newton import curvature_of, factorize
 
@@ -40,7 +41,7 @@ def project(rows, cuts, tight, n_tight):
         _centre(rows.u[r], rows.count[r], rows.shifted[r])
     if n_tight == 0:
         return
-    curvature, factor = np.empty((n_tight, n_tight)), np.empty((n_tight, n_tight))
+    curvature, factor = np.empty((n_tight, padded(n_tight))), np.empty((n_tight, padded(n_tight)))
     x, shift, all_of_them = np.empty(n_tight), np.empty(rows.u.shape[1]), np.empty(n_tight, np.int64)
     for a in range(n_tight):
         all_of_them[a] = a

@@ -19,7 +19,9 @@ from collections import namedtuple
 import numpy as np
 
 from ..._jit import copy_into, kernel
+from ..._jit_lanes import WIDTH, load, padded, pick, store
 from .._polytope.cholesky import add_scaled, dot, solve_lower, solve_upper
+from .._products import take_off_products
 from .protocol import BINDING, TIE
 from .sparsemax import sparsemax
 
@@ -157,20 +159,15 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
 @kernel
 def _curvature_of_columns(rows, chosen, n, curvature):
     """Add to the upper triangle what each row says of pairs of columns: diag(s) - s s' / |s|."""
-    support = np.empty(n, np.int64)
-    for r in range(rows.u.shape[0]):
-        u = rows.u[r]
+    n_rows, width = rows.u.shape[0], curvature.shape[1]
+    inside, shares = np.zeros((n_rows, width)), np.zeros((n_rows, width))
+    for r in range(n_rows):
         share = 1.0 / rows.count[r]
-        found = 0
         for a in range(n):
-            if u[chosen[a]] > 0.0:
-                support[found] = a
-                found += 1
-        for i in range(found):
-            row = curvature[support[i]]
-            row[support[i]] += 1.0
-            for j in range(i, found):
-                row[support[j]] -= share
+            if rows.u[r, chosen[a]] > 0.0:
+                inside[r, a], shares[r, a] = 1.0, share
+                curvature[a, a] += 1.0
+    take_off_products(shares, inside, n, curvature)
 
 
 @kernel
@@ -178,7 +175,7 @@ def curvature_of(rows, cuts, chosen, n, curvature):
     """Write minus the Hessian of the dual in the chosen cuts into the upper triangle."""
     for a in range(n):
         row = curvature[a]
-        for b in range(a, n):
+        for b in range(curvature.shape[1]):
             row[b] = 0.0
     if cuts.bits.shape[0] > 0:
         _curvature_of_sets(rows, cuts, chosen, n, curvature)
@@ -190,29 +187,32 @@ def curvature_of(rows, cuts, chosen, n, curvature):
 def factorize(matrix, kept, k, ridge, factor):
     """Write the upper Cholesky factor of ``matrix[kept, kept] + ridge I``.
 
-    Of a row and column that depend on those before it, without a ridge, the factor is that of the unit matrix, and
-    ``factor[j, j]`` is infinite: a solution is zero there.
+    Rows of the factor are padded. Of a row and column that depend on those before it, without a ridge, the factor is
+    that of the unit matrix, and ``factor[j, j]`` is infinite: a solution is zero there.
     """
+    width, used = factor.shape[1], padded(k)
     for i in range(k):
         a = kept[i]
         row = factor[i]
-        row[i] = matrix[a, a] + ridge
         for j in range(i + 1, k):
             row[j] = matrix[a, kept[j]]
+        for j in range(k, used):
+            row[j] = 0.0
+        row[i] = matrix[a, a] + ridge
     for i in range(k):
-        row = factor[i, i:k]
-        pivot = row[0]
+        row, pivot, first = factor[i], factor[i, i], i * width
         if pivot <= _DEPENDENT * (1.0 + matrix[kept[i], kept[i]]) and ridge == 0.0:
-            for j in range(row.shape[0]):
+            for j in range(i, k):
                 row[j] = 0.0
-            row[0] = np.inf
+            row[i] = np.inf
             continue
         scale = 1.0 / np.sqrt(max(pivot, 1e-300))
-        for j in range(row.shape[0]):
-            row[j] *= scale
-        for j in range(1, row.shape[0]):
-            if row[j] != 0.0:
-                add_scaled(factor[i + j, i + j : k], -row[j], row[j:])
+        for p in range(i // WIDTH * WIDTH, used, WIDTH):
+            scaled = load(factor, first + p) * scale
+            store(factor, first + p, scaled)
+            for j in range(i + 1, min(k, p + WIDTH)):
+                q = j * width + p
+                store(factor, q, load(factor, q) - scaled * pick(factor, first + j))
 
 
 @kernel
@@ -252,7 +252,7 @@ def _ascent(curvature, ridge, slope, lower, n, d, fixed):
     First all entries that go below their bound are dropped at once, which takes one or two solves. That can end in a
     direction that does not ascend; then again from zero, dropping the first that blocks, which cannot.
     """
-    kept, x, factor = np.empty(n, np.int64), np.empty(n), np.empty((n, n))
+    kept, x, factor = np.empty(n, np.int64), np.empty(n), np.empty((n, padded(n)))
     for careful in range(2):
         for a in range(n):
             fixed[a] = False
@@ -306,7 +306,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
     value = evaluate(rows, cuts, k, multiplier, slope)
     trial, trial_slope, d, lower, ascent = np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
     fixed, chosen = np.empty(k, np.bool_), np.empty(k, np.int64)
-    curvature = np.empty((k, k))
+    curvature = np.empty((k, padded(k)))
     goal = max(_RESIDUAL, 4e-16 * size)
     steps = 0
     while steps < limit:
@@ -369,7 +369,7 @@ def has_flat_dual(rows, cuts, k, n_free):
     """
     # As int64: Numba compiles a second version of what is called with a literal.
     tight, n, idle = np.empty(k, np.int64), np.int64(0), 0
-    curvature, factor = np.empty((k, k)), np.empty((k, k))
+    curvature, factor = np.empty((k, padded(k))), np.empty((k, padded(k)))
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING or cuts.slope[c] >= -TIE:
             tight[n] = c

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._jit import kernel
 from ..._jit_lanes import WIDTH, load, padded, pick, spread, store, total
+from .._products import take_off_products
 
 # The factors. With the diagonal block k = L D L' and the block R to its right, ``lower`` (2T - 2, M, P) holds L and
 # ``upper`` L', both without the ones on the diagonal, ``coupling`` (2T - 2, M, P) holds D^-1 L^-1 R, and ``inverse``
@@ -41,36 +42,7 @@ def _write_response(on, t, centred, block):
 
 
 @kernel
-def _take_off_square(factors, before):
-    """Take ``R' A^-1 R`` of the block `before` off `rows`, of which what is left of the diagonal is not needed."""
-    n_states, width = factors.rows.shape
-    beside, rows, coupling, last = factors.beside, factors.rows, factors.coupling, before * factors.rows.size
-    # Four rows at a time share what they load, and do not wait for one another.
-    for i in range(0, n_states - 3, 4):
-        for p in range(i // WIDTH * WIDTH, width, WIDTH):
-            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
-            for j in range(n_states):
-                q = j * width
-                row = load(coupling, last + q + p)
-                a += row * pick(beside, q + i)
-                b += row * pick(beside, q + i + 1)
-                c += row * pick(beside, q + i + 2)
-                d += row * pick(beside, q + i + 3)
-            q = i * width + p
-            store(rows, q, load(rows, q) - a)
-            store(rows, q + width, load(rows, q + width) - b)
-            store(rows, q + 2 * width, load(rows, q + 2 * width) - c)
-            store(rows, q + 3 * width, load(rows, q + 3 * width) - d)
-    for i in range(n_states // 4 * 4, n_states):
-        for p in range(i // WIDTH * WIDTH, width, WIDTH):
-            a = spread(0.0)
-            for j in range(n_states):
-                a += load(coupling, last + j * width + p) * pick(beside, j * width + i)
-            store(rows, i * width + p, load(rows, i * width + p) - a)
-
-
-@kernel
-def _take_off_products(rows, i, block, start, end, others, first):
+def _take_off_rows(rows, i, block, start, end, others, first):
     """Take off row i of a block, for each row j above, ``rows[j, i]`` times what `others` holds of row j."""
     width = rows.shape[1]
     for p in range(start, end, WIDTH):
@@ -90,8 +62,8 @@ def _eliminate(factors, k, n_coupled, triangular, least):
     for i in range(n_states):
         row, start = i * width, i // WIDTH * WIDTH
         end = start + WIDTH if triangular else n_coupled
-        _take_off_products(rows, i, rows, start, width, upper, first)
-        _take_off_products(rows, i, beside, 0, end, coupling, first)
+        _take_off_rows(rows, i, rows, start, width, upper, first)
+        _take_off_rows(rows, i, beside, 0, end, coupling, first)
         inverse = 1.0 / rows[i, i] if rows[i, i] > least else 0.0
         factors.inverse[k, i] = inverse
         for p in range(start, width, WIDTH):
@@ -119,7 +91,7 @@ def factorize(weight, scale, on, n_centred, ridge, least, factors):
         t = (k + 1) // 2
         _write_response(on, t, t < n_centred, rows)
         if k > 0:
-            _take_off_square(factors, k - 1)
+            take_off_products(beside, factors.coupling[k - 1], n_states, rows)
         leaves = k % 2 == 0
         if leaves:
             for p in range(0, width, WIDTH):
