@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter, process_time
@@ -248,25 +249,31 @@ def constants(X, y):
 
     shard, phase = Shard(0, [], (X, y)), Phase(0, len(X), True)
     blank, state = begin(new_model(max_iter=1), shard, sorted({label for labels in y for label in labels}))
-    times = []
+    times, rng = [], np.random.default_rng(0)
     for number in range(5):
         turn = Turn(0, number, 0, 1, 0.5)
         started = process_time()
         outcome = learn(phase, blank, state, shard, turn)
         learned = process_time()
+        # Not all pairs are in all shards.
+        others, kept = copy(outcome.partial), rng.random(len(outcome.partial.places)) < 0.9
+        others.places = others.places[kept]
+        others.pairs = {name: values[kept] for name, values in others.pairs.items()}
+        others, begun = outcome._replace(partial=others), process_time()
         state = end_turn(phase, blank, outcome, state, turn)
         ended = process_time()
-        add_outcomes(outcome, outcome)
+        add_outcomes(outcome, others)
         added = process_time()
         pickle.loads(pickle.dumps(state, protocol=5))
         sent = process_time()
         estimator = phase.awaken(blank, state.without_history())
         ((task, laid_out),) = shard.samples(phase, estimator)
+        estimator._configure_round(estimator._optimizer, task, len(X), number)
         visit = task.epochs(estimator._optimizer, laid_out, remember=False)
-        begun = process_time()
+        visited = process_time()
         visit(np.arange(len(X)))
-        visited = process_time() - begun
-        times.append([visited, learned - started - visited, ended - learned, added - ended, sent - added])
+        visited = process_time() - visited
+        times.append([visited, learned - started - visited, ended - begun, added - ended, sent - added])
     # The first ones lay out the samples, and have fewer weights.
     visited, turn, end, add, send = np.median(times[2:], axis=0)
     return {"tokens_per_s": X.values.shape[0] / visited, "bytes": state.nbytes, "turn": turn, "end": end, "add": add,

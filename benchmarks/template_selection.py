@@ -19,7 +19,7 @@ from collections import Counter
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -59,7 +59,7 @@ def parse_arguments():
     parser.add_argument("--min-count", type=int, default=2, help="n-grams at fewer arcs of training trees are left out")
     parser.add_argument("--shrink-every", type=int, default=250)
     parser.add_argument("--arcs", type=int, default=250_000, help="of the training sentences, drawn at random")
-    parser.add_argument("--threads", type=int, default=2, help="models that are fitted at a time")
+    parser.add_argument("--threads", type=int, default=2, help="models of a path that are debiased at a time, too")
     parser.add_argument("--longest", type=int, default=40, help="words of the longest training sentence")
     parser.add_argument("--held", type=int, default=500, help="use the first sentences of the other parts only")
     return parser.parse_args()
@@ -205,7 +205,11 @@ def run(args, language):
         print(f"{method} in {perf_counter() - began:.0f} s", flush=True)
         print_summary(args, language, found, full)
         print_kinds(args, bench.names, found)
-        print(f"{language}: {perf_counter() - start:.0f} s until here, peak memory {peak():.2f} GiB\n", flush=True)
+        print(
+            f"{language}: {perf_counter() - start:.0f} s ({process_time():.0f} s of CPU for all so far), peak memory "
+            f"{peak():.2f} GiB\n",
+            flush=True,
+        )
 
 
 def mean_and_range(values):

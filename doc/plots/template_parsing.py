@@ -17,10 +17,11 @@ kinds = tables.read(SECTION, "kind", "templates")
 languages = [name for name in kinds[0] if name not in ("kind", "templates")]
 figure, axes = plt.subplots(2, len(languages), figsize=(11, 6.6), layout="constrained", height_ratios=(1, 1.25))
 for place, language in enumerate(languages):
-    ax, rows = axes[0, place], tables.read(SECTION, "weights", *STYLES, place=place)
+    # Of some languages not all methods were run.
+    ax, rows = axes[0, place], tables.read(SECTION, "at most", "group lasso", place=place)
     full = next(row for row in rows if row["of all"].startswith("100"))
     for method, (color, line, mark) in STYLES.items():
-        points = [(tables.number(row["weights"]), row[method]) for row in rows if row is not full]
+        points = [(tables.number(row["at most"]), row.get(method, "")) for row in rows if row is not full]
         points = [(n, tables.number(score)) for n, score in points if re.search(r"\d", score)]
         if points:
             ax.plot(*zip(*points), ls=line, marker=mark, ms=4, color=color, label=method)
@@ -33,7 +34,7 @@ for place, language in enumerate(languages):
     names = [row["kind"] for row in kinds]
     # Not all languages have all fields.
     values = [tables.number(row[language]) if re.search(r"\d", row[language]) else 0.0 for row in kinds]
-    shares.barh(range(len(names)), values, color="#d55e00")
+    shares.barh(range(len(names)), values, color=STYLES["group lasso"][0])
     shares.set_yticks(range(len(names)), names if place == 0 else [], fontsize=8.5)
     shares.invert_yaxis()
     shares.set(xlim=(0, 100), xlabel="% of the templates")

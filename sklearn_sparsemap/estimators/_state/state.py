@@ -182,8 +182,8 @@ def average_states(
         its counters are added, and its curves and attributes are kept.
     share : float, default=None
         The share of the steps since `start` in averaged weights, whose sums are scaled for that; None is their share of
-        all steps. The first mixtures of a training are poor, and better left out in the end: with ``4 / (t + 3)`` for
-        the t-th mixture each counts about the more the later it is, by the third power.
+        all steps. The first mixtures of a training are poor, and should count little in the end: with ``4 / (t + 3)``
+        at the t-th mixture they count as the third powers of their numbers, about.
 
     Returns
     -------
