@@ -103,8 +103,8 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
 
 
 @lru_cache(maxsize=4096)
-def _most_paths(n_steps, n_states, share):
-    """Return how many paths are found in a share of the time that the flow of a chain takes.
+def _most_paths(n_steps, n_states):
+    """Return how many paths are found in a share of the time that the flow of a chain takes, and how many in all of it.
 
     A path costs a call of the oracle, and a comparison and a product with each path before it; the numbers are
     nanoseconds of one machine, and only their ratios matter.
@@ -112,7 +112,7 @@ def _most_paths(n_steps, n_states, share):
     k = np.arange(1, 4097)
     paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + 0.5 * k**2)
     flow = n_steps * (6.0 * n_states**3 + 2500.0 * n_states)
-    return max(16, int(np.searchsorted(paths, share * flow)))
+    return tuple(max(16, int(np.searchsorted(paths, share * flow))) for share in (_SPENT_ON_PATHS, 1.0))
 
 
 def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
@@ -129,20 +129,23 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
     if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
         # Where many paths are to be expected, the flow; else paths, and when they get many all the same, the flow. How
         # many is for each problem by itself, so that its solution does not depend on those beside it.
-        shapes, spread = problems.dims[:, :2].tolist(), np.empty(n)
-        over_ranges(
-            lambda start, stop: spread_of_paths_range(problems, start, stop, spread),
-            np.diff(problems.score_ptr),
-            n_jobs,
-        )
-        most = np.array([_most_paths(*shape, _SPENT_ON_PATHS) for shape in shapes])
-        by_paths = np.flatnonzero((spread <= [_most_paths(*shape, 1.0) for shape in shapes]) | (most >= max_iter))
-        if len(by_paths):
+        most, enough = np.array([_most_paths(*shape) for shape in problems.dims[:, :2].tolist()]).T
+        by_flow = np.diff(problems.score_ptr) > enough
+        if by_flow.any():
+            spread = np.empty(n)
+            over_ranges(
+                lambda start, stop: spread_of_paths_range(problems, start, stop, spread),
+                np.diff(problems.score_ptr),
+                n_jobs,
+            )
+            by_flow = (spread > enough) & (most < max_iter)
+        if not by_flow.all():
+            by_paths = np.flatnonzero(~by_flow) if by_flow.any() else chosen
             most = most[by_paths]
             solution = add(SOLVERS["active_set"], by_paths, min(int(most.max()), max_iter))
             calls, gaps = solution[1][by_paths, N_ITER], solution[1][by_paths, GAP]
-            ended = (calls < most) | ((calls == most) & (gaps <= tol)) | (most >= max_iter)
-            chosen = np.setdiff1d(chosen, by_paths[ended])
+            by_flow[by_paths] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
+        chosen = np.flatnonzero(by_flow)
     elif solver == "auto" and kind in ENOUGH:
         prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]
         if kind == "tree":

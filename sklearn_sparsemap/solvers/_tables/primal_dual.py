@@ -23,8 +23,9 @@ _LANES = 16
 # by one over this times the third number: convergence is certain where that is twice the number of values, and usual
 # where it is less, as few cells are in use; it is doubled where the gap stalls.
 _STEP, _SIZE, _EASE = 0.3, 1.5, 8.0
-# Steps between two looks at the gap; and most steps. Where less of the gap is left, Newton's method is the better one.
-_AT_ONCE, _MOST_STEPS, _NEAR = 25, 400, 1e-4
+# Steps between two looks at the gap. Where less of it is left, and after so many steps, Newton's method is the better
+# one; but where no less is asked for these are, and may be many.
+_AT_ONCE, _NEAR, _MOST_STEPS, _MOST_ROUGH_STEPS = 25, 1e-4, 400, 4000
 # A step is too large where this share of the gap is left after it.
 _STALLED = 0.95
 
@@ -230,7 +231,8 @@ def approach(tables, problem, lanes, before, state, tols, reference, limits):
         most_ease = max(most_ease, 2.0 * lanes.widths[k])
     _fill_lanes(lanes, tables, additional, state.messages, before)
     _aim(lanes, tables, scores, ease * step)
-    while n_steps < _MOST_STEPS and limits[0] > 0:
+    most_steps = _MOST_STEPS if most_gap < _NEAR else _MOST_ROUGH_STEPS
+    while n_steps < most_steps and limits[0] > 0:
         _take_steps(lanes, tables, scores, state.u, step, ease * step)
         n_steps += _AT_ONCE
         _read_lanes(lanes, tables, state.messages, before)

@@ -1,0 +1,35 @@
+"""Products of small matrices with padded rows, four numbers at a time; see `_jit_lanes`."""
+
+from .._jit import kernel
+from .._jit_lanes import WIDTH, load, padded, pick, spread, store
+
+
+@kernel
+def take_off_products(left, right, n, out):
+    """Take ``left' right`` off the first n rows and columns of `out`, from the diagonal on.
+
+    All three are C-contiguous, with rows of the same padded length. What is left of the diagonal is not to be used.
+    """
+    width, used, n_summed = out.shape[1], padded(n), right.shape[0]
+    # Four rows at a time share what they load, and do not wait for one another.
+    for i in range(0, n - 3, 4):
+        for p in range(i // WIDTH * WIDTH, used, WIDTH):
+            a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+            for j in range(n_summed):
+                q = j * width
+                row = load(right, q + p)
+                a += row * pick(left, q + i)
+                b += row * pick(left, q + i + 1)
+                c += row * pick(left, q + i + 2)
+                d += row * pick(left, q + i + 3)
+            q = i * width + p
+            store(out, q, load(out, q) - a)
+            store(out, q + width, load(out, q + width) - b)
+            store(out, q + 2 * width, load(out, q + 2 * width) - c)
+            store(out, q + 3 * width, load(out, q + 3 * width) - d)
+    for i in range(n // 4 * 4, n):
+        for p in range(i // WIDTH * WIDTH, used, WIDTH):
+            a = spread(0.0)
+            for j in range(n_summed):
+                a += load(right, j * width + p) * pick(left, j * width + i)
+            store(out, i * width + p, load(out, i * width + p) - a)
