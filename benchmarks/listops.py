@@ -102,8 +102,8 @@ class Tagger(nn.Module):
 
 
 def make_layer(name, budget, n_jobs):
-    """Return the layer of a structure, or the name of fixed arcs; a budget of 0 is none."""
-    if name == "tree" or (name == "tree + budget" and budget == 0):
+    """Return the layer of a structure, or the name of fixed arcs."""
+    if name == "tree":
         return SparseMAP(DependencyTree(), n_jobs=n_jobs)
     if name != "tree + budget":
         return name
@@ -162,13 +162,15 @@ def run(name, parts, args, seed):
     """Train and test one model; return its figures."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    model = Tagger(make_layer(name, args.budget, args.jobs), args.embedding, args.hidden)
+    layers = [make_layer(name, budget, args.jobs) for budget in args.budget]
+    model = Tagger(layers[-1], args.embedding, args.hidden)
     optimizer = torch.optim.Adam(model.parameters(), args.rate)
     best, seconds = None, []
     for epoch in range(args.epochs):
-        started = perf_counter()
+        started, model.layer = perf_counter(), layers[min(epoch, len(layers) - 1)]
         loss = train_epoch(model, optimizer, parts["train"], args.batch, rng)
         seconds.append(perf_counter() - started)
+        model.layer = layers[-1]
         (accuracy, _, heads), _ = evaluate(model, parts["dev"])
         print(f"{name}, seed {seed}, epoch {epoch + 1}: loss {loss:.3f}, dev accuracy {accuracy:.2f}, "
               f"heads {heads:.2f}, {seconds[-1]:.1f} s", flush=True)  # fmt: skip
@@ -194,7 +196,8 @@ def main():
     parser.add_argument("--test-sentences", type=int, default=None, help="test on so many, drawn from the file")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--budget", type=int, default=6, help="five arguments and the closing bracket")
+    budget_help = "of each epoch, the last one of all that follow; 6 are five arguments and the closing bracket"
+    parser.add_argument("--budget", type=int, nargs="+", default=[6], help=budget_help)
     parser.add_argument("--embedding", type=int, default=32)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--batch", type=int, default=16)
