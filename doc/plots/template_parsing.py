@@ -40,5 +40,5 @@ for place, language in enumerate(languages):
     shares.set(xlim=(0, 100), xlabel="% of the templates")
     shares.spines[["top", "right"]].set_visible(False)
 axes[0, 0].set_ylabel("UAS")
-handles = axes[0, 0].get_legend_handles_labels()
+handles = axes[0, -1].get_legend_handles_labels()
 figure.legend(*handles, loc="outside upper center", ncols=5, frameon=False)
