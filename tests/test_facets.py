@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numba import njit
 from registry import RANDOM, Instance
+from scipy.sparse import block_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import readonly
@@ -280,6 +282,23 @@ def test_multipliers_of_a_matching_bound_its_gap():
             assert found[5] >= gap - 1e-12 * (1.0 + np.abs(reduced[np.isfinite(reduced)]).max()), family
             n_open += gap > 1e-6
     assert n_open > 20
+
+
+def test_matchings_without_ties_are_not_taken_for_ties():
+    # Where supports fall apart, the multipliers that Newton's method ends with may say so.
+    rng, counts = np.random.default_rng(7), Counter()
+    for shape in ((6, 6), (12, 12), (5, 9), (12, 18), (18, 12)):
+        for scale in (0.5, 1.0, 2.0):
+            for _ in range(4):
+                instance = Instance(Matching(), scale * rng.normal(size=shape), {})
+                found, u, _ = run(matching_facets, instance)
+                assert found[3] == FACETS and not found[2][-1]
+                links = csr_array(u.reshape(shape) > 0.0)
+                counts["parts"] += connected_components(block_array([[None, links], [links.T, None]]))[0] > 1
+                compare(instance, counts, f"{shape} {scale}", rng)
+    assert counts["derivatives"] == 60 and counts["parts"] > 30, counts
+    tied = Instance(Matching(), np.zeros((4, 4)) + np.eye(4), {})
+    assert run(matching_facets, tied)[0][2][-1]
 
 
 def test_flows_equal_structures():

@@ -9,8 +9,11 @@ from ..._jit import copy_into, kernel
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .jacobian import add_entry, project
 from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
-from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
+from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, TIE, as_products, has_ties, is_feasible
 from .sparsemax import lower_to_zero
+
+# Marginals that are no larger may be nothing but rounding.
+_ROUNDING = 1e-13
 
 
 @kernel
@@ -57,6 +60,105 @@ def _certify(scores, marginals, rows, cuts):
     return linear - 0.5 * norm_squared, max(gap, 0.0), 8.0 * 2.220446049250313e-16 * size
 
 
+@kernel
+def _write_marginals(rows, n_rows, n_cols, marginals):
+    """Write the marginals in the order of the scores."""
+    for r in range(rows.u.shape[0]):
+        for c in range(rows.u.shape[1]):
+            marginals[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.u[r, c]
+
+
+@kernel
+def _find(parent, a):
+    """Return the representative of what `a` hangs together with."""
+    while parent[a] != a:
+        parent[a] = parent[parent[a]]
+        a = parent[a]
+    return a
+
+
+@kernel
+def _label_parts(rows, cuts, square, part):
+    """Number the parts that supports make of rows and columns into `part`; return how many there are.
+
+    Part 0 has the columns that are not full, whose multipliers are zero; of a square it is empty.
+    """
+    n, m = rows.u.shape
+    parent, number, count = np.empty(1 + n + m, np.int64), np.empty(1 + n + m, np.int64), 1
+    for a in range(1 + n + m):
+        parent[a], number[a] = a, -1
+    for r in range(n):
+        for c in range(m):
+            if rows.u[r, c] > _ROUNDING:
+                parent[_find(parent, 1 + r)] = _find(parent, 1 + n + c)
+    for c in range(m):
+        if not square and cuts.slope[c] < -TIE:
+            parent[_find(parent, 1 + n + c)] = _find(parent, np.int64(0))
+    number[_find(parent, np.int64(0))] = 0
+    for a in range(n + m):
+        root = _find(parent, 1 + a)
+        if number[root] < 0:
+            number[root] = count
+            count += 1
+        part[a] = number[root]
+    return count
+
+
+@kernel
+def _loosen(rows, cuts, square):
+    """Move to multipliers for which nothing ties that has no weight; return whether there are any.
+
+    Supports that fall apart leave the multipliers open: those of the columns of a part, with the thresholds of its
+    rows, may all move by the same. Newton's method ends anywhere, often where an entry between two parts is just about
+    to enter, or has what rounding leaves. That all such entries, and the multipliers of full columns, are clear of zero
+    are inequalities between the moves of two parts each, solved as shortest paths.
+    """
+    n, m = rows.u.shape
+    part = np.empty(n + m, np.int64)
+    count = _label_parts(rows, cuts, square, part)
+    room, move = np.empty((count, count)), np.zeros(count)
+    for a in range(count):
+        for b in range(count):
+            room[a, b] = np.inf
+    for r in range(n):
+        for c in range(m):
+            a, b, u = part[r], part[n + c], rows.u[r, c]
+            left = rows.threshold[r] - rows.shifted[r, c]
+            if u <= TIE and (u > _ROUNDING or (a == b and left < TIE)):
+                return False
+            if a != b:
+                room[a, b] = min(room[a, b], left)
+    for c in range(m):
+        b = part[n + c]
+        if not square and b > 0:
+            room[0, b] = min(room[0, b], cuts.multiplier[c])
+        elif not square and cuts.slope[c] >= -TIE and cuts.multiplier[c] <= TIE:
+            return False
+    changed = True
+    for _ in range(count + 1):
+        changed = False
+        for a in range(count):
+            for b in range(count):
+                most = move[b] + room[a, b] - 4.0 * TIE
+                if most < move[a]:
+                    move[a] = most
+                    changed = True
+        if not changed:
+            break
+    if changed:
+        return False
+    for c in range(m):
+        change = move[part[n + c]] - move[0]
+        cuts.multiplier[c] += change
+        for r in range(n):
+            rows.shifted[r, c] -= change
+    for r in range(n):
+        rows.threshold[r] -= move[part[r]] - move[0]
+        for c in range(m):
+            rows.u[r, c] = rows.u[r, c] if rows.u[r, c] > _ROUNDING else 0.0
+    return True
+
+
 @as_solver
 def matching_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
@@ -73,16 +175,17 @@ def matching_facets(
     if warm_weights.shape[0] == m + 1:
         copy_into(cuts.multiplier, warm_weights[:m])
     steps = maximise_dual(rows, cuts, m, m if n == m else np.int64(0), size, min(MOST_STEPS, limit[0]))
-    for r in range(n):
-        for c in range(m):
-            marginals[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.u[r, c]
+    _write_marginals(rows, n_rows, n_cols, marginals)
     objective, gap, floor = _certify(scores, marginals, rows, cuts)
     if not gap <= max(tol, 4.0 * floor):
         return none, none, np.empty(0), GAVE_UP, objective, gap, steps
     weights = np.empty(m + 1)
+    weights[m] = has_ties(rows) or has_flat_dual(rows, cuts, m, m if n == m else np.int64(0))
+    if weights[m] and _loosen(rows, cuts, n == m):
+        weights[m] = 0.0
+        _write_marginals(rows, n_rows, n_cols, marginals)
     for c in range(m):
         weights[c] = cuts.multiplier[c]
-    weights[m] = has_ties(rows) or has_flat_dual(rows, cuts, m, m if n == m else np.int64(0))
     return none, none, weights, FACETS, objective, gap, steps
 
 
