@@ -6,6 +6,7 @@ The shorter side has the rows, all of which are matched; columns are matched at 
 import numpy as np
 
 from ..._jit import copy_into, kernel
+from .._parts import representative
 from .._polytope.protocol import INFEASIBLE, as_solver
 from .jacobian import add_entry, project
 from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
@@ -69,15 +70,6 @@ def _write_marginals(rows, n_rows, n_cols, marginals):
 
 
 @kernel
-def _find(parent, a):
-    """Return the representative of what `a` hangs together with."""
-    while parent[a] != a:
-        parent[a] = parent[parent[a]]
-        a = parent[a]
-    return a
-
-
-@kernel
 def _label_parts(rows, cuts, square, part):
     """Number the parts that supports make of rows and columns into `part`; return how many there are.
 
@@ -90,13 +82,13 @@ def _label_parts(rows, cuts, square, part):
     for r in range(n):
         for c in range(m):
             if rows.u[r, c] > _ROUNDING:
-                parent[_find(parent, 1 + r)] = _find(parent, 1 + n + c)
+                parent[representative(parent, 1 + r)] = representative(parent, 1 + n + c)
     for c in range(m):
         if not square and cuts.slope[c] < -TIE:
-            parent[_find(parent, 1 + n + c)] = _find(parent, np.int64(0))
-    number[_find(parent, np.int64(0))] = 0
+            parent[representative(parent, 1 + n + c)] = representative(parent, np.int64(0))
+    number[representative(parent, np.int64(0))] = 0
     for a in range(n + m):
-        root = _find(parent, 1 + a)
+        root = representative(parent, 1 + a)
         if number[root] < 0:
             number[root] = count
             count += 1

@@ -10,7 +10,7 @@ import numpy as np
 from ..._jit import kernel
 from ..._jit_lanes import WIDTH, larger, largest, load, spread, store, total
 from .blocks import factorize, new_factors, solve
-from .interior_point import set_nodes
+from .interior_point import move_potentials, set_nodes, write_nodes
 
 _MOST_REPAIRS, _MOST_STEPS = 12, 40
 # What is left of the equations at the end, and the price of an arc that is worth opening.
@@ -32,11 +32,9 @@ def settle(network, open_arcs, on, total_flow, rho, state, factors):
     for step in range(_MOST_STEPS):
         set_nodes(network, on, n_steps, total_flow, state)
         most = spread(0.0)
+        write_nodes(state, x)
         for t in range(n_steps - 1):
-            leave, enter = 2 * t * width, (2 * t + 1) * width
-            for p in range(0, width, WIDTH):
-                store(x, leave + p, load(state.u, t * width + p))
-                store(x, enter + p, load(state.u, (t + 1) * width + p))
+            enter = (2 * t + 1) * width
             for i in range(n_states):
                 leaving = spread(0.0)
                 for p in range(0, width, WIDTH):
@@ -53,11 +51,7 @@ def settle(network, open_arcs, on, total_flow, rho, state, factors):
             break
         last = residual
         solve(factors, x)
-        for t in range(n_steps - 1):
-            for p in range(0, width, WIDTH):
-                q, r = t * width + p, (t + 1) * width + p
-                store(state.out, q, load(state.out, q) + load(x, 2 * t * width + p))
-                store(state.into, r, load(state.into, r) + load(x, (2 * t + 1) * width + p))
+        move_potentials(state, x, 1.0)
         for t in range(n_steps - 1):
             for i in range(n_states):
                 for p in range(0, width, WIDTH):

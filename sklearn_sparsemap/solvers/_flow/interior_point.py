@@ -58,6 +58,27 @@ def set_nodes(network, on, n_centred, total_flow, state):
 
 
 @kernel
+def write_nodes(state, x):
+    """Write u into the right-hand side of the system of potentials: what should leave each node, and enter it."""
+    n_steps, width = state.u.shape
+    for t in range(n_steps - 1):
+        for p in range(0, width, WIDTH):
+            store(x, 2 * t * width + p, load(state.u, t * width + p))
+            store(x, (2 * t + 1) * width + p, load(state.u, (t + 1) * width + p))
+
+
+@kernel
+def move_potentials(state, x, step):
+    """Add a multiple of a solution of the system to the potentials."""
+    n_steps, width = state.u.shape
+    for t in range(n_steps - 1):
+        for p in range(0, width, WIDTH):
+            q, r = t * width + p, (t + 1) * width + p
+            store(state.out, q, load(state.out, q) + step * load(x, 2 * t * width + p))
+            store(state.into, r, load(state.into, r) + step * load(x, (2 * t + 1) * width + p))
+
+
+@kernel
 def _start(network, state, slack):
     """Choose potentials for which all reduced costs are positive, and a flow that is spread over the arcs."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
@@ -85,11 +106,7 @@ def _advance(network, state, arcs, step):
     """Go along the steps; return the complementarity of all arcs, and by how much less or more leaves than comes."""
     n_steps, width = network.scores.shape
     n_states = network.gains.shape[1]
-    for t in range(n_steps - 1):
-        for p in range(0, width, WIDTH):
-            q, r = t * width + p, (t + 1) * width + p
-            store(state.out, q, load(state.out, q) + step * load(arcs.potential_steps, 2 * t * width + p))
-            store(state.into, r, load(state.into, r) + step * load(arcs.potential_steps, (2 * t + 1) * width + p))
+    move_potentials(state, arcs.potential_steps, step)
     set_nodes(network, network.on, 1, 1.0, state)
     complementarity, residual = spread(0.0), 0.0
     for t in range(n_steps - 1):
@@ -125,11 +142,9 @@ def _direct(network, state, arcs, factors, centre, corrects):
     n_steps, width = network.scores.shape
     n_states = network.gains.shape[1]
     x = arcs.potential_steps
+    write_nodes(state, x)
     for t in range(n_steps - 1):
-        leave, enter = 2 * t * width, (2 * t + 1) * width
-        for p in range(0, width, WIDTH):
-            store(x, leave + p, load(state.u, t * width + p))
-            store(x, enter + p, load(state.u, (t + 1) * width + p))
+        enter = (2 * t + 1) * width
         for i in range(n_states):
             leaving, row = spread(0.0), (t * n_states + i) * width
             for p in range(0, width, WIDTH):

@@ -16,6 +16,7 @@ from collections import namedtuple
 import numpy as np
 
 from ..._jit import kernel
+from .._parts import representative
 
 # Nodes are the multipliers, then the variables. `order` lists them from the roots on; the edge to the parent of a node
 # has the coefficient `coefs`. A root is its own parent. `values` is scratch.
@@ -23,15 +24,6 @@ Forest = namedtuple("Forest", ["order", "parents", "coefs", "pivots", "values"])
 
 # No pivot is smaller: what is divided by it is finite.
 _LEAST_PIVOT = 1e-100
-
-
-@kernel
-def _find(roots, i):
-    """Return the representative of a node, shortening the way to it."""
-    while roots[i] != i:
-        roots[i] = roots[roots[i]]
-        i = roots[i]
-    return i
 
 
 @kernel
@@ -82,7 +74,7 @@ def build_forest(dual, damping, wide, free):
             norm_squared += c * c
             if c == 0.0 or not -wide < dual.u[i] < 1.0 + wide:
                 continue
-            a, b = _find(roots, multiplier), _find(roots, m + i)
+            a, b = representative(roots, multiplier), representative(roots, m + i)
             if a == b:
                 rest += c * c
                 continue

@@ -13,7 +13,7 @@ from numba import types
 from ..._jit import FLOATS, FLOATS_2D, INTS, copy_into, entry, kernel
 from ...graphs._tables import TABLE_ARRAYS
 from .._graph.projection import PRODUCTS
-from .state import largest, largest_move, new_state
+from .state import add_messages, largest, largest_move, new_state
 from .system import build_system, solve_system
 
 # The larger sigma, the fewer steps; and the more digits does rounding take of each.
@@ -62,14 +62,7 @@ def _mark_in_use(tables, solved, i, values, cells):
 def _respond(tables, direction, change, values, cells, before, state):
     """Set what the messages make of a direction of the scores and a change of the tables, on what is in use."""
     messages, z, u, joint, gradient = state.messages, state.z, state.u, state.joint, state.gradient
-    for k in range(z.shape[0]):
-        z[k] = direction[k]
-    for e in range(tables.ends.shape[0]):
-        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for x in range(n):
-            z[first + x] += messages[start + x]
-            z[second + x] += messages[start + n + x]
+    add_messages(tables, direction, state)
     for i in range(tables.order.shape[0]):
         total, count = 0.0, 0.0
         for k in range(tables.nodes[i], tables.nodes[i + 1]):

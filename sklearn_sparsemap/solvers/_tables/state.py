@@ -28,9 +28,9 @@ def new_state(tables):
 
 
 @kernel
-def pass_messages(tables, scores, state):
-    """Set `z` and `u` to what the messages make of the scores; return the nodes' part of the dual."""
-    messages, z, u = state.messages, state.z, state.u
+def add_messages(tables, scores, state):
+    """Set `z` to the scores with the messages."""
+    messages, z = state.messages, state.z
     for i in range(z.shape[0]):
         z[i] = scores[i]
     for e in range(tables.ends.shape[0]):
@@ -39,6 +39,13 @@ def pass_messages(tables, scores, state):
         for x in range(n):
             z[first + x] += messages[start + x]
             z[second + x] += messages[start + n + x]
+
+
+@kernel
+def pass_messages(tables, scores, state):
+    """Set `z` and `u` to what the messages make of the scores; return the nodes' part of the dual."""
+    z, u = state.z, state.u
+    add_messages(tables, scores, state)
     value = 0.0
     for i in range(tables.order.shape[0]):
         value += to_simplex(z, u, tables.nodes[i], tables.nodes[i + 1])
