@@ -225,7 +225,7 @@ def test_shards_without_a_tree_that_fits_are_skipped():
         random_state=0,
     )  # fmt: skip
     batches = batches_of(X, y, 3)
-    mixing = ParameterMixing(model, n_rounds=2).fit([batches[4], batches[1], batches[2]])
+    mixing = ParameterMixing(model, n_rounds=2, random_state=0).fit([batches[4], batches[1], batches[2]])
     assert mixing.estimator_.selected_groups_.tolist() == [0] and mixing.estimator_.score(X, y) > 0.7
     with pytest.raises(ValueError, match="the first shard has no sample to learn from"):
         ParameterMixing(model, n_rounds=2).fit([batches[1], batches[4]])
