@@ -6,8 +6,9 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
+from ..solvers._facets.choice import SOLVERS, solve_either
 from ..solvers._polytope.batch import PROBLEMS
-from ..solvers._polytope.protocol import INFEASIBLE, SOLVER
+from ..solvers._polytope.protocol import INFEASIBLE
 from ..solvers._polytope.support import parts_repeat, score
 
 # What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
@@ -88,7 +89,7 @@ def _add_cost(scores, gold_slots, cost, missing, repeats):
 
 
 @kernel
-def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, additional_residual):
+def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual):
     """Compute the loss of a sample, which is sample `i` to the memory, and its gradient.
 
     `residual` is overwritten with the gradient with respect to the scores; the target's weight times the gradient with
@@ -114,13 +115,13 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
     if memory.capacity > 0:
         n_warm, first_weight = memory.counts[i], i * memory.capacity
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
-    slots, additional_slots, weights, k, objective, gap, _ = solver(
+    slots, additional_slots, weights, k, objective, gap, _ = solve_either(
+        solvers,
         oracle,
         scores,
         additional,
         target.dims,
         target.sizes,
-        tol,
         tol,
         memory.limit,
         memory.slots[first : first + n_warm * n_slots].reshape((n_warm, n_slots)),
@@ -166,9 +167,9 @@ def is_inexact(loss, gap):
 
 
 @entry(
-    types.void(ORACLE, SOLVER, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES)
+    types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES)
 )
-def losses_of_range(oracle, solver, form, problems, gold, tol, memory, start, stop, out):
+def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, stop, out):
     """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
     offset = 0
     for i in range(start):
@@ -186,7 +187,7 @@ def losses_of_range(oracle, solver, form, problems, gold, tol, memory, start, st
         )
         n_additional = target.additional.shape[0]
         out.losses[i], _ = loss_of_sample(
-            oracle, solver, form, target, tol, memory, i, out.residuals[first:last],
+            oracle, solvers, form, target, tol, memory, i, out.residuals[first:last],
             out.additional_residuals[offset : offset + n_additional],
         )  # fmt: skip
         offset += n_additional
