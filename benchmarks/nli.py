@@ -62,9 +62,9 @@ def lp_sequence(shape):
 class Network(nn.Module):
     """Decomposable attention."""
 
-    def __init__(self, attention, n_words, size, dropout, n_jobs):
+    def __init__(self, attention, n_words, size, dropout, temperature, n_jobs):
         super().__init__()
-        self.attention, self.n_jobs = attention, n_jobs
+        self.attention, self.options = attention, {"temperature": temperature, "n_jobs": n_jobs}
         self.embed = nn.Embedding(n_words, size, padding_idx=0)
         self.attend = nn.Sequential(nn.Dropout(dropout), nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
         self.compare = nn.Sequential(nn.Dropout(dropout), nn.Linear(4 * size, size), nn.ReLU())
@@ -83,7 +83,7 @@ class Network(nn.Module):
             turned = self.by_steps(scores.transpose(1, 2), lengths.flip(1))
             return self.by_steps(scores, lengths), turned.transpose(1, 2)
         if self.attention == "matching":
-            joint = sparsemap(Matching(), scores, lengths, n_jobs=self.n_jobs)
+            joint = sparsemap(Matching(), scores, lengths, **self.options)
         else:
             joint = self.by_graph(scores, lengths)
         return tuple(joint / joint.sum(k, keepdim=True).clamp(min=1e-6) for k in (2, 1))
@@ -94,9 +94,7 @@ class Network(nn.Module):
         steps = self.steps[(words - words[:, None]).clamp(-2, 2) + 2]
         # Of a first step from before the sentence, and of a last one to behind it, one is to the next word.
         start, end = self.starts[words.clamp(max=1)], self.ends[(words != lengths[:, 1, None] - 1).long()]
-        return sparsemap(
-            LinearChain(), scores, lengths, transitions=steps, start=start, end=end, n_jobs=self.n_jobs
-        )
+        return sparsemap(LinearChain(), scores, lengths, transitions=steps, start=start, end=end, **self.options)
 
     def by_graph(self, scores, lengths):
         """Return the joint alignment of a graph whose rows are the words of the shorter sentence."""
@@ -109,7 +107,7 @@ class Network(nn.Module):
             steps = torch.arange(n)
             graph = lp_sequence
             additional = {"chain": {"transitions": self.near * ((steps[:, None] - steps).abs() <= 1)}}
-        joint = lp_sparsemap(graph, square, additional, lengths.sort(dim=1).values, n_jobs=self.n_jobs)
+        joint = lp_sparsemap(graph, square, additional, lengths.sort(dim=1).values, **self.options)
         joint = torch.where(turned, joint.transpose(1, 2), joint)
         return joint[:, : scores.shape[1], : scores.shape[2]]
 
@@ -162,7 +160,7 @@ def run(attention, parts, n_words, args, seed):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     train = parts["train"]
-    model = Network(attention, n_words, args.size, args.dropout, args.jobs)
+    model = Network(attention, n_words, args.size, args.dropout, args.temperature, args.jobs)
     optimizer = torch.optim.Adam(model.parameters(), args.rate)
     best, seconds = (-1.0,), []
     for epoch in range(args.epochs):
@@ -175,13 +173,13 @@ def run(attention, parts, n_words, args, seed):
             loss.backward()
             optimizer.step()
         seconds.append(perf_counter() - started)
-        dev = evaluate(model, parts["dev"])[0]
+        dev, share = evaluate(model, parts["dev"])
         if dev > best[0]:
-            best = dev, epoch + 1, {key: value.clone() for key, value in model.state_dict().items()}
-    model.load_state_dict(best[2])
+            best = dev, share, epoch + 1, {key: value.clone() for key, value in model.state_dict().items()}
+    model.load_state_dict(best[3])
     accuracy, share = evaluate(model, parts["test"])
-    print(f"{attention}, seed {seed}: dev {best[0]:.2f}, epoch {best[1]}, test {accuracy:.2f}, aligned {share:.1f} %, "
-          f"{np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
+    print(f"{attention}, seed {seed}: dev {best[0]:.2f}, aligned {best[1]:.1f} %, epoch {best[2]}, "
+          f"test {accuracy:.2f}, aligned {share:.1f} %, {np.median(seconds):.1f} s an epoch", flush=True)  # fmt: skip
     return accuracy, share, np.median(seconds)
 
 
@@ -195,6 +193,7 @@ def main():
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=2e-3, help="of Adam")
+    parser.add_argument("--temperature", type=float, default=0.5, help="of the structured attentions")
     parser.add_argument("--jobs", type=int, default=1, help="threads of the layer")
     args = parser.parse_args()
     folder = args.data / "sick"

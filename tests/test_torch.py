@@ -17,8 +17,11 @@ from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, 
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 from torch.func import grad, hessian, jacfwd, jacrev, vmap  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from sklearn_sparsemap._layers.graphs import graph_operator  # noqa: E402
 from sklearn_sparsemap._layers.structures import structure_operator  # noqa: E402
@@ -182,6 +185,38 @@ def test_operators_keep_their_promises(name):
     directions = torch.randn_like(u).requires_grad_(), torch.randn_like(v).requires_grad_()
     found = torch.library.opcheck(_ops.multiply, (*batch, keys, *directions, handle))
     assert set(found.values()) == {"SUCCESS"}
+
+
+class Listening(TorchDispatchMode):
+    """Collects the names of the operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.heard.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def test_modes_and_tensors_without_numbers_meet_operators():
+    def gradient(scores):
+        u = sparsemap(Simplex(), scores)
+        return torch.autograd.grad((u * torch.tensor([1.0, 0.0, 0.0])).sum(), scores)[0]
+
+    scores = torch.tensor([[1.0, 0.5, 0.0]], requires_grad=True)
+    expected = gradient(scores)
+    with Listening() as mode:
+        assert torch.equal(gradient(scores), expected)
+    assert {"sklearn_sparsemap.solve.default", "sklearn_sparsemap.multiply.default"} <= set(mode.heard)
+    # A trace of numbers would hold those of its example.
+    traced = make_fx(gradient)(torch.zeros(1, 3, requires_grad=True))
+    assert torch.equal(traced(scores), expected)
+    with FakeTensorMode():
+        assert gradient(torch.empty(1, 3, requires_grad=True)).shape == (1, 3)
+    assert sparsemap(Simplex(), torch.empty(2, 3, device="meta")).device.type == "meta"
+    with torch.inference_mode():
+        assert torch.equal(sparsemap(Simplex(), scores), sparsemap(Simplex(), scores.detach().clone()))
 
 
 @pytest.mark.parametrize("name", CASES)

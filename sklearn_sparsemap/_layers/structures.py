@@ -60,6 +60,30 @@ class _Kind(NamedTuple):
     sizes: tuple
 
 
+class _Plan(NamedTuple):
+    """What of the layout of a batch its lengths determine.
+
+    Attributes
+    ----------
+    places, extra_places : Places
+    shapes : list of tuple
+        Different shapes of samples.
+    kinds : list of _Kind
+        For each of these.
+    kind : int array
+        Of which each sample is.
+    arrays : tuple
+        Of `Problems`: score_ptr, additional_start, additional_stop, dims and sizes.
+    """
+
+    places: Places
+    extra_places: Places
+    shapes: list
+    kinds: list
+    kind: np.ndarray
+    arrays: tuple
+
+
 class StructureOperator(Operator):
     """SparseMAP over a structure.
 
@@ -79,6 +103,10 @@ class StructureOperator(Operator):
         super().__init__(extra)
         self.structure, self.tol, self.max_iter, self.n_jobs = structure, tol, max_iter, n_jobs
         self._kind = lru_cache(4096)(self._make_kind)
+        no_lengths = np.zeros((0, 0), np.int64)
+        self._full_plan = lru_cache(16)(
+            lambda padded, n_samples, is_shared: self._make_plan(padded, n_samples, no_lengths, is_shared)
+        )
 
     def _make_kind(self, padded, shape):
         accepted = self.structure.additional_shapes(shape)
@@ -94,6 +122,24 @@ class StructureOperator(Operator):
         n_samples, padded = len(scores), scores.shape[1:]
         if n_samples == 0:
             raise ValueError("scores has no samples; there must be at least one")
+        # One copy of additional scores that all samples share, for each kind of sample.
+        is_shared = len(additional) == 1
+        if lengths.shape[1]:
+            plan = self._make_plan(padded, n_samples, lengths, is_shared)
+        else:
+            plan = self._full_plan(padded, n_samples, is_shared)
+        flat = plan.places.take(scores.reshape(n_samples, -1))
+        check_values(flat, plan.places.sizes, "scores")
+        if is_shared:
+            joined = np.concatenate([additional[0][k.extra_mask] for k in plan.kinds])
+        else:
+            joined = plan.extra_places.take(additional)
+        check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
+        ptr, start, stop, dims, sizes = plan.arrays
+        problems = Problems(readonly(flat), ptr, readonly(joined), start, stop, dims, sizes)
+        return PaddedProblems(self.structure, problems, plan)
+
+    def _make_plan(self, padded, n_samples, lengths, is_shared):
         if lengths.shape[1]:
             what, accepted = lengths_of(self.structure)
             # A tree has a row more than words.
@@ -103,29 +149,12 @@ class StructureOperator(Operator):
         kinds = [self._kind(padded, shape) for shape in shapes]
         places = Places([k.mask for k in kinds], kind)
         extra_places = Places([k.extra_mask for k in kinds], kind)
-        flat = places.take(scores.reshape(n_samples, -1))
-        check_values(flat, places.sizes, "scores")
         stop = np.cumsum(extra_places.sizes)
-        start = stop - extra_places.sizes
-        if len(additional) == 1:
-            # One copy of it for each kind of sample.
-            own = [additional[0][k.extra_mask] for k in kinds]
-            joined, stop = np.concatenate(own), np.cumsum([len(values) for values in own])[kind]
-            check_values(joined, None, "additional")
-            start = stop - extra_places.sizes
-        else:
-            joined = extra_places.take(additional)
-            check_values(joined, extra_places.sizes, "additional")
-        problems = Problems(
-            readonly(flat),
-            readonly(starts(places.sizes), np.int64),
-            readonly(joined),
-            readonly(start, np.int64),
-            readonly(stop, np.int64),
-            readonly(np.array([k.dims for k in kinds])[kind], np.int64),
-            readonly(np.array([k.sizes for k in kinds])[kind], np.int64),
-        )
-        return PaddedProblems(self.structure, problems, places, extra_places, shapes, kinds, kind)
+        if is_shared:
+            stop = np.cumsum([k.extra_mask.sum() for k in kinds])[kind]
+        dims, sizes = (np.array([getattr(k, name) for k in kinds])[kind] for name in ("dims", "sizes"))
+        arrays = starts(places.sizes), stop - extra_places.sizes, stop, dims, sizes
+        return _Plan(places, extra_places, shapes, kinds, kind, tuple(readonly(array, np.int64) for array in arrays))
 
     def solve(self, scores, additional, lengths):
         if isinstance(self.structure, LinearChain) and has_constant_transitions(self, additional):
@@ -143,9 +172,9 @@ class StructureOperator(Operator):
 class PaddedProblems(Samples):
     """A padded batch laid out for the kernels, and where its entries are in the padded arrays."""
 
-    def __init__(self, structure, problems, places, extra_places, shapes, kinds, kind):
-        super().__init__(structure, problems, shapes, [k.given for k in kinds], kind)
-        self.places, self.extra_places = places, extra_places
+    def __init__(self, structure, problems, plan):
+        super().__init__(structure, problems, plan.shapes, [k.given for k in plan.kinds], plan.kind)
+        self.places, self.extra_places = plan.places, plan.extra_places
 
 
 class SolvedStructures:

@@ -4,9 +4,17 @@ Operators pass through `torch.compile` and `torch.export`, which take no functio
 is the other way round. `solve` is whichever goes.
 """
 
+from inspect import signature
+
 import torch
 
 from . import _ops
+
+
+def _signed(function):
+    """Keep the signature of a function, for which `torch.autograd.Function.apply` asks at each call."""
+    function.__signature__ = signature(function)
+    return function
 
 
 class _Multiply(torch.autograd.Function):
@@ -15,8 +23,9 @@ class _Multiply(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @_signed
     def forward(scores, additional, lengths, keys, unary, extra, handle):
-        return _ops.multiply(scores, additional, lengths, keys, unary, extra, handle)
+        return _ops.multiply_at_once(scores, additional, lengths, keys, unary, extra, handle)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -40,8 +49,9 @@ class _Solve(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @_signed
     def forward(scores, additional, lengths, handle):
-        return _ops.solve(scores, additional, lengths, handle)
+        return _ops.solve_at_once(scores, additional, lengths, handle)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
