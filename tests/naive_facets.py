@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import linprog
 
 
 def sparsemax(scores):
@@ -54,3 +55,40 @@ def projector(equations, free):
     """Return the matrix that projects onto the directions that are zero where not `free` and keep all equations."""
     rows = np.atleast_2d(np.asarray(equations, float)) * free
     return np.diag(free.astype(float)) - np.linalg.pinv(rows, rcond=1e-9) @ rows
+
+
+def strictness_of_tree(scores, u, single_root):
+    """Return how strictly the best multipliers hold the marginals `u` of a tree, at most 1; 0 at a kink.
+
+    That is the largest number that all tight sets can have as their multiplier, and all arcs without weight can be
+    below the thresholds of their words, found by a linear program over all sets. `scores` as those of trees.
+    """
+    n = len(u[0])
+    sets = [s for size in range(2, n + 1) for s in combinations(range(1, n + 1), size)]
+    sets = [s for s in sets if u[list(s)][:, np.array(s) - 1].sum() >= len(s) - 1.0 - 1e-9]
+    is_free = [single_root and len(s) == n for s in sets]
+    equations, inequalities = [], []
+    for h in range(n + 1):
+        for m in range(1, n + 1):
+            if h == m or scores[h, m - 1] == -np.inf:
+                continue
+            row = np.zeros(n + len(sets) + 2)
+            row[m - 1] = 1.0
+            row[n : n + len(sets)] = [h in s and m in s for s in sets]
+            row[-1] = scores[h, m - 1] - u[h, m - 1]
+            if u[h, m - 1] <= 1e-12:
+                row[-2] = -1.0
+            (equations if u[h, m - 1] > 1e-12 else inequalities).append(row)
+    for a in np.flatnonzero(~np.array(is_free, bool)):
+        row = np.zeros(n + len(sets) + 2)
+        row[n + a], row[-2] = 1.0, -1.0
+        inequalities.append(row)
+    bounds = [(None, None)] * n + [(None if free else 0.0, None) for free in is_free] + [(0.0, 1.0)]
+    equations, inequalities = np.array(equations), np.array(inequalities).reshape(-1, len(bounds) + 1)
+    cost = np.zeros(len(bounds))
+    cost[-1] = -1.0
+    found = linprog(
+        cost, -inequalities[:, :-1], -inequalities[:, -1], equations[:, :-1], equations[:, -1], bounds,
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )  # fmt: skip
+    return -found.fun if found.status == 0 else None

@@ -12,15 +12,18 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap._jit import copy_into, readonly
 from sklearn_sparsemap._jit_lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap.inference._problems import lay_out
+from sklearn_sparsemap.solvers._facets.certificate import certify_rows
 from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
+from sklearn_sparsemap.solvers._facets.newton import evaluate, new_cuts, new_rows
 from sklearn_sparsemap.solvers._facets.protocol import FACETS, GAVE_UP
 from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimum_cuts
+from sklearn_sparsemap.solvers._facets.sets import add_set
 from sklearn_sparsemap.solvers._facets.sparsemax import sparsemax
 from sklearn_sparsemap.solvers._facets.subsets import subset_facets, subset_products
-from sklearn_sparsemap.solvers._facets.trees import tree_facets, tree_products
+from sklearn_sparsemap.solvers._facets.trees import fill_rows, tree_facets, tree_products
 from sklearn_sparsemap.solvers._flow.blocks import factorize, new_factors, solve
 from sklearn_sparsemap.solvers._flow.chains import chain_interior_point, chain_products
 from sklearn_sparsemap.solvers._flow.choice import spread_of_paths_range
@@ -207,10 +210,10 @@ def compare(instance, counts, name, rng):
     counts["derivatives"] += 1
 
 
-def random_instances(kind, rng):
+def random_instances(kind, rng, sizes=(1, 2, 3, 5, 8)):
     """Draw problems of many families of scores."""
     for family in FAMILIES:
-        for n in (1, 2, 3, 5, 8):
+        for n in sizes:
             if kind is DependencyTree:
                 structure = DependencyTree(single_root=bool(rng.random() < 0.5))
                 shape = (n + 1, n)
@@ -299,6 +302,60 @@ def test_matchings_without_ties_are_not_taken_for_ties():
     assert counts["derivatives"] == 60 and counts["parts"] > 30, counts
     tied = Instance(Matching(), np.zeros((4, 4)) + np.eye(4), {})
     assert run(matching_facets, tied)[0][2][-1]
+
+
+def test_trees_are_taken_for_ties_at_kinks_only():
+    # Where arcs have all the weight of their words, or sets cross, the multipliers that Newton's method ends with may
+    # say so.
+    rng, counts = np.random.default_rng(8), Counter()
+    for _ in range(2):
+        for family, instance in random_instances(DependencyTree, rng, sizes=(2, 3, 4, 5, 6)):
+            found, u, _ = run(tree_facets, instance)
+            if found[3] != FACETS:
+                continue
+            u = u.reshape(instance.scores.shape)
+            strictness = naive_facets.strictness_of_tree(instance.scores, u, instance.structure.single_root)
+            assert strictness <= 1e-8 or strictness >= 1e-6, family
+            counts[bool(found[2][-1]), strictness > 1e-7] += 1
+            compare(instance, counts, family, rng)
+    assert counts[True, True] == 0 and counts[True, False] > 4 and counts[False, True] > 110, counts
+    assert counts["derivatives"] > 110, counts
+    for scale, n_words in ((0.5, 12), (1.0, 12), (2.0, 12), (1.0, 20), (2.0, 20)):
+        for _ in range(4):
+            instance = Instance(DependencyTree(), scale * rng.normal(size=(n_words + 1, n_words)), {})
+            assert not run(tree_facets, instance)[0][2][-1]
+            compare(instance, counts, f"{n_words} {scale}", rng)
+
+
+@njit
+def certify_trees(scores, sets, multipliers, marginals):
+    n = sets.shape[1] - 1
+    rows, cuts, k = new_rows(n, n + 1), new_cuts(sets.shape[0] + 1, n + 1, True), 0
+    fill_rows(rows, scores, n)
+    for s in range(sets.shape[0]):
+        k = add_set(cuts, k, sets[s])
+    evaluate(rows, cuts, k, multipliers, cuts.slope)
+    copy_into(cuts.multiplier, multipliers[:k])
+    for h in range(n + 1):
+        for m in range(n):
+            marginals[h * n + m] = rows.u[m, h]
+    return certify_rows(scores, marginals, rows, cuts, k)[1]
+
+
+def test_multipliers_of_cuts_bound_the_gap_of_a_tree():
+    rng, n_open = np.random.default_rng(9), 0
+    for n in (2, 3, 6, 9):
+        for scale in (0.1, 1.0, 10.0):
+            scores, sets = scale * rng.normal(size=(n + 1, n)), rng.random((4, n + 1)) < 0.6
+            sets[0], sets[:, 0] = True, False
+            for multipliers in (np.zeros(4), scale * rng.random(4) / n):
+                u = np.empty(scores.size)
+                gap = certify_trees(scores.ravel(), sets, multipliers, u)
+                reduced = scores - u.reshape(scores.shape)
+                best = map_inference(DependencyTree(), reduced).value - reduced.ravel() @ u
+                assert gap >= best - 1e-12 * scale
+                n_open += gap > 1e-6
+    assert n_open > 6
 
 
 def test_flows_equal_structures():

@@ -8,13 +8,11 @@ import numpy as np
 from ..._jit import copy_into, kernel
 from .._parts import representative
 from .._polytope.protocol import INFEASIBLE, as_solver
+from .certificate import certify_rows
 from .jacobian import add_entry, project
 from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
-from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, TIE, as_products, has_ties, is_feasible
+from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
 from .sparsemax import lower_to_zero
-
-# Marginals that are no larger may be nothing but rounding.
-_ROUNDING = 1e-13
 
 
 @kernel
@@ -31,34 +29,6 @@ def fill_pairs(rows, scores, n_rows, n_cols):
         difference, n_forbidden = lower_to_zero(row)
         size, forbidden = max(size, difference), forbidden or n_forbidden > 0
     return size, forbidden
-
-
-@kernel
-def _certify(scores, marginals, rows, cuts):
-    """Return the objective of `marginals`, a bound of their gap, and what of it rounding can leave.
-
-    The best matching's reduced score is at most the sum of the columns' multipliers and, for each row, of the best
-    reduced score less its multiplier. That is as sharp as a call of the oracle, for which reduced scores are hard: all
-    that carries weight ties.
-    """
-    linear, norm_squared = 0.0, 0.0
-    for i in range(scores.shape[0]):
-        u = marginals[i]
-        if u > 0.0:
-            linear += scores[i] * u
-            norm_squared += u * u
-    gap, size = 0.0, 1.0
-    for r in range(rows.u.shape[0]):
-        row, u, top = rows.scores[r], rows.u[r], -np.inf
-        for c in range(row.shape[0]):
-            top = max(top, row[c] - u[c] - cuts.multiplier[c])
-        for c in range(row.shape[0]):
-            if u[c] > 0.0:
-                gap += u[c] * (top - (row[c] - u[c] - cuts.multiplier[c]))
-                size += u[c] * (1.0 + abs(row[c]))
-    for c in range(rows.u.shape[1]):
-        gap -= cuts.multiplier[c] * cuts.slope[c]
-    return linear - 0.5 * norm_squared, max(gap, 0.0), 8.0 * 2.220446049250313e-16 * size
 
 
 @kernel
@@ -81,7 +51,7 @@ def _label_parts(rows, cuts, square, part):
         parent[a], number[a] = a, -1
     for r in range(n):
         for c in range(m):
-            if rows.u[r, c] > _ROUNDING:
+            if rows.u[r, c] > ROUNDING:
                 parent[representative(parent, 1 + r)] = representative(parent, 1 + n + c)
     for c in range(m):
         if not square and cuts.slope[c] < -TIE:
@@ -116,7 +86,7 @@ def _loosen(rows, cuts, square):
         for c in range(m):
             a, b, u = part[r], part[n + c], rows.u[r, c]
             left = rows.threshold[r] - rows.shifted[r, c]
-            if u <= TIE and (u > _ROUNDING or (a == b and left < TIE)):
+            if u <= TIE and (u > ROUNDING or (a == b and left < TIE)):
                 return False
             if a != b:
                 room[a, b] = min(room[a, b], left)
@@ -147,7 +117,7 @@ def _loosen(rows, cuts, square):
     for r in range(n):
         rows.threshold[r] -= move[part[r]] - move[0]
         for c in range(m):
-            rows.u[r, c] = rows.u[r, c] if rows.u[r, c] > _ROUNDING else 0.0
+            rows.u[r, c] = rows.u[r, c] if rows.u[r, c] > ROUNDING else 0.0
     return True
 
 
@@ -168,7 +138,7 @@ def matching_facets(
         copy_into(cuts.multiplier, warm_weights[:m])
     steps = maximise_dual(rows, cuts, m, m if n == m else np.int64(0), size, min(MOST_STEPS, limit[0]))
     _write_marginals(rows, n_rows, n_cols, marginals)
-    objective, gap, floor = _certify(scores, marginals, rows, cuts)
+    objective, gap, floor = certify_rows(scores, marginals, rows, cuts, m)
     if not gap <= max(tol, 4.0 * floor):
         return none, none, np.empty(0), GAVE_UP, objective, gap, steps
     weights = np.empty(m + 1)

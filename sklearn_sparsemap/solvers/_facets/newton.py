@@ -360,6 +360,20 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
 
 
 @kernel
+def dependent_cuts(rows, cuts, chosen, n):
+    """Tell of each of the `n` chosen cuts whether, on the supports, it says no more than those before it."""
+    curvature, factor = np.empty((n, padded(n))), np.empty((n, padded(n)))
+    places, dependent = np.empty(n, np.int64), np.empty(n, np.bool_)
+    for a in range(n):
+        places[a] = a
+    curvature_of(rows, cuts, chosen, n, curvature)
+    factorize(curvature, places, n, 0.0, factor)
+    for a in range(n):
+        dependent[a] = factor[a, a] == np.inf
+    return dependent
+
+
+@kernel
 def has_flat_dual(rows, cuts, k, n_free):
     """Tell whether other multipliers may be as good, and a cut without one, of those that are known, have one there.
 
@@ -369,7 +383,7 @@ def has_flat_dual(rows, cuts, k, n_free):
     """
     # As int64: Numba compiles a second version of what is called with a literal.
     tight, n, idle = np.empty(k, np.int64), np.int64(0), 0
-    curvature, factor = np.empty((k, padded(k))), np.empty((k, padded(k)))
+    curvature = np.empty((1, padded(k)))
     for c in range(k):
         if c < n_free or cuts.multiplier[c] > BINDING or cuts.slope[c] >= -TIE:
             tight[n] = c
@@ -383,11 +397,4 @@ def has_flat_dual(rows, cuts, k, n_free):
             n += 1
     if idle == 0:
         return False
-    curvature_of(rows, cuts, tight, n, curvature)
-    for a in range(n):
-        tight[a] = a
-    factorize(curvature, tight, n, 0.0, factor)
-    n_dependent = 0
-    for a in range(n):
-        n_dependent += factor[a, a] == np.inf
-    return n_dependent > 0
+    return dependent_cuts(rows, cuts, tight, n).any()

@@ -37,6 +37,8 @@ FACETS, GAVE_UP = -2, -3
 MOST_STEPS = 60
 # An entry whose price is this close to its row's threshold could as well be in the support.
 TIE = 1e-9
+# Marginals that are no larger may be nothing but rounding.
+ROUNDING = 1e-12
 
 # A cut with no more than this multiplier does not hold the solution.
 BINDING = 1e-10

@@ -9,11 +9,14 @@ import numpy as np
 
 from ..._jit import kernel
 from .._polytope.protocol import INFEASIBLE, as_solver
+from .certificate import certify_rows
 from .jacobian import add_entry, project
 from .newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
-from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, certify, has_ties, is_feasible
+from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
 from .separation import contract_cycles, minimum_cuts
+from .sets import add_set, have_crossing, place_of_set, read_set
 from .sparsemax import lower_to_zero
+from .tree_ties import settle
 
 _MOST_ROUNDS = 200
 
@@ -33,31 +36,6 @@ def fill_rows(rows, scores, n):
         # One is from the word to itself.
         size, forbidden = max(size, difference), forbidden or n_forbidden > 1
     return size, forbidden
-
-
-@kernel
-def add_set(cuts, k, nodes):
-    """Add the cut of a set as number `k`, unless it is known; return the number of cuts."""
-    n_words = cuts.bits.shape[1]
-    for w in range(n_words):
-        cuts.bits[k, w] = np.uint64(0)
-    size = 0
-    for v in range(nodes.shape[0]):
-        cuts.member[k, v] = 1.0 if nodes[v] else 0.0
-        if nodes[v]:
-            cuts.bits[k, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
-            size += 1
-    if size < 2:
-        return k
-    for c in range(k):
-        same = True
-        for w in range(n_words):
-            same &= cuts.bits[c, w] == cuts.bits[k, w]
-        if same:
-            return k
-    cuts.bound[k] = size - 1.0
-    cuts.multiplier[k] = 0.0
-    return k + 1
 
 
 @kernel
@@ -115,16 +93,6 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
 
 
 @kernel
-def read_set(words, nodes):
-    """Mark the words that are listed; -1 fills up a row."""
-    for v in range(nodes.shape[0]):
-        nodes[v] = False
-    for v in words:
-        if v >= 0:
-            nodes[v] = True
-
-
-@kernel
 def start_cuts(n):
     """Make room for the cuts of `n` words, with that of all words, which nearly always binds."""
     cuts = new_cuts(4 * n + 40, n + 1, True)
@@ -140,29 +108,19 @@ def _warm_cuts(cuts, k, slots, weights):
     nodes = np.empty(cuts.member.shape[1], np.bool_)
     for s in range(min(slots.shape[0], cuts.bound.shape[0] - k - 1)):
         read_set(slots[s], nodes)
-        before, k = k, add_set(cuts, k, nodes)
-        # That of all words is there already.
-        cuts.multiplier[k - 1 if k > before else 0] = weights[s]
+        place, k = place_of_set(cuts, k, nodes)
+        if place >= 0:
+            cuts.multiplier[place] = weights[s]
     return k
 
 
 @kernel
-def _have_crossing(cuts, k):
-    """Tell whether two sets with a multiplier overlap without one of them inside the other."""
-    n_words = cuts.bits.shape[1]
-    for a in range(k):
-        if cuts.multiplier[a] > BINDING:
-            for b in range(a):
-                common, only_a, only_b = False, False, False
-                if cuts.multiplier[b] > BINDING:
-                    for w in range(n_words):
-                        x, y = cuts.bits[a, w], cuts.bits[b, w]
-                        common |= (x & y) != 0
-                        only_a |= (x & ~y) != 0
-                        only_b |= (y & ~x) != 0
-                if common and only_a and only_b:
-                    return True
-    return False
+def _write_marginals(rows, marginals):
+    """Write the marginals in the order of the scores."""
+    n = rows.u.shape[0]
+    for h in range(n + 1):
+        for m in range(n):
+            marginals[h * n + m] = rows.u[m, h]
 
 
 @as_solver
@@ -180,22 +138,27 @@ def tree_facets(
     if warm_weights.shape[0] == warm_slots.shape[0] + 1:
         k = _warm_cuts(cuts, k, warm_slots, warm_weights)
     objective, gap, floor = 0.0, np.inf, 0.0
+    n_free = np.int64(single_root)
     k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
     if k >= 0:
-        for h in range(n + 1):
-            for m in range(n):
-                marginals[h * n + m] = rows.u[m, h]
-        objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
+        _write_marginals(rows, marginals)
+        objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
     if not gap <= max(tol, 4.0 * floor):
         return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, steps
+    tied, needed = False, np.zeros(k, np.bool_)
+    if has_ties(rows) or have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, n_free):
+        tied, k, needed = settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size)
+        if not tied:
+            _write_marginals(rows, marginals)
     kept = 0
     for c in range(k):
-        kept += (single_root and c == 0) or cuts.multiplier[c] > BINDING
+        needed[c] |= c < n_free or cuts.multiplier[c] > BINDING
+        kept += needed[c]
     sets, weights = np.empty((kept, n), np.int32), np.empty(kept + 1)
-    weights[kept] = has_ties(rows) or _have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, np.int64(single_root))
+    weights[kept] = tied
     kept = 0
     for c in range(k):
-        if (single_root and c == 0) or cuts.multiplier[c] > BINDING:
+        if needed[c]:
             weights[kept] = cuts.multiplier[c]
             place = 0
             for v in range(1, n + 1):
