@@ -6,7 +6,8 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
-from ..solvers._facets.choice import SOLVERS, solve_either
+from ..solvers._facets.choice import SOLVERS
+from ..solvers._facets.protocol import GAVE_UP
 from ..solvers._polytope.batch import PROBLEMS
 from ..solvers._polytope.protocol import INFEASIBLE
 from ..solvers._polytope.support import parts_repeat, score
@@ -111,24 +112,33 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     if form.margin != 0.0:
         scores = scores.copy()
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
-    n_warm, first_weight = 0, 0
-    if memory.capacity > 0:
-        n_warm, first_weight = memory.counts[i], i * memory.capacity
+    by_facets = solvers.prefers(scores, target.dims)
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
-    slots, additional_slots, weights, k, objective, gap, _ = solve_either(
-        solvers,
-        oracle,
-        scores,
-        additional,
-        target.dims,
-        target.sizes,
-        tol,
-        memory.limit,
-        memory.slots[first : first + n_warm * n_slots].reshape((n_warm, n_slots)),
-        memory.additional[first_additional : first_additional + n_warm * n_additional].reshape((n_warm, n_additional)),
-        memory.weights[first_weight : first_weight + n_warm],
-        residual,
-    )
+    while True:
+        solver, n_warm, first_weight = solvers.by_structures, 0, 0
+        if by_facets:
+            # What is remembered is no start for it.
+            solver = solvers.by_facets
+        elif memory.capacity > 0:
+            n_warm, first_weight = memory.counts[i], i * memory.capacity
+        last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
+        slots, additional_slots, weights, k, objective, gap, _ = solver(
+            oracle,
+            scores,
+            additional,
+            target.dims,
+            target.sizes,
+            tol,
+            tol,
+            memory.limit,
+            memory.slots[first:last].reshape((n_warm, n_slots)),
+            memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
+            memory.weights[first_weight : first_weight + n_warm],
+            residual,
+        )
+        if k != GAVE_UP:
+            break
+        by_facets = False
     if k == INFEASIBLE:
         objective = np.nan
         residual[:] = 0.0

@@ -1,18 +1,17 @@
-"""A solver by facets and one by structures as one, for loops that solve a problem at a time, as those of losses do."""
+"""A solver by facets with one by structures, for loops that choose for each problem, as those of losses do."""
 
 from collections import namedtuple
 
 from numba import types
 
-from ..._jit import FLOATS, INTS, Entry, FirstClass, kernel
+from ..._jit import FLOATS, INTS, Entry, FirstClass
 from .._polytope.protocol import SOLVER
 from .batch import FACET_SOLVERS
-from .protocol import GAVE_UP
 from .sparsemax import ENOUGH_IN_MATCHING, ENOUGH_IN_TREE, prefer_facets
 
 PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
 
-# `prefers(scores, dims)` tells which one a problem is for.
+# `prefers(scores, dims)` tells which problems are for facets; where these give up, structures are left.
 Solvers = namedtuple("Solvers", ["prefers", "by_facets", "by_structures"])
 SOLVERS = types.NamedTuple([FirstClass(PREFERENCE_SIGNATURE), SOLVER, SOLVER], Solvers)
 
@@ -51,22 +50,3 @@ def solvers_of(facets, by_structures):
     if facets not in _PREFERENCES:
         return Solvers(never, by_structures, by_structures)
     return Solvers(_PREFERENCES[facets], FACET_SOLVERS[facets], by_structures)
-
-
-@kernel
-def solve_either(
-    solvers, oracle, scores, additional, dims, sizes, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-):
-    """Solve a problem by facets, or by structures where these are quicker, or facets give up; see `protocol`."""
-    by_facets, by_structures = solvers.by_facets, solvers.by_structures
-    if solvers.prefers(scores, dims):
-        # What it is warm with are structures.
-        found = by_facets(
-            oracle, scores, additional, dims, sizes, tol, tol, limit, warm_slots[:0], warm_additional[:0],
-            warm_weights[:0], marginals,
-        )  # fmt: skip
-        if found[3] != GAVE_UP:
-            return found
-    return by_structures(
-        oracle, scores, additional, dims, sizes, tol, tol, limit, warm_slots, warm_additional, warm_weights, marginals
-    )
