@@ -14,7 +14,7 @@ from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training._bundle import minimize_bundle, simplex_qp
-from sklearn_sparsemap.training._data import LinearModel, make_rows
+from sklearn_sparsemap.training._data import LinearModel, begins_of_pieces, make_rows
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online import optimizer as _online
 from sklearn_sparsemap.training._online.optimizer import MiraOptimizer, OnlineOptimizer
@@ -320,3 +320,15 @@ def test_lbfgs_runs_on_one_thread_of_blas(monkeypatch):
     if before == 1:
         pytest.skip("BLAS has a single thread here")
     assert set(seen) == {1}
+
+
+@pytest.mark.parametrize("cuts", [[], [7], [0, 3, 3, 19, 20]])
+def test_pieces_of_columns(cuts):
+    X = sparse.random(40, 20, density=0.1, format="csr", rng=np.random.default_rng(0))
+    rows = make_rows(X)
+    assert 0 in np.diff(rows.indptr), "no row is empty"
+    expected = [rows.indptr[:-1]]
+    for cut in cuts:
+        expected.append(rows.indptr[:-1] + (X.toarray()[:, :cut] != 0.0).sum(1))
+    begins = begins_of_pieces(rows, cuts)
+    np.testing.assert_array_equal(begins, [*expected, rows.indptr[1:]])

@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS, FLOATS_32, INTS, INTS_2D, PARTS, kernel, readonly
+from .._jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
@@ -265,3 +265,35 @@ def make_rows(X, *, lean=False):
 def all_ones(data):
     """Tell whether an array holds nothing but ones, looking at a piece at a time."""
     return all((data[start : start + _PIECE] == 1.0).all() for start in range(0, len(data), _PIECE))
+
+
+@entry(types.void(PARTS, INTS, INTS, INTS_2D_OUT))
+def _cut_rows(indices, indptr, cuts, begins):
+    """Write for each cut where the entries of each row begin whose columns are not before it."""
+    for r in range(indptr.shape[0] - 1):
+        at = indptr[r]
+        for c in range(cuts.shape[0]):
+            while at < indptr[r + 1] and indices[at] < cuts[c]:
+                at += 1
+            begins[c, r] = at
+
+
+def begins_of_pieces(rows, cuts):
+    """Return where the entries of each row begin, piece by piece of the columns, and last where they end.
+
+    Parameters
+    ----------
+    rows : Rows
+    cuts : int sequence
+        In order; where the pieces begin but for the first one.
+
+    Returns
+    -------
+    begins : int array of shape (len(cuts) + 2, n_rows)
+        Read-only.
+    """
+    begins = np.empty((len(cuts) + 2, len(rows.indptr) - 1), np.int64)
+    begins[0], begins[-1] = rows.indptr[:-1], rows.indptr[1:]
+    if len(cuts):
+        _cut_rows(rows.indices, rows.indptr, readonly(cuts, np.int64), begins[1:-1])
+    return readonly(begins, np.int64)

@@ -7,7 +7,7 @@ from numba import types
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._threads import cut_evenly, over_ranges
 from ..solvers._polytope.cholesky import add_scaled, dot
-from ._data import ROWS, make_rows
+from ._data import ROWS, begins_of_pieces, make_rows
 from ._quasi_newton.pieces import PIECE, Pieces
 
 # Rows are cut into at most this many ranges.
@@ -163,13 +163,8 @@ class SparseFeatures:
         n_parts = effective_n_jobs(self.n_jobs)
         if n_parts > 1:
             self._cuts = cut_evenly(1.0 + np.bincount(indices, minlength=X.shape[1]), n_parts).tolist()
-        # Where the entries of each row begin that are not before a cut: the columns of a row are in order.
-        self._begins = [indptr[:-1], *map(self._begins_at, self._cuts[1:-1]), indptr[1:]]
+        self._begins = begins_of_pieces(self.rows, self._cuts[1:-1])
         self._pieces = Pieces(X.shape[1] * n_outputs, n_jobs)
-
-    def _begins_at(self, column):
-        before = np.concatenate([[0], np.cumsum(self.rows.indices < column)])[self.rows.indptr]
-        return readonly(self.rows.indptr[:-1] + np.diff(before), np.int64)
 
     def scores(self, model):
         """Return the scores of all rows under a model."""

@@ -7,7 +7,7 @@ from ..._jit import readonly
 from ..._jit_team import LINE
 from ..._threads import count_threads, interruptible, together
 from .._columns import N_PIECES
-from .._data import LinearModel, make_rows, squared_norm
+from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
 from .epoch import EPOCHS, FAILED, Part, Team, hand_out
 from .pairs import grow, most_space, new_pairs
@@ -149,13 +149,12 @@ class OnlineOptimizer:
         """Return where the entries of each row begin, by pieces of the columns with about as many entries each."""
         if self._columns is not None:
             return self._columns.begins
-        begins = [rows.indptr[:-1], rows.indptr[1:]]
+        cuts = []
         if type(self.rule) is AdaGrad and len(rows.indices) > _MANY:
             # The first rows stand for all.
             some = np.sort(rows.indices[:_SEEN])
             cuts = np.unique(some[len(some) * np.arange(1, N_PIECES) // N_PIECES])
-            begins[1:1] = [begins[0] + _count_below(rows, cut) for cut in cuts.tolist()]
-        return readonly(np.array(begins), np.int64)
+        return begins_of_pieces(rows, cuts)
 
     @property
     def _most_threads(self):
@@ -257,12 +256,6 @@ class OnlineOptimizer:
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
         return coef
-
-
-def _count_below(rows, column):
-    """Return how many entries of each row are in columns before this one."""
-    below = np.append(rows.indices < column, False)
-    return np.where(np.diff(rows.indptr) > 0, np.add.reduceat(below, rows.indptr[:-1], dtype=np.int64), 0)
 
 
 class MiraOptimizer(OnlineOptimizer):
