@@ -129,6 +129,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--only", nargs="+", default=[""], help="problems whose names begin so")
     parser.add_argument("--no-loop", action="store_true", help="leave out the loop over single calls")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -137,6 +138,8 @@ def main():
     print("|---|---|---|---|---|---|---|")
     limits = []
     for name, structure, shape, transitions_shape in PROBLEMS:
+        if not name.startswith(tuple(options.only)):
+            continue
         at_one = None
         for scale in SCALES:
             loop = not options.no_loop and scale in (1.0, 0.1)

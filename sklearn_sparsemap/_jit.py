@@ -229,6 +229,10 @@ def working_time():
     return now - _Compiling.spent - (0.0 if since is None else now - since)
 
 
+# The types of most arguments, which need no look.
+_PLAIN = {bool, float, int, np.ndarray}
+
+
 class Entry:
     """A compiled function that Python calls: one signature, compiled or loaded at the first call."""
 
@@ -264,7 +268,7 @@ class Entry:
         return self._handle
 
     def __call__(self, *args):
-        return self.dispatcher(*map(as_argument, args))
+        return self.dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
 
     def __reduce__(self):
         # By name, like any module-level function.

@@ -12,6 +12,9 @@ of our own say which ways in a function has.
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.typed_passes import NativeLowering
+
+from ._jit_lowering import KernelLowering, RememberingContext
 
 
 class _LinkedLibrary(JITCodeLibrary):
@@ -52,8 +55,13 @@ class EntryCompiler(CompilerBase):
     """What Numba does for ``njit``, without a way in from other languages."""
 
     def define_pipelines(self):
-        self.state.flags.no_cfunc_wrapper = True
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        state = self.state
+        state.flags.no_cfunc_wrapper = True
+        state.typingctx = RememberingContext(state.typingctx)
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(state)
+        own = {NativeLowering: KernelLowering}
+        pipeline.passes = [(own.get(each, each), description) for each, description in pipeline.passes]
+        return [pipeline]
 
 
 class KernelCompiler(EntryCompiler):

@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from sklearn_sparsemap._layers.graphs import graph_operator  # noqa: E402
 from sklearn_sparsemap._layers.structures import structure_operator  # noqa: E402
+from sklearn_sparsemap.inference import _batch  # noqa: E402
 from sklearn_sparsemap.torch import (  # noqa: E402
     FenchelYoungLoss,
     LPSparseMAP,
@@ -452,6 +453,14 @@ def test_results_do_not_depend_on_threads():
         weights = torch.randn_like(one)
         found = [torch.autograd.grad((u * weights).sum(), scores)[0] for u in (one, two)]
         assert torch.equal(*found)
+
+
+def test_what_is_soon_solved_keeps_to_one_thread(monkeypatch):
+    asked, run = [], _batch.over_ranges
+    monkeypatch.setattr(_batch, "over_ranges", lambda *args, **more: asked.append(args[2]) or run(*args, **more))
+    for n in (10, 4000):
+        sparsemap(Simplex(), torch.randn(n, 8), n_jobs=2)
+    assert asked == [1, 2]
 
 
 def test_modules_travel():

@@ -20,6 +20,8 @@ from .padding import Places, block_mask, check_lengths, kinds_of
 
 # Closed forms, and what is exact as soon as some ten structures would be found.
 _ALWAYS_EXACT = {"simplex", "subset", "matching", "ranking"}
+# What takes some 10 to 40 ns a part: below so many parts a batch is solved before another thread has begun.
+_SOON_SOLVED, _FEW_PARTS = {"simplex", "subset"}, 30_000
 
 
 def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
@@ -225,13 +227,15 @@ def solve_by(operator, padded, how):
     flat : array
         The marginals of all samples.
     """
-    structure, problems, options = operator.structure, padded.problems, {}
+    structure, problems, options, n_jobs = operator.structure, padded.problems, {}, operator.n_jobs
+    if _SOON_SOLVED & {structure.projection, structure.facets} and len(problems.scores) < _FEW_PARTS:
+        n_jobs = 1
     if how == "map":
         options = {"argmax": map_argmax}
     elif how == "capped":
         options = {"solver": "active_set", "max_iter": operator.max_iter}
-    solution = sparsemap_problems(structure, problems, tol=operator.tol, n_jobs=operator.n_jobs, **options)
-    batch = SparseMAPBatch(structure, padded, problems, set(), *solution, operator.tol, operator.n_jobs)
+    solution = sparsemap_problems(structure, problems, tol=operator.tol, n_jobs=n_jobs, **options)
+    batch = SparseMAPBatch(structure, padded, problems, set(), *solution, operator.tol, n_jobs)
     return batch, solution[0]
 
 

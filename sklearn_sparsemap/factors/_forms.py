@@ -48,8 +48,8 @@ class UserForms:
             if not self.single:
                 raise ValueError(f"{name} must be a dict with one array for each of {list(shapes)}")
             values = {next(iter(shapes)): values}
-        unknown = sorted(set(values) - set(shapes), key=str)
-        if unknown:
+        if not values.keys() <= shapes.keys():
+            unknown = sorted(values.keys() - shapes.keys(), key=str)
             raise ValueError(f"{name} names {unknown[0]!r}, which the graph does not have; there are {list(shapes)}")
         flat = []
         for array_name, shape in shapes.items():

@@ -57,6 +57,8 @@ class FactorGraph:
         self._arrays = {}
         # Number of values of the arrays of variables of several values; one factor of each name of scores.
         self._n_states, self._named = {}, {}
+        # Those with scores that have a name, in the order in which they were added.
+        self._scored = []
         self.n_variables = 0
         self._layouts = {}
 
@@ -131,6 +133,11 @@ class FactorGraph:
         """Number of values of the arrays that `categorical` made, by name: dict of str -> int."""
         return dict(self._n_states)
 
+    @property
+    def scored(self) -> list[Factor]:
+        """Factors that have scores and a name, in the order in which they were added."""
+        return list(self._scored)
+
     def are_whole(self, variables: Variables) -> bool:
         """Tell whether the last axis of `variables` has all values of a variable of several values, in order."""
         indices, n = variables.indices, variables.shape[-1]
@@ -187,6 +194,7 @@ class FactorGraph:
                 named[factor.name] = known or factor
         self._named |= named
         self.factors.extend(factors)
+        self._scored.extend(factor for factor in factors if factor.kind in SCORED and factor.name is not None)
         self._layouts.clear()
 
     def __getitem__(self, name: str) -> Variables:

@@ -180,6 +180,16 @@ class Layout(UserForms):
         return every.pop() if len(every) == 1 else 1
 
     @cached_property
+    def only_pairs(self):
+        """Whether there are no factors but pairs."""
+        return len(self.arrays.pairs) == len(self.arrays.kinds)
+
+    @cached_property
+    def shares_variables(self):
+        """Whether a variable is in two structures."""
+        return bool((self.arrays.owners == -2).any())
+
+    @cached_property
     def matching(self):
         """The `MatchingTable` of a graph that is one matching, else None."""
         return matching_of(self.arrays)

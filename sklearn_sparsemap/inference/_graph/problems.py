@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
-from ...graphs._arrays import FORBIDDEN, PAIR, SCORED, TABLE
+from ...graphs._arrays import FORBIDDEN, PAIR, TABLE
 
 
 class GraphProblems(NamedTuple):
@@ -37,16 +37,12 @@ class GraphProblems(NamedTuple):
             self.layout, self.scores[rows], additional, None if self.scales is None else self.scales[rows]
         )
 
-    @property
-    def only_pairs(self):
-        """Whether the graph has no other factors."""
-        return len(self.layout.arrays.pairs) == len(self.layout.arrays.kinds)
-
     def sizes(self):
         """Return the largest score of each sample."""
-        own = np.abs(np.where(self.scores > 0.5 * FORBIDDEN, self.scores, 0.0)).max(axis=1, initial=0.0)
-        additional = np.abs(self.additional)
-        additional = np.where(np.isfinite(additional), additional, 0.0).max(axis=1, initial=0.0)
+        own = _largest(self.scores, -0.5 * FORBIDDEN)
+        if not self.additional.shape[1]:
+            return own
+        additional = _largest(self.additional, np.inf)
         return np.maximum(own, additional if self.scales is None else self.scales[:, 0] * additional)
 
     def certain(self):
@@ -73,6 +69,15 @@ class GraphProblems(NamedTuple):
         allowed, used = self.scores > 0.5 * FORBIDDEN, joint != 0.0
         rows = zip(self.scores, additional, u, joint, allowed, used)
         return np.array([s[a] @ p[a] + t[b] @ v[b] for s, t, p, v, a, b in rows])
+
+
+def _largest(rows, bound):
+    """Return the largest absolute value below a bound of each row."""
+    sizes = np.abs(rows)
+    largest = sizes.max(axis=1, initial=0.0)
+    if not (largest < bound).all():
+        largest = np.where(sizes < bound, sizes, 0.0).max(axis=1, initial=0.0)
+    return largest
 
 
 def is_many(graph, scores):
@@ -128,8 +133,9 @@ def as_graph_problems(graph, scores, additional, numbers=None):
     rows = np.empty((len(samples), layout.n_variables))
     for row, i, own in zip(rows, numbers, samples):
         row[:] = layout.join_variables(own, f"scores[{i}]" if many else "scores", check_scores)
-    rows[rows == -np.inf] = FORBIDDEN
-    return GraphProblems(layout, rows, np.array([layout.join_additional(own) for own in given])), many
+    np.maximum(rows, FORBIDDEN, out=rows)
+    flat = [layout.join_additional(own) for own in given] if layout.n_additional else np.zeros((1, 0))
+    return GraphProblems(layout, rows, np.array(flat)), many
 
 
 def problems_by_graph(graphs, scores, additional):
@@ -178,10 +184,9 @@ def _check_additional(graph, additional, label):
     additional = {} if additional is None else additional
     if not isinstance(additional, dict):
         raise ValueError(f"{label} must be a dict by the names of factors; got {type(additional).__name__}")
-    # Rules have names for messages only.
-    scored = [factor for factor in graph.factors if factor.kind in SCORED and factor.name is not None]
-    named = {factor.name: factor for factor in scored}
-    unknown = sorted(set(additional) - set(named), key=str)
+    scored = graph.scored
+    named = {factor.name for factor in scored}
+    unknown = sorted(additional.keys() - named, key=str)
     if unknown:
         raise ValueError(f"{label} names {unknown[0]!r}, but the named factors are {sorted(named)}")
     given = {}

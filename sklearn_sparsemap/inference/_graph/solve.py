@@ -12,7 +12,6 @@ from ..._jit import readonly
 from ..._threads import ends_at, over_ranges
 from ..._validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
-from ...graphs._arrays import PAIR
 from ...solvers import LPSparseMAPBatch
 from ...solvers._graph.batch import BY_MULTIPLIERS, GRAPH_SOLVERS, LOGIC_SOLVERS
 from ...solvers._graph.choice import structure_solvers
@@ -36,6 +35,8 @@ _FINEST = 1e-12
 _EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
 # Where scores are larger than this, rounding is above 1e-6.
 _MOST_SIZE = 1e9
+# What solvers are given where there is nothing to start from, and no scales.
+_NO_START, _NO_SCALES = np.zeros((0, 0)), np.zeros((0, 3))
 
 
 def lp_sparsemap(
@@ -123,15 +124,15 @@ def lp_sparsemap(
     groups, many = problems_by_graph(graph, scores, additional)
     n = sum(len(places) for places, _ in groups)
     warm_start = _check_warm_start(warm_start, n)
-    solved = []
+    solved, again = [], partial(_solve_on, solver)
     for places, problems in groups:
         warm = None if warm_start is None else _warm([warm_start[i] for i in places], problems, places)
         solutions = solve_graph(problems, tol, max_iter, solver=solver, n_jobs=n_jobs, warm=warm)
         check_feasible(problems.layout, solutions, many, places)
         solved.append((places, problems, solutions))
-    own_additional = isinstance(additional, list | tuple)
-    batch = LPSparseMAPBatch(solved, n, own_additional, partial(_solve_on, solver), tol, n_jobs)
-    return batch if many else batch[0]
+    if not many:
+        return LPSparseMAPResult(problems, solutions, tol, again)
+    return LPSparseMAPBatch(solved, n, isinstance(additional, list | tuple), again, tol, n_jobs)
 
 
 def _solve_on(solver, problems, solutions, tol, n_jobs):
@@ -147,19 +148,17 @@ def start_of(layout, links, joint):
 
 def choose_solver(layout, solver="auto"):
     """Return the name of the solver that serves a graph."""
-    arrays = layout.arrays
-    shared = bool((arrays.owners == -2).any())
     if solver == "auto" and layout.tables is not None:
         return "tables"
     if solver == "auto":
-        return "block" if shared else "newton"
+        return "block" if layout.shares_variables else "newton"
     if solver == "tables" and layout.tables is None:
         raise ValueError(
             "solver='tables' is for graphs of variables of several values with no factors but PairTable; use 'auto'"
         )
-    if solver == "newton" and shared:
+    if solver == "newton" and layout.shares_variables:
         raise ValueError("solver='newton' needs graphs in which no variable is in two structures; use 'block'")
-    if solver == "pairwise" and (arrays.kinds != PAIR).any():
+    if solver == "pairwise" and not layout.only_pairs:
         raise ValueError("solver='pairwise' is for graphs with no factors but Pair; use 'auto'")
     return solver
 
@@ -244,6 +243,8 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
         out = solve_once(problems, warm, max_iter, **options)
+        if not (out.statistics[:, STATUS] != CONVERGED).any():
+            return out
     else:
         out = _empty(problems.layout, len(sizes), options["keep"])
         for chosen, most in ((~far, max_iter), (far, min(max_iter, _FEW))):
@@ -291,20 +292,21 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     """Solve samples; see `solve_graph`."""
     layout, n = problems.layout, len(problems.scores)
     arrays, out = layout.arrays, _empty(layout, n, keep)
-    start = np.zeros((0, 0)) if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
+    start = _NO_START if warm is None else warm[0] if method in BY_MULTIPLIERS else warm[1]
     if warm is not None and method not in (*BY_MULTIPLIERS, "tables"):
         start = start[:, : len(arrays.links)]
-    scales = np.zeros((0, 3)) if problems.scales is None else problems.scales
-    aim = tol * _AIM["pairwise" if method == "newton" and problems.only_pairs else method]
+    scales = _NO_SCALES if problems.scales is None else problems.scales
+    aim = tol * _AIM["pairwise" if method == "newton" and layout.only_pairs else method]
     if method == "newton" and len(arrays.structures):
         aim = max(aim, min(tol, _FINEST))
-    limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), np.zeros((n, 1))
+    limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), None
     # Without links a sample costs what is open.
     costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
     with ends_at(deadline, limits):
         if method == "newton" and layout.matching is not None:
             # What is left to do is little: to see that these multipliers are right, or to find out why there are none.
             scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
+            n_steps = np.zeros((n, 1))
             over_ranges(
                 lambda begin, end: matching_multipliers_range(
                     layout.matching, scores, before, limits, begin, end, start, n_steps
@@ -323,7 +325,8 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
         over_ranges(
             lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits
         )
-    out.statistics[:, N_ITER] += n_steps[:, 0]
+    if n_steps is not None:
+        out.statistics[:, N_ITER] += n_steps[:, 0]
     if method == "tables" and deadline is None:
         _solve_forbidden(problems, out, max_iter, tol, n_jobs)
     return out
@@ -343,6 +346,8 @@ def check_feasible(layout, solutions, many=True, numbers=None):
     `numbers` are those of the samples, where they are not counted from 0.
     """
     statistics = solutions.statistics
+    if not (statistics[:, STATUS] >= INFEASIBLE).any():
+        return
     too_large = np.flatnonzero(statistics[:, STATUS] == TOO_LARGE)
     if len(too_large):
         which = _name(too_large[0], many, numbers)
@@ -350,10 +355,7 @@ def check_feasible(layout, solutions, many=True, numbers=None):
             f"{which} (with the additional scores) are so large, above {_MOST_SIZE:g}, that rounding leaves no digits "
             "of the marginals. Divide them by a number; to forbid a variable use -inf"
         )
-    infeasible = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)
-    if not len(infeasible):
-        return
-    i = infeasible[0]
+    i = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)[0]
     # What proves it: multipliers of rows, or variables of links.
     arrays = layout.arrays
     strength = np.zeros(len(arrays.kinds))

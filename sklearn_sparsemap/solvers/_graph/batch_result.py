@@ -40,7 +40,10 @@ class LPSparseMAPBatch(LazyResults):
         super().__init__(n)
         self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
         self._n_jobs = n_jobs
-        self._place = {i: (g, row) for g, (places, *_) in enumerate(groups) for row, i in enumerate(places)}
+
+    @cached_property
+    def _place(self):
+        return {i: (g, row) for g, (places, *_) in enumerate(self._groups) for row, i in enumerate(places)}
 
     @cached_property
     def _statistics(self):

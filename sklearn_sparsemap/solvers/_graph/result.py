@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -63,11 +64,18 @@ class LPSparseMAPResult:
     def __init__(self, problem, solution, tol, again):
         # Both are batches of one sample; for `again` see `GraphJacobian`.
         self._problem, self._solution, self._layout = problem, solution, problem.layout
+        self._tol, self._again = tol, again
         self._u, self._joint, self._multipliers, self._links, statistics = (array[0] for array in solution)
-        self._jacobian = GraphJacobian(problem, solution, again)
-        self.objective, self.gap, self.residual = statistics[:3].tolist()
-        self.n_iter = int(statistics[3])
-        self.converged = bool(has_converged(self.objective, self.gap, self.residual, tol))
+        self.objective, self.gap, self.residual, n_iter, _ = statistics.tolist()
+        self.n_iter = int(n_iter)
+
+    @cached_property
+    def _jacobian(self):
+        return GraphJacobian(self._problem, self._solution, self._again)
+
+    @property
+    def converged(self) -> bool:
+        return bool(has_converged(self.objective, self.gap, self.residual, self._tol))
 
     @property
     def marginals(self) -> Any:
