@@ -352,6 +352,19 @@ def test_affinely_dependent_structures():
     assert weights[:k].sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("shape", "transitions"), [((10, 5), 1e-5), ((20, 10), 1e-2)])
+def test_slow_problems_ask_near_the_best_dual_point(shape, transitions):
+    # 1,270 and 558 calls without that.
+    scale, rng = max(1e-3, transitions), np.random.default_rng(0)
+    problem = {"scores": scale * rng.normal(size=shape), "transitions": transitions * rng.normal(size=(shape[1],) * 2)}
+    found = sparsemap(LinearChain(), solver="active_set", **problem)
+    expected = sparsemap(LinearChain(), solver="interior_point", **problem)
+    assert found.gap <= 1e-12 and 100 < found.n_iter < 480
+    np.testing.assert_allclose(found.marginals, expected.marginals, atol=1e-9)
+    stopped = sparsemap(LinearChain(), solver="active_set", max_iter=101, **problem)
+    assert stopped.n_iter == 101 and stopped.gap >= expected.objective - stopped.objective > 0.0
+
+
 def test_warm_start_reaches_the_same_solution():
     rng = np.random.default_rng(4)
     structure = LinearChain()

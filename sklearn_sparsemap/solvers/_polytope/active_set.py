@@ -27,6 +27,8 @@ from .support import (
 
 # A gap that will do is improved on as long as it falls to this share of the best one within so many calls.
 _GETS_ON, _MOST_IDLE = 0.7, 12
+# After so many rounds without the gap halving, the oracle is asked near the best dual point: its share of the query.
+_SLOW_AFTER, _INNER = 20, 0.8
 
 
 @kernel
@@ -110,6 +112,15 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
     return k, best
 
 
+@kernel
+def _dual_value(value, scores, query):
+    """Return the bound of the objective that the best structure's score `value` under a query gives."""
+    for i in range(scores.shape[0]):
+        if scores[i] > -np.inf:
+            value += 0.5 * (scores[i] - query[i]) ** 2
+    return value
+
+
 @as_solver
 def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
@@ -119,6 +130,10 @@ def active_set(
     Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
     the last digit, and more where the support is large. From there on structures are swapped without end, so the solver
     also stops where the gap is good enough and the calls that follow do not improve it.
+
+    Where parts that are not penalised make the gap fall slowly, the scores less the marginals swing from round to
+    round. Then a point between them and the best dual point is asked first (in-out pricing: Ben-Ameur and Neto 2007),
+    and they themselves if what that finds does not help.
     """
     n_warm = warm_weights.shape[0]
     n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
@@ -141,6 +156,8 @@ def active_set(
     floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0])
     aim, tol = max(aim, floor), max(tol, 4.0 * floor)
     best_gap, idle = np.inf, 0
+    best_dual, inner, query = np.inf, np.empty(scores.shape[0]), np.empty(scores.shape[0])
+    halved, n_slow = np.inf, 0
 
     # What the oracle finds is sometimes new by rounding only. Fresh factors may help; a few are tried.
     refreshed = 0
@@ -151,9 +168,30 @@ def active_set(
         linear = dot(support.theta[:k], support.weights[:k]) + reference
         for i in range(scores.shape[0]):
             reduced[i] = scores[i] - marginals[i]
-        value = oracle(reduced, additional, dims, work, slots, additional_slots)
-        n_iter += 1
-        gap = certified_gap(value, linear - norm_squared)
+        helps, gap = False, np.inf
+        if n_slow >= _SLOW_AFTER:
+            for i in range(scores.shape[0]):
+                query[i] = _INNER * inner[i] + (1.0 - _INNER) * reduced[i]
+            value = oracle(query, additional, dims, work, slots, additional_slots)
+            n_iter += 1
+            dual = _dual_value(value, scores, query)
+            if dual < best_dual:
+                best_dual = dual
+                copy_into(inner, query)
+            gap = max(best_dual - (linear - 0.5 * norm_squared), 0.0)
+            helps = gap <= aim or score(reduced, additional, slots, additional_slots) > linear - norm_squared + tol
+        if not helps and n_iter < limit[0]:
+            value = oracle(reduced, additional, dims, work, slots, additional_slots)
+            n_iter += 1
+            dual = _dual_value(value, scores, reduced)
+            if dual < best_dual:
+                best_dual = dual
+                copy_into(inner, reduced)
+            gap = min(gap, certified_gap(value, linear - norm_squared))
+        n_slow += 1
+        if gap < 0.5 * halved:
+            # Once slow, it stays so.
+            halved, n_slow = gap, n_slow if n_slow > _SLOW_AFTER else 0
         if gap < _GETS_ON * best_gap:
             best_gap, idle = gap, 0
         elif gap <= tol:
