@@ -26,8 +26,8 @@ _MOST_SETS = 10_000
 # Thresholds that are tried with seen sets.
 _THRESHOLDS = np.linspace(0.2, 0.65, 10)
 # Numbers of a block of samples that are held at once; most sets that are compared with each other, and for how many
-# samples.
-_BLOCK, _MOST_COMPARED, _AT_ONCE = 2**22, 3072, 64
+# samples; numbers that stay in the processor's cache.
+_BLOCK, _MOST_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
 
 
 class SeenSets:
@@ -65,7 +65,9 @@ class SeenSets:
         odds = logit((weights @ gold + 0.5) / (total + 1.0))
         self.lifts = np.log(frequency[chosen] / total) - self.sets @ odds - np.log(expit(-odds)).sum()
         self._dense = self.sets.toarray() if np.prod(self.sets.shape) <= _MOST_DENSE else None
-        self._mutual = self._mutual_f1(slice(None)) if len(self.sizes) <= 2 * N_LIKELY else None
+        self._mutual = None
+        if len(self.sizes) <= 2 * N_LIKELY:
+            self._mutual = _f1((self.sets @ self.sets.T).toarray(), self.sizes[:, None] + self.sizes)
 
     def choose(self, marginals, threshold, slack=SLACK):
         """Return the seen set from which most is to be expected, where none that was not seen is better by far.
@@ -112,51 +114,74 @@ class SeenSets:
 
     def _best(self, marginals, sums, threshold, slack=SLACK):
         """Return which set is best for each sample, and whether it is near enough."""
-        values = sums - threshold * self.sizes
-        near = np.maximum(marginals - threshold, 0.0).sum(axis=1) - values.max(axis=1) <= slack
-        values *= SHARPNESS
-        values += LIFT * self.lifts
-        best = values.argmax(axis=1)
-        values -= values[np.arange(len(best)), best][:, None]
-        # Nothing is better than a set with two thirds of the probability p: it is worth 2 p at least, and any other at
-        # most p + 2 (1 - p).
-        unsure = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
-        best[unsure] = self._worthiest(values[unsure])
+        best, near, unsure, likely = np.empty(len(marginals), np.int64), np.empty(len(marginals), bool), [], []
+        # So many at a time stay in the processor's cache.
+        size = max(_AT_ONCE, _CACHED // len(self.sizes))
+        for start in range(0, len(marginals), size):
+            rows = slice(start, start + size)
+            values = sums[rows] - threshold * self.sizes
+            near[rows] = np.maximum(marginals[rows] - threshold, 0.0).sum(axis=1) - values.max(axis=1) <= slack
+            values *= SHARPNESS
+            values += LIFT * self.lifts
+            own = best[rows] = values.argmax(axis=1)
+            values -= values[np.arange(len(own)), own][:, None]
+            # Nothing is better than a set with two thirds of the probability p: it is worth 2 p at least, and any other
+            # at most p + 2 (1 - p).
+            open_rows = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
+            if self._mutual is not None:
+                shares = softmax(values[open_rows], axis=1)
+                best[start + open_rows] = _most_worth(shares @ self._mutual + shares)
+            elif len(open_rows):
+                values = values[open_rows]
+                columns = _highest(values, N_LIKELY)
+                unsure.append(start + open_rows)
+                likely.append((columns, softmax(np.take_along_axis(values, columns, axis=1), axis=1)))
+        if unsure:
+            best[np.concatenate(unsure)] = self._worthiest(*map(np.concatenate, zip(*likely)))
         return best, near
 
-    def _worthiest(self, values):
-        """Return the set of the highest expected F1 plus probability for each sample, from log odds of the sets."""
-        if self._mutual is not None:
-            shares = softmax(values, axis=1)
-            worth = shares @ self._mutual + shares
-            # Of equally good sets the most frequent is chosen, whatever rounding makes of them.
-            return np.round(worth, 10).argmax(axis=1)
-        likely = np.sort(np.argpartition(values, -N_LIKELY, axis=1)[:, -N_LIKELY:], axis=1)
-        shares = softmax(np.take_along_axis(values, likely, axis=1), axis=1)
-        is_likely = np.zeros(values.shape[1], bool)
+    def _worthiest(self, likely, shares):
+        """Return the set of the highest expected F1 plus probability out of some likely ones for each sample."""
+        is_likely = np.zeros(len(self.sizes), bool)
         is_likely[likely] = True
         which, places = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
-        mutual, found = self._mutual_f1(which), np.empty(len(places), np.int64)
-        # So few at a time stay in the processor's cache.
+        sets, sizes, found = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(places), np.int64)
+        # Counts are exact in half of the memory.
+        hits = (sets @ sets.T).toarray()
         for start in range(0, len(places), _AT_ONCE):
             own, here = places[start : start + _AT_ONCE], shares[start : start + _AT_ONCE]
-            worth = np.matmul(here[:, None], mutual.take(own[:, :, None] * len(which) + own[:, None, :]))[:, 0] + here
-            found[start : start + _AT_ONCE] = np.round(worth, 10).argmax(axis=1)
+            size = sizes[own]
+            mutual = _f1(hits.take(own[:, :, None] * len(which) + own[:, None, :]), size[:, :, None] + size[:, None])
+            found[start : start + _AT_ONCE] = _most_worth(np.matmul(here[:, None], mutual)[:, 0] + here)
         return likely[np.arange(len(likely)), found]
-
-    def _mutual_f1(self, which):
-        """Return the F1 of each two of some sets."""
-        sets, sizes = self.sets[which], self.sizes[which]
-        mutual, total = (sets @ sets.T).toarray(), sizes[:, None] + sizes
-        # In place: of thousands of sets these are large.
-        np.maximum(total, 1.0, out=total)
-        mutual *= 2.0
-        mutual /= total
-        mutual[np.ix_(sizes == 0.0, sizes == 0.0)] = 1.0
-        return mutual
 
     def _blocks(self, n):
         size = max(1, _BLOCK // max(*self.sets.shape, N_LIKELY**2))
         if self.sets.shape[0] > _MOST_COMPARED:
             size = min(size, _MOST_COMPARED // N_LIKELY)
         return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _f1(hits, total):
+    """Return the F1 of two sets from the number of labels in both, and their numbers of labels together."""
+    return np.where(total == 0.0, 1.0, 2.0 * hits / np.maximum(total, 1.0))
+
+
+def _most_worth(worth):
+    """Return the best column of each row. Of equally good ones it is the first, whatever rounding makes of them."""
+    return np.round(worth, 10).argmax(axis=1)
+
+
+def _highest(values, n):
+    """Return the columns of the `n` highest values of each row, in ascending order."""
+    # No lower than the lowest of the highest of n groups. In each are frequent sets and seldom ones: that leaves few to
+    # choose from.
+    highest = values[:, :n].copy()
+    for start in range(n, values.shape[1] - n + 1, n):
+        np.maximum(highest, values[:, start : start + n], out=highest)
+    rows, columns = np.nonzero(values >= highest.min(axis=1)[:, None])
+    counts = np.bincount(rows, minlength=len(values))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    left, numbers = np.full((len(values), counts.max()), -np.inf), np.zeros((len(values), counts.max()), np.int64)
+    left[rows, places], numbers[rows, places] = values[rows, columns], columns
+    return np.take_along_axis(numbers, np.sort(np.argpartition(left, -n, axis=1)[:, -n:], axis=1), axis=1)
