@@ -5,7 +5,7 @@ import numpy as np
 from ..._jit import kernel
 
 # What `prefer_facets` takes for enough, fitted to times of trees and matchings of 10 to 100 rows.
-ENOUGH_IN_MATCHING, ENOUGH_IN_TREE = (1.2, 11.0), (1.9, 12.0)
+ENOUGH_IN_MATCHING, ENOUGH_IN_TREE = (1.2, 11.0), (1.75, 10.0)
 # A sum that is this close to 1, in units of the last place of its terms, is 1.
 _ROUNDING = 4e-16
 
