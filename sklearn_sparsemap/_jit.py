@@ -282,9 +282,11 @@ def _handle_of(oracle):
 
 
 def as_argument(value):
-    """Return what kernels are given for a value: of a compiled function its handle."""
+    """Return what kernels are given for a value: of a compiled function its handle, of a tuple of them that of each."""
     if isinstance(value, Entry):
         return value.handle
+    if isinstance(value, tuple) and value and isinstance(value[0], Entry):
+        return type(value)(*map(as_argument, value))
     return _handle_of(value) if isinstance(value, Dispatcher) else value
 
 

@@ -9,12 +9,13 @@ What of NumPy compiled functions call, Numba compiles for each set of options an
 of our own say which ways in a function has.
 """
 
+from numba import version_info
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.typed_passes import NativeLowering
 
-from ._jit_lowering import KernelLowering, RememberingContext
+# With other versions, Numba types and lowers kernels in its own way, which takes longer.
+LOWERS_KERNELS = (0, 60) <= version_info.short <= (0, 68)
 
 
 class _LinkedLibrary(JITCodeLibrary):
@@ -55,13 +56,12 @@ class EntryCompiler(CompilerBase):
     """What Numba does for ``njit``, without a way in from other languages."""
 
     def define_pipelines(self):
-        state = self.state
-        state.flags.no_cfunc_wrapper = True
-        state.typingctx = RememberingContext(state.typingctx)
-        pipeline = DefaultPassBuilder.define_nopython_pipeline(state)
-        own = {NativeLowering: KernelLowering}
-        pipeline.passes = [(own.get(each, each), description) for each, description in pipeline.passes]
-        return [pipeline]
+        self.state.flags.no_cfunc_wrapper = True
+        if LOWERS_KERNELS:
+            from ._jit_lowering import pipeline_of
+
+            return [pipeline_of(self.state)]
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
 
 
 class KernelCompiler(EntryCompiler):

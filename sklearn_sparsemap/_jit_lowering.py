@@ -13,9 +13,10 @@ import operator
 from collections import Counter
 
 from numba.core import cgutils, ir, types
+from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
-from numba.core.typed_passes import BaseNativeLowering
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 _NUMBERS = types.Number, types.Boolean, types.Literal
 # Signatures of operations, with the function types that know them, by the id of these and the types of the arguments.
@@ -183,3 +184,12 @@ class KernelLowering(BaseNativeLowering):
     @property
     def lowering_class(self):
         return _KernelLower
+
+
+def pipeline_of(state):
+    """Return the passes of a compiler: Numba's, but for the above."""
+    state.typingctx = RememberingContext(state.typingctx)
+    pipeline = DefaultPassBuilder.define_nopython_pipeline(state)
+    own = {NativeLowering: KernelLowering}
+    pipeline.passes = [(own.get(each, each), description) for each, description in pipeline.passes]
+    return pipeline

@@ -28,7 +28,7 @@ from sklearn_sparsemap.solvers._flow.blocks import factorize, new_factors, solve
 from sklearn_sparsemap.solvers._flow.chains import chain_interior_point, chain_products
 from sklearn_sparsemap.solvers._flow.choice import spread_of_paths_range
 from sklearn_sparsemap.solvers._polytope.active_set import active_set
-from sklearn_sparsemap.solvers._polytope.face import FACE_TOLERANCE, Face, complete_face
+from sklearn_sparsemap.solvers._polytope.face import FACE_TOLERANCE, Direction, Face, complete_face
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 BY_FACETS = {
@@ -175,8 +175,8 @@ def products_of_face(instance, problem, found, marginals, direction):
     """Multiply with the Jacobian by the structures that span the face of an active set's solution."""
     k = found[3]
     face = complete_face(
-        instance.structure.oracle, *problem, readonly(marginals), found[0][:k].copy(), found[1][:k].copy(), direction,
-        FACE_TOLERANCE,
+        instance.structure.oracle, *problem, readonly(marginals), found[0][:k].copy(), found[1][:k].copy(),
+        Direction(readonly(direction), readonly(np.zeros(len(problem[1]))), False), FACE_TOLERANCE,
     )  # fmt: skip
     face = Face(*face, len(problem[0]), len(problem[1]))
     return face.spread(face.products(direction))

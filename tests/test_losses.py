@@ -1,14 +1,18 @@
 """Fenchel-Young losses against their definition over all structures."""
 
+from collections import Counter
+
 import naive
 import numpy as np
 import pytest
 from registry import RANDOM
 
-from sklearn_sparsemap import marginal_inference
+from sklearn_sparsemap import map_inference, marginal_inference
+from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex
+from sklearn_sparsemap.solvers._facets.choice import solvers_of
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 NO_MARGINALS = ("matching", "custom", "ranking", "top two")
 SMOOTH = [name for name, recipe in LOSSES.items() if recipe.argmax != "map"]
@@ -46,6 +50,27 @@ def test_loss_and_gradient_equal_their_definition(name, kind):
             assert value >= 0.0
             assert value == pytest.approx(max(0.0, expected), abs=1e-8, rel=1e-9), instance
             np.testing.assert_allclose(gradient["scores"].ravel(), slope, atol=1e-8, err_msg=repr(instance))
+
+
+@pytest.mark.parametrize("structure", [DependencyTree(single_root=True), Matching(), Subset(1, 6)], ids=repr)
+def test_losses_by_facets_equal_those_by_structures(structure):
+    rng, counts = np.random.default_rng(5), Counter()
+    for scale in (0.0, 0.01, 0.3, 1.0, 10.0):
+        for _ in range(3):
+            shape = {"tree": (13, 12), "matching": (10, 13), "subset": (20,)}[structure.facets]
+            scores = scale * rng.normal(size=shape)
+            gold = map_inference(structure, rng.normal(size=shape)).structure
+            for name in ("sparsemap", "margin_sparsemap"):
+                loss = FenchelYoungLoss(structure, name)
+                value, gradient = loss.loss_gradient(scores, gold)
+                oracle, solvers = loss._inference
+                dims = readonly(structure.dims(shape, {}), np.int64)
+                counts[solvers.prefers(readonly(scores.ravel()), dims)] += 1
+                loss._inference = oracle, solvers_of(None, solvers.by_structures)
+                expected, slope = loss.loss_gradient(scores, gold)
+                assert value == pytest.approx(expected, abs=1e-9)
+                np.testing.assert_allclose(gradient["scores"], slope["scores"], atol=1e-9)
+    assert counts[True] >= 18
 
 
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))

@@ -4,9 +4,10 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from numba import types
+from numba import njit, types
 from numba.core.runtime import _nrt_python, rtsys
 
+from sklearn_sparsemap import _jit_link, _jit_lowering
 from sklearn_sparsemap._jit import FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel
 
 Fields = namedtuple("Fields", ["numbers", "flags", "table"])
@@ -101,3 +102,19 @@ def test_arrays_are_let_go_of_once():
     assert made >= 5 * 5
     assert after.free - before.free == made
     assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free > 0
+
+
+def test_versions_of_numba_that_are_not_known_lower_kernels_themselves(monkeypatch):
+    def last_of_rows(table, out):
+        for row in range(table.shape[0]):
+            out[row] = table[row, -1]
+
+    def never(state):
+        raise AssertionError("this version is not known")
+
+    monkeypatch.setattr(_jit_link, "LOWERS_KERNELS", False)
+    monkeypatch.setattr(_jit_lowering, "pipeline_of", never)
+    compiled = njit(types.void(FLOATS_2D_OUT, FLOATS_OUT), pipeline_class=_jit_link.EntryCompiler)(last_of_rows)
+    table, out = np.arange(6.0).reshape(2, 3), np.zeros(2)
+    compiled(table, out)
+    assert out.tolist() == [2.0, 5.0]

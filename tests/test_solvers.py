@@ -460,6 +460,36 @@ def test_the_face_is_completed():
     assert len(result.weights) < 3
 
 
+@pytest.mark.parametrize("kind", RANDOM)
+def test_products_with_a_face_that_the_solution_does_not_span(kind):
+    # A batch looks for structures of weight zero along the direction of each product only; a single result for all.
+    rng = np.random.default_rng(21)
+    larger, n_along_all = 0, 0
+    for _ in range(12):
+        instance = RANDOM[kind](rng, ties=True)
+        additional = {name: [a] for name, a in instance.additional.items()}
+        batch = sparsemap(instance.structure, [instance.scores], solver="active_set", **additional)
+        _, M, theta = instance.enumerate()
+        reduced = theta - M.T @ batch[0].marginals.ravel()
+        face = M[:, reduced >= reduced.max() - 1e-8]
+        moves = face[:, 1:] - face[:, :1]
+        n_moves = np.linalg.matrix_rank(moves) if moves.size else 0
+        larger += n_moves + 1 > len(batch[0].weights)
+        v = rng.normal(size=instance.scores.shape)
+        expected = moves @ np.linalg.pinv(moves) @ v.ravel()
+        for factor in (1.0, 1e-14):
+            found = batch.vjp([factor * v])["scores"].values / factor
+            np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=repr(instance))
+        if additional and n_moves == moves.shape[1]:
+            # The weights on the face are unique, and so is how they follow additional scores.
+            n_along_all += 1
+            along = {name: rng.normal(size=a.shape) for name, a in instance.additional.items()}
+            of_batch = batch.jvp(**{name: [d] for name, d in along.items()})
+            np.testing.assert_allclose(of_batch[0], batch[0].jvp(**along).ravel(), atol=1e-9, err_msg=repr(instance))
+    assert larger >= 2
+    assert n_along_all >= 2 or not instance.additional
+
+
 def test_first_class_oracles_are_what_structures_hold():
     assert LinearChain.oracle._signature == ORACLE.signature
     assert readonly([1]).flags.writeable is False

@@ -6,8 +6,10 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
+from ..solvers._facets.choice import SOLVERS
+from ..solvers._facets.protocol import GAVE_UP
 from ..solvers._polytope.batch import PROBLEMS
-from ..solvers._polytope.protocol import INFEASIBLE, SOLVER
+from ..solvers._polytope.protocol import INFEASIBLE
 from ..solvers._polytope.support import parts_repeat, score
 
 # What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
@@ -88,7 +90,7 @@ def _add_cost(scores, gold_slots, cost, missing, repeats):
 
 
 @kernel
-def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, additional_residual):
+def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual):
     """Compute the loss of a sample, which is sample `i` to the memory, and its gradient.
 
     `residual` is overwritten with the gradient with respect to the scores; the target's weight times the gradient with
@@ -110,24 +112,33 @@ def loss_of_sample(oracle, solver, form, target, tol, memory, i, residual, addit
     if form.margin != 0.0:
         scores = scores.copy()
         _add_cost(scores, target.gold_slots, form.cost, form.missing, parts_repeat(target.sizes))
-    n_warm, first_weight = 0, 0
-    if memory.capacity > 0:
-        n_warm, first_weight = memory.counts[i], i * memory.capacity
+    by_facets = solvers.prefers(scores, target.dims)
     first, first_additional = memory.slot_start[i], memory.additional_start[i]
-    slots, additional_slots, weights, k, objective, gap, _ = solver(
-        oracle,
-        scores,
-        additional,
-        target.dims,
-        target.sizes,
-        tol,
-        tol,
-        memory.limit,
-        memory.slots[first : first + n_warm * n_slots].reshape((n_warm, n_slots)),
-        memory.additional[first_additional : first_additional + n_warm * n_additional].reshape((n_warm, n_additional)),
-        memory.weights[first_weight : first_weight + n_warm],
-        residual,
-    )
+    while True:
+        solver, n_warm, first_weight = solvers.by_structures, 0, 0
+        if by_facets:
+            # What is remembered is no start for it.
+            solver = solvers.by_facets
+        elif memory.capacity > 0:
+            n_warm, first_weight = memory.counts[i], i * memory.capacity
+        last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
+        slots, additional_slots, weights, k, objective, gap, _ = solver(
+            oracle,
+            scores,
+            additional,
+            target.dims,
+            target.sizes,
+            tol,
+            tol,
+            memory.limit,
+            memory.slots[first:last].reshape((n_warm, n_slots)),
+            memory.additional[first_additional:last_additional].reshape((n_warm, n_additional)),
+            memory.weights[first_weight : first_weight + n_warm],
+            residual,
+        )
+        if k != GAVE_UP:
+            break
+        by_facets = False
     if k == INFEASIBLE:
         objective = np.nan
         residual[:] = 0.0
@@ -166,9 +177,9 @@ def is_inexact(loss, gap):
 
 
 @entry(
-    types.void(ORACLE, SOLVER, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES)
+    types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES)
 )
-def losses_of_range(oracle, solver, form, problems, gold, tol, memory, start, stop, out):
+def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, stop, out):
     """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
     offset = 0
     for i in range(start):
@@ -186,7 +197,7 @@ def losses_of_range(oracle, solver, form, problems, gold, tol, memory, start, st
         )
         n_additional = target.additional.shape[0]
         out.losses[i], _ = loss_of_sample(
-            oracle, solver, form, target, tol, memory, i, out.residuals[first:last],
+            oracle, solvers, form, target, tol, memory, i, out.residuals[first:last],
             out.additional_residuals[offset : offset + n_additional],
         )  # fmt: skip
         offset += n_additional

@@ -12,9 +12,9 @@ from .._threads import cut_evenly, over_ranges
 from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
+from ..solvers._facets.choice import SOLVERS
 from ..solvers._polytope.batch import GAP, OBJECTIVE, Problems
 from ..solvers._polytope.batch_result import decode_problems
-from ..solvers._polytope.protocol import SOLVER
 from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
 from ._task import Task, accuracy_of, f1_of
 
@@ -31,9 +31,9 @@ _WARM_START_BYTES = 512 * 2**20
 
 
 @entry(
-    types.void(ORACLE, SOLVER, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT)
+    types.void(ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT)
 )
-def residuals_of_ranges(oracle, solver, form, scores, additional, targets, memory, cuts, residuals, sums):
+def residuals_of_ranges(oracle, solvers, form, scores, additional, targets, memory, cuts, residuals, sums):
     """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
 
     Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `sums` (zeros at first): weighted loss,
@@ -48,7 +48,7 @@ def residuals_of_ranges(oracle, solver, form, scores, additional, targets, memor
                 return
             first, last = targets.row_ptr[i] * n_outputs, targets.row_ptr[i + 1] * n_outputs
             target, residual = target_of(targets, i, scores[first:last], additional), residuals[first:last]
-            loss, gap = loss_of_sample(oracle, solver, form, target, _TOL, memory, i, residual, own[2:])
+            loss, gap = loss_of_sample(oracle, solvers, form, target, _TOL, memory, i, residual, own[2:])
             for j in range(residual.shape[0]):
                 residual[j] *= target.weight
             own[0] += target.weight * loss

@@ -23,7 +23,7 @@ from ...graphs._arrays import GRAPH_ARRAYS, ORACLES
 from .._facets.face import BY_STRUCTURES, is_tied, tight_face
 from .._polytope.batch import with_room
 from .._polytope.cholesky import solve_lower
-from .._polytope.face import FACE_TOLERANCE, span_face
+from .._polytope.face import FACE_TOLERANCE, Direction, span_face
 from .._polytope.protocol import STRUCTURE_TOL
 from .certificate import literal_scores
 from .structures import (
@@ -129,7 +129,7 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
         upstream[link] = graph.signs[start + link] * direction[graph.links[start + link]]
     support, k = span_face(
         structures.oracles[graph.oracles[f]], z, own, dims, graph.sizes[f], p, structures.slots[place],
-        structures.additional[place], upstream, tolerance,
+        structures.additional[place], Direction(upstream, np.zeros(own.shape[0]), False), tolerance,
     )  # fmt: skip
     ones = np.ones(k)
     solve_lower(support.factor, k, ones)

@@ -7,7 +7,7 @@ from numba import types
 
 from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
 from .batch import PROBLEMS
-from .face import FACE_TOLERANCE, respond, span_face, spread
+from .face import FACE_TOLERANCE, Direction, respond, span_face, spread
 from .support import gather, independent_support_of, parts_repeat
 
 # Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with
@@ -60,11 +60,12 @@ def marginal_products_range(oracle, problems, start, stop, supports, marginals, 
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         slots, additional_slots = _support_of(supports, problems.sizes, i)
-        scores, direction = problems.scores[first:last], directions.unary[first:last]
+        first_extra, last_extra = directions.extra_ptr[i], directions.extra_ptr[i + 1]
+        direction = Direction(directions.unary[first:last], directions.extra[first_extra:last_extra], True)
         additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
         support, k = span_face(
-            oracle, scores, additional, problems.dims[i], problems.sizes[i], marginals[first:last], slots,
-            additional_slots, direction, FACE_TOLERANCE,
+            oracle, problems.scores[first:last], additional, problems.dims[i], problems.sizes[i], marginals[first:last],
+            slots, additional_slots, direction, FACE_TOLERANCE,
         )  # fmt: skip
         _multiply(support, k, problems, directions, i, out)
 

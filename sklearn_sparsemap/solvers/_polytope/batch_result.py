@@ -451,7 +451,8 @@ def _join_flat(values, name, sizes, shapes):
         return _check_finite(np.ascontiguousarray(flat), name, sizes)
     joined = []
     for i, (value, shape) in enumerate(zip(values, shapes)):
-        array = check_numbers(value, f"{name}[{i}]")
+        is_checked = type(value) is np.ndarray and value.dtype == np.float64
+        array = value if is_checked else check_numbers(value, f"{name}[{i}]")
         if array.shape != shape:
             raise ValueError(f"{name}[{i}] has shape {array.shape}; it must have {shape}")
         joined.append(array.ravel())

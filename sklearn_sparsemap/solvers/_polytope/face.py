@@ -4,11 +4,13 @@ The Jacobian is the orthogonal projector onto the direction space of the face on
 of a solver need not span that face (a structure of weight zero may be missing), so the face is completed first.
 """
 
+from collections import namedtuple
+
 import numpy as np
 from numba import types
 from scipy.linalg import solve_triangular
 
-from ..._jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, entry, kernel
+from ..._jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
 from .cholesky import dot, solve_lower, solve_upper
 from .support import (
     DEPENDENT,
@@ -23,6 +25,11 @@ from .support import (
 
 # A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
 FACE_TOLERANCE = 1e-9
+
+# What is to be multiplied with a Jacobian: a direction of the scores, and one of the additional scores. `is_all` says
+# that the face is for this product only.
+Direction = namedtuple("Direction", ["unary", "extra", "is_all"])
+DIRECTION = types.NamedTuple([FLOATS, FLOATS, types.boolean], Direction)
 
 
 @kernel
@@ -43,30 +50,50 @@ def respond(support, k, products):
 
 
 @kernel
-def _orthogonal_part(support, k, direction):
-    """Take from `direction` its component in the direction space of the support; return its largest entry."""
+def _left_of(support, k, unary, extra):
+    """Take from a direction what mixtures of the support follow; return the largest entry of what is left.
+
+    All structures of the support score the same under that.
+    """
     products = np.empty(k)
     for s in range(k):
-        products[s] = gather(direction, support.slots[s])
+        products[s] = gather(unary, support.slots[s]) + gather(extra, support.additional[s])
     respond(support, k, products)
     for s in range(k):
         for part in support.slots[s]:
             if part >= 0:
-                direction[part] -= products[s]
+                unary[part] -= products[s]
+    return max(_largest(unary), _largest(extra))
+
+
+@kernel
+def _largest(values):
     largest = 0.0
-    for i in range(direction.shape[0]):
-        largest = max(largest, abs(direction[i]))
+    for i in range(values.shape[0]):
+        largest = max(largest, abs(values[i]))
     return largest
 
 
 @kernel
-def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
+def _draw(state, out):
+    """Fill an array with random numbers from -0.5 to 0.5; return the next state."""
+    for i in range(out.shape[0]):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        out[i] = float(state >> np.uint64(11)) / 9007199254740992.0 - 0.5
+    return state
+
+
+@kernel
+def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
     """Find affinely independent structures that span the face of a solution.
 
-    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d that the span
-    does not hold yet: `upstream` first, then random ones, each with both signs. A structure found that is as good as
-    those of the support joins it: as good up to `tolerance`, or rounding. A random direction that brings nothing new
-    ends the search.
+    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d of which the span
+    has taken its part, with both signs. A structure found that is as good as those of the support joins it: as good up
+    to `tolerance`, or rounding. If none does, all structures of the face score the same under d, and what is not in
+    the span does not change the product with `direction`, which is all that some ask for. Others go on with random
+    directions until two bring nothing new.
 
     Returns
     -------
@@ -74,7 +101,6 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
     k : int
         How many structures are in it.
     """
-    n_parts = scores.shape[0]
     support, k = independent_support_of(slots, additional_slots, parts_repeat(sizes))
     best = -np.inf
     for s in range(slots.shape[0]):
@@ -82,32 +108,34 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
     size = 1.0 + abs(best)
     work = np.zeros(sizes[2])
     found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
-    tilted, direction = np.empty(n_parts), np.empty(n_parts)
+    unary, extra = np.empty(scores.shape[0]), np.empty(additional.shape[0])
+    tilted, tilted_additional = np.empty(scores.shape[0]), np.empty(additional.shape[0])
     tolerance = max(tolerance, 1e-15 * size * sizes[0])
     state = np.uint64(88172645463325252)
     attempt, fruitless = 0, 0
     while fruitless < 2:
-        for i in range(n_parts):
-            if attempt == 0:
-                direction[i] = upstream[i]
-            else:
-                state ^= state << np.uint64(13)
-                state ^= state >> np.uint64(7)
-                state ^= state << np.uint64(17)
-                direction[i] = float(state >> np.uint64(11)) / 9007199254740992.0 - 0.5
+        if attempt == 0 or direction.is_all:
+            copy_into(unary, direction.unary)
+            copy_into(extra, direction.extra)
+        else:
+            state = _draw(state, unary)
+            extra[:] = 0.0
         attempt += 1
-        largest = _orthogonal_part(support, k, direction)
+        least = 1e-10 * max(_largest(unary), _largest(extra))
+        largest = _left_of(support, k, unary, extra)
         grown = False
         for sign in (1.0, -1.0):
-            if largest < 1e-10:
+            if largest <= least:
                 break
             epsilon, trial = sign * 1e-6 / largest, 0
             # A structure just off the face can hide one that is on it; a smaller tilt tells them apart.
             while trial < 3 or abs(epsilon) * largest > 5.0 * tolerance:
                 trial += 1
-                for i in range(n_parts):
-                    tilted[i] = scores[i] - marginals[i] + epsilon * direction[i]
-                if not oracle(tilted, additional, dims, work, found, found_additional) > -np.inf:
+                for i in range(scores.shape[0]):
+                    tilted[i] = scores[i] - marginals[i] + epsilon * unary[i]
+                for i in range(additional.shape[0]):
+                    tilted_additional[i] = additional[i] + epsilon * extra[i]
+                if not oracle(tilted, tilted_additional, dims, work, found, found_additional) > -np.inf:
                     break
                 if best - _reduced_score(scores, additional, marginals, found, found_additional) <= tolerance:
                     pivot_squared = project_on_support(support, k, found)
@@ -121,6 +149,8 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
                 break
         if grown:
             fruitless = 0
+        elif direction.is_all:
+            fruitless = 2
         elif attempt > 1:
             fruitless += 1
     return support, k
@@ -128,16 +158,16 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
 
 @entry(
     types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
-        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, FLOATS, types.float64
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, DIRECTION, types.float64
     )
 )
-def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance):
+def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
     """Return the structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
 
     The factor, of shape (k, k), is the Cholesky factor R of K = M'M + 11', in the upper triangle.
     """
     support, k = span_face(
-        oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, upstream, tolerance
+        oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
     )
     return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
 

@@ -13,7 +13,7 @@ from .._facets.batch import FACET_PRODUCTS_OF
 from .._facets.protocol import FACETS
 from .active_set import active_set
 from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
-from .face import FACE_TOLERANCE, Face, complete_face, face_of, gather_rows, scatter_rows
+from .face import FACE_TOLERANCE, Direction, Face, complete_face, face_of, gather_rows, scatter_rows
 from .protocol import AIM, most_calls
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class SparseMAPResult:
                 p.sizes,
                 readonly(self.marginals.ravel()),
                 *self.support[:2],
-                readonly(direction),
+                Direction(readonly(direction), readonly(np.zeros(len(p.additional))), False),
                 FACE_TOLERANCE,
             )
             self._face = Face(*spanning, p.n_parts, len(p.additional))

@@ -13,7 +13,7 @@ from numba import types
 from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, entry, kernel
 from ..._jit_team import LINE, meet
 from ...losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample
-from ...solvers._polytope.protocol import SOLVER
+from ...solvers._facets.choice import SOLVERS
 from .._data import ROWS, ROWS_32, TARGETS, target_of
 from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
 from .pairs import PAIRS, Pairs
@@ -70,7 +70,7 @@ def _entries_of(rows, targets, order, start, stop):
     return n
 
 
-def _epoch(oracle, solver, form, rows, targets, order, store, rule, memory, team, part):
+def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, team, part):
     """Visit the samples in this order, from place ``PLACE`` of the counters on, updating `store`.
 
     For the first block it has space. That place is then where there is none for another one; the number of samples at
@@ -116,7 +116,7 @@ def _epoch(oracle, solver, form, rows, targets, order, store, rule, memory, team
                 additional_residual[:] = 0.0
                 target = target_of(targets, i, scores, np.asarray(additional, np.float64))
                 loss, gap = loss_of_sample(
-                    oracle, solver, form, target, rule.tol, memory, i, residual, additional_residual
+                    oracle, solvers, form, target, rule.tol, memory, i, residual, additional_residual
                 )
                 team.losses[2 * place], team.losses[2 * place + 1] = loss, gap
             at += n_scores
@@ -162,7 +162,7 @@ def _epoch(oracle, solver, form, rows, targets, order, store, rule, memory, team
 
 def _entry_of(store, rule, rows):
     return entry(
-        types.void(ORACLE, SOLVER, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART)
+        types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART)
     )(_epoch)
 
 
