@@ -1,9 +1,10 @@
 """Cold start: CPU seconds that each first use takes to compile, in one process, and the size of the cache.
 
     python benchmarks/compile.py
+    python benchmarks/compile.py --calls
 
 The uses follow each other, so each pays for what those before it have not compiled. A second process says what loading
-takes.
+takes. With --calls instead: CPU time of calls so small that nearly all of it goes into what is around the solvers.
 """
 
 import argparse
@@ -51,12 +52,34 @@ lasso = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max
 timed("group lasso", lambda: lasso.fit(rows, labels[:, 0]).predict(rows))
 print(json.dumps({"seconds": found, **compile_statistics()}))
 """
+CALLS = """
+def timed(name, use, n=200):
+    use()
+    for _ in range(15):
+        began = time.thread_time()
+        for _ in range(n):
+            use()
+        found[name] = min(found.get(name, np.inf), (time.thread_time() - began) / n)
+graph = FactorGraph()
+u = graph.variables((3, 3))
+graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
+scores, chain = rng.normal(size=(3, 3)), rng.normal(size=(6, 3))
+timed("lp_sparsemap, 9 variables, 4 factors", lambda: lp_sparsemap(graph, scores))
+timed("sparsemap, chain 6 x 3", lambda: sparsemap(LinearChain(), chain))
+rows = rng.normal(size=(400, 20))
+labels = (rows @ rng.normal(size=(20, 6)) + rng.normal(size=(400, 6)) > 0).astype(int)
+model = MultilabelLPSparseMAP(
+    "full", max_iter=20, alpha=1e-4, learning_rate_init=0.1, decision="threshold", random_state=0
+).fit(rows, labels)
+timed("MultilabelLPSparseMAP.predict, 400 rows, 6 labels", lambda: model.predict(rows), 20)
+print(json.dumps({"seconds": found}))
+"""
 
 
-def run(cache):
+def run(cache, uses=USES):
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "OPENBLAS_NUM_THREADS": "1"}
     out = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SETUP + USES], env=environment, capture_output=True, text=True
+        [sys.executable, "-W", "ignore", "-c", SETUP + uses], env=environment, capture_output=True, text=True
     )
     if out.returncode:
         raise SystemExit(out.stderr)
@@ -64,8 +87,14 @@ def run(cache):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", action="store_true", help="time of small calls instead")
+    calls = parser.parse_args().calls
     with tempfile.TemporaryDirectory() as cache:
+        if calls:
+            for name, seconds in run(cache, CALLS)["seconds"].items():
+                print(f"{name:50} {1e3 * seconds:6.3f} ms")
+            return
         cold, warm = run(cache), run(cache)
         size = sum(path.stat().st_size for path in Path(cache).rglob("*") if path.is_file())
         n_files = sum(path.suffix == ".nbc" for path in Path(cache).rglob("*"))

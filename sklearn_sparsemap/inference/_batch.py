@@ -31,6 +31,11 @@ from ..solvers._polytope.protocol import AIM, INFEASIBLE, most_calls
 _SPENT_ON_PATHS = 0.5
 
 
+def _n_parts(problems):
+    """Return the number of parts of each problem, four times as quickly as `np.diff` for a single one."""
+    return problems.score_ptr[1:] - problems.score_ptr[:-1]
+
+
 def map_problems(structure, problems, *, n_jobs=None, many=True):
     """Find the MAP structures of problems laid out for the kernels.
 
@@ -52,7 +57,7 @@ def map_where_feasible(structure, problems, n_jobs=None):
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
         lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),
-        np.diff(problems.score_ptr),
+        _n_parts(problems),
         n_jobs,
     )
     return slots, slot_ptr, values
@@ -72,7 +77,7 @@ def sparsemap_problems(
         Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
     if max_iter is None:
-        max_iter = most_calls(np.diff(problems.score_ptr).max())
+        max_iter = most_calls(_n_parts(problems).max())
     max_iter = min(max_iter, np.iinfo(np.int64).max)
 
     def run(entry, own=problems, most=max_iter):
@@ -95,7 +100,7 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
         lambda start, stop: sparsemap_range(
             structure.oracle, entry, problems, start, stop, AIM * tol, tol, limit, marginals, statistics
         ),
-        np.diff(problems.score_ptr),
+        _n_parts(problems),
         n_jobs,
         limit=limit,
     )
@@ -130,12 +135,12 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
         # Where many paths are to be expected, the flow; else paths, and when they get many all the same, the flow. How
         # many is for each problem by itself, so that its solution does not depend on those beside it.
         most, enough = np.array([_most_paths(*shape) for shape in problems.dims[:, :2].tolist()]).T
-        by_flow = np.diff(problems.score_ptr) > enough
+        by_flow = _n_parts(problems) > enough
         if by_flow.any():
             spread = np.empty(n)
             over_ranges(
                 lambda start, stop: spread_of_paths_range(problems, start, stop, spread),
-                np.diff(problems.score_ptr),
+                _n_parts(problems),
                 n_jobs,
             )
             by_flow = (spread > enough) & (most < max_iter)
@@ -153,7 +158,7 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
         shapes, enough = readonly(shapes, np.int64), readonly(ENOUGH[kind])
         over_ranges(
             lambda start, stop: prefer_facets_range(problems, start, stop, shapes, enough, prefers),
-            np.diff(problems.score_ptr),
+            _n_parts(problems),
             n_jobs,
         )
         chosen = np.flatnonzero(prefers)
@@ -173,7 +178,7 @@ def _merge(problems, solution, chosen, found):
         statistics = np.zeros((len(problems.sizes), N_STATISTICS))
         solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in found[2])
     marginals, statistics, pools = solution
-    marginals[places_of(problems.score_ptr[:-1][chosen], np.diff(problems.score_ptr)[chosen])] = found[0]
+    marginals[places_of(problems.score_ptr[:-1][chosen], _n_parts(problems)[chosen])] = found[0]
     merged = []
     for column, pool, new in zip((N_SLOTS, N_ADDITIONAL, N_WEIGHTS), pools, found[2]):
         lengths, own = (values[:, column].astype(np.int64) for values in (statistics, found[1]))
@@ -211,7 +216,7 @@ def marginal_problems(oracle, problems, *, n_jobs=None, many=True):
         lambda start, stop: marginals_range(
             oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition
         ),
-        np.diff(problems.score_ptr),
+        _n_parts(problems),
         n_jobs,
     )
     check_feasible(log_partition > -np.inf, many)

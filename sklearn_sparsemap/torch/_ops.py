@@ -10,14 +10,20 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from .._layers.operators import operator
 from ._native import NativeOperator, NativeSolution
 from ._states import recall, remember
 
-# What PyTorch's dispatcher looks at in a tensor on the CPU that is nothing else.
-_PLAIN = torch._C._dispatch_keys(torch.empty(0, device="cpu")).raw_repr()
+# PyTorch does not promise to keep these. Where they are missing, all calls go by the dispatcher.
+try:
+    from torch._C import _dispatch_keys, _is_tracing
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    # What the dispatcher looks at in a tensor on the CPU that is nothing else.
+    _PLAIN = _dispatch_keys(torch.empty(0, device="cpu")).raw_repr()
+except (AttributeError, ImportError):
+    _PLAIN = None
 
 
 def as_numpy(tensor):
@@ -98,9 +104,9 @@ def _(scores, additional, lengths, keys, unary, extra, handle):
 
 def _hold_numbers(tensors):
     """Tell whether tensors are plain ones on the CPU, of no transform or trace, and no mode is to see operators."""
-    if _get_current_dispatch_mode() is not None or torch._C._is_tracing():
+    if _PLAIN is None or _get_current_dispatch_mode() is not None or _is_tracing():
         return False
-    return all(torch._C._dispatch_keys(tensor).raw_repr() == _PLAIN for tensor in tensors)
+    return all(_dispatch_keys(tensor).raw_repr() == _PLAIN for tensor in tensors)
 
 
 def solve_at_once(scores, additional, lengths, handle):
