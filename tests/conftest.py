@@ -1,6 +1,7 @@
 """Shared set-up. Runs before anything imports NumPy or Numba."""
 
 import os
+import signal
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -9,3 +10,6 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache"))
 # The tests multiply small matrices only: more threads of BLAS just wait for each other, three times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A shell's background jobs ignore Ctrl-C, and so would the tests of it, for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -343,7 +343,8 @@ def test_near_ties_converge_or_say_so():
     scores, transitions = rng.randn(14, 6) * 1e-3, rng.randn(6, 6) * 1e-5
     result = sparsemap(LinearChain(), scores, transitions=transitions, solver="active_set")
     assert result.converged and result.gap <= 1e-9
-    assert result.n_iter > 3000, "if this got easy, lower the default of max_iter again"
+    # Without in-out pricing it took more than 3,000 calls.
+    assert 500 < result.n_iter < 2000, "this is no near tie, or structures do not come in any more"
     # As a flow, it is easy.
     by_flow = sparsemap(LinearChain(), scores, transitions=transitions)
     assert by_flow.converged and by_flow.n_iter < 40
