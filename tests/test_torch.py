@@ -210,6 +210,16 @@ def test_other_versions_of_pytorch_always_meet_operators(monkeypatch):
     assert called
 
 
+def test_trees_of_scores_near_zero_are_exact_whatever_the_cap():
+    scores = torch.randn(3, 7, 6, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    scores[0, 0, 0] = -torch.inf
+    for scale, is_exact in ((1e-3, True), (1.0, False)):
+        few = sparsemap(DependencyTree(), scale * scores[1:], max_iter=2)
+        assert torch.equal(few, sparsemap(DependencyTree(), scale * scores[1:])) == is_exact
+        # Not where an arc is forbidden.
+        assert not torch.equal(*(sparsemap(DependencyTree(), scale * scores, max_iter=n) for n in (2, 1000)))
+
+
 def test_modes_and_tensors_without_numbers_meet_operators():
     def gradient(scores):
         u = sparsemap(Simplex(), scores)

@@ -194,7 +194,8 @@ class SolvedStructures:
     def __init__(self, operator, padded, shape):
         structure = operator.structure
         is_exact = _ALWAYS_EXACT & {structure.projection, structure.facets}
-        self._capped = operator.max_iter is not None and not (is_exact or _is_closed_chain(structure, padded.problems))
+        is_soon = _is_closed_chain(structure, padded.problems) or _have_all_arcs(structure, padded.problems)
+        self._capped = operator.max_iter is not None and not (is_exact or is_soon)
         self._padded, self._shape = padded, shape
         self._simplex = structure.projection == "simplex"
         self.batch, self._flat = solve_by(operator, padded, "capped" if self._capped else "auto")
@@ -242,6 +243,16 @@ def solve_by(operator, padded, how):
 def _is_closed_chain(structure, problems):
     """Tell whether these are chains without transitions, which are solved step by step."""
     return structure.facets == "chain" and not problems.dims[:, 2].any()
+
+
+def _have_all_arcs(structure, problems):
+    """Tell whether these are trees whose scores are so close that each arc has weight: facets end sooner than a cap."""
+    if structure.facets != "tree":
+        return False
+    starts = problems.score_ptr[:-1]
+    with np.errstate(invalid="ignore"):
+        spread = np.maximum.reduceat(problems.scores, starts) - np.minimum.reduceat(problems.scores, starts)
+    return bool((problems.dims[:, 0] * spread < 1.0).all())
 
 
 def _centre(u, ptr, direction):
