@@ -113,11 +113,17 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
 
 @kernel
-def _dual_value(value, scores, query):
-    """Return the bound of the objective that the best structure's score `value` under a query gives."""
+def _lowest_bound(value, scores, query, best, inner):
+    """Return the lowest bound of the objective, `best` or that of the best structure's score `value` under a query.
+
+    `inner` becomes the query where its bound is lower.
+    """
     for i in range(scores.shape[0]):
         if scores[i] > -np.inf:
             value += 0.5 * (scores[i] - query[i]) ** 2
+    if not value < best:
+        return best
+    copy_into(inner, query)
     return value
 
 
@@ -174,19 +180,13 @@ def active_set(
                 query[i] = _INNER * inner[i] + (1.0 - _INNER) * reduced[i]
             value = oracle(query, additional, dims, work, slots, additional_slots)
             n_iter += 1
-            dual = _dual_value(value, scores, query)
-            if dual < best_dual:
-                best_dual = dual
-                copy_into(inner, query)
+            best_dual = _lowest_bound(value, scores, query, best_dual, inner)
             gap = max(best_dual - (linear - 0.5 * norm_squared), 0.0)
             helps = gap <= aim or score(reduced, additional, slots, additional_slots) > linear - norm_squared + tol
         if not helps and n_iter < limit[0]:
             value = oracle(reduced, additional, dims, work, slots, additional_slots)
             n_iter += 1
-            dual = _dual_value(value, scores, reduced)
-            if dual < best_dual:
-                best_dual = dual
-                copy_into(inner, reduced)
+            best_dual = _lowest_bound(value, scores, reduced, best_dual, inner)
             gap = min(gap, certified_gap(value, linear - norm_squared))
         n_slow += 1
         if gap < 0.5 * halved:
