@@ -139,7 +139,9 @@ class StructureOperator(Operator):
         check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
         ptr, start, stop, dims, sizes = plan.arrays
         problems = Problems(readonly(flat), ptr, readonly(joined), start, stop, dims, sizes)
-        return PaddedProblems(self.structure, problems, plan)
+        padded = PaddedProblems(self.structure, problems, plan)
+        padded.raise_masks()
+        return padded
 
     def _make_plan(self, padded, n_samples, lengths, is_shared):
         if lengths.shape[1]:
