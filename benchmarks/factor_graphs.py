@@ -77,8 +77,8 @@ PROBLEMS = (
 def forget_facets(graph, additional, known=None):
     """Take from a graph what it knows of facets, or give it back; return what it knew."""
     layout = as_graph_problems(graph, np.zeros(next(iter(graph.shapes.values()))), additional)[0].layout
-    before = layout.facets, layout.matching
-    layout.facets, layout.matching = ([None] * len(layout.facets), None) if known is None else known
+    before = layout.polytope_solvers, layout.matching
+    layout.polytope_solvers, layout.matching = ([None] * len(layout.polytope_solvers), None) if known is None else known
     return before
 
 

@@ -18,7 +18,7 @@ from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.datasets import load_conllu
 from sklearn_sparsemap.features import ArcVectorizer, dependency_templates
 from sklearn_sparsemap.losses._fenchel_young import inference_of
-from sklearn_sparsemap.solvers._facets.choice import solvers_of
+from sklearn_sparsemap.numerics.polytope_solver import solvers_of
 from sklearn_sparsemap.structures import DependencyTree
 
 

@@ -30,8 +30,8 @@ def _structure(name):
             "tree": structures.DependencyTree(),
         }[name]
         scores = np.ones(structure.example_shapes()[-1])
-        by_facets = {"chain": "interior_point"}.get(structure.facets, "facets")
-        for solver in ("auto", "active_set", by_facets) if structure.facets else ("active_set",):
+        own = structure.polytope_solver
+        for solver in ("active_set",) if own is None else ("auto", "active_set", own.name):
             sparsemap(structure, scores, solver=solver).vjp(scores)
             sparsemap(structure, [scores, scores], solver=solver).vjp([scores, scores])
         map_inference(structure, scores)

@@ -19,37 +19,38 @@ FOUNDATION = {
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
-    "structures": FOUNDATION,
+    # Linear algebra, supports, faces, the active set: what structures and graphs stand on. It knows neither.
+    "numerics": FOUNDATION,
+    # Each owns its polytope.
+    "structures": FOUNDATION | {"numerics"},
     # Penalties know nothing of structure.
     "penalties": FOUNDATION - {"_version"},
-    # What kernels see of a graph.
-    "graphs": FOUNDATION,
-    "factors": FOUNDATION | {"structures", "graphs"},
-    # Never a structure: solvers see oracles.
-    "solvers": FOUNDATION | {"graphs"},
-    "inference": FOUNDATION | {"structures", "graphs", "factors", "solvers"},
-    "losses": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference"},
+    # The machine of factor graphs.
+    "graphs": FOUNDATION | {"numerics"},
+    "factors": FOUNDATION | {"numerics", "structures", "graphs"},
+    "inference": FOUNDATION | {"numerics", "structures", "graphs", "factors"},
+    "losses": FOUNDATION | {"numerics", "structures", "graphs", "factors", "inference"},
     # What PyTorch and JAX have in common; only `torch` and `jax` import them.
-    "_layers": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference", "losses"},
+    "_layers": FOUNDATION | {"numerics", "structures", "graphs", "factors", "inference", "losses"},
     "torch": {"_layers", "_validation", "structures", "factors", "losses"},
     "jax": {"_layers", "_validation", "structures", "factors"},
-    "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
+    "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "numerics", "inference", "losses"},
     "estimators": FOUNDATION
-    | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
+    | {"structures", "graphs", "penalties", "factors", "numerics", "inference", "losses", "training"},
     **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
     "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
     "compile": {"_compile_ahead"},
     # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors", "solvers"},
+    "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors"},
     # Trains estimators on many machines, by what they have in common with users' own.
     "distributed": {"_ragged", "_threads", "_validation", "estimators", "structures"},
     # Around estimators: they know of these what any user knows.
     "pipeline": set(),
     "inspection": {"_unwrap", "_validation", "inference"},
     # It checks what the others stand on, and looks behind the public functions for that.
-    "testing": FOUNDATION | {"structures", "solvers", "inference"},
+    "testing": FOUNDATION | {"numerics", "structures", "inference"},
 }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_sparsemap import marginal_inference, sparsemap
 from sklearn_sparsemap.inference._masks import raise_masks
-from sklearn_sparsemap.solvers._polytope.batch import Problems
+from sklearn_sparsemap.numerics.loops import Problems
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Simplex, Subset
 
 MASKS = (-1e3, -1e7, -1e10, -1e14, float(np.finfo(np.float32).min))

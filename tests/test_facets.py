@@ -15,21 +15,21 @@ from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import copy_into, readonly
 from sklearn_sparsemap._jit_lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.solvers._facets.certificate import certify_rows
-from sklearn_sparsemap.solvers._facets.matchings import matching_facets, matching_products
-from sklearn_sparsemap.solvers._facets.newton import evaluate, new_cuts, new_rows
-from sklearn_sparsemap.solvers._facets.protocol import FACETS, GAVE_UP
-from sklearn_sparsemap.solvers._facets.separation import contract_cycles, minimum_cuts
-from sklearn_sparsemap.solvers._facets.sets import add_set
-from sklearn_sparsemap.solvers._facets.sparsemax import sparsemax
-from sklearn_sparsemap.solvers._facets.subsets import subset_facets, subset_products
-from sklearn_sparsemap.solvers._facets.trees import fill_rows, tree_facets, tree_products
-from sklearn_sparsemap.solvers._flow.blocks import factorize, new_factors, solve
-from sklearn_sparsemap.solvers._flow.chains import chain_interior_point, chain_products
-from sklearn_sparsemap.solvers._flow.choice import spread_of_paths_range
-from sklearn_sparsemap.solvers._polytope.active_set import active_set
-from sklearn_sparsemap.solvers._polytope.face import FACE_TOLERANCE, Direction, Face, complete_face
+from sklearn_sparsemap.numerics.active_set import active_set
+from sklearn_sparsemap.numerics.certificate import certify_rows
+from sklearn_sparsemap.numerics.face import FACE_TOLERANCE, Direction, Face, complete_face
+from sklearn_sparsemap.numerics.facets import FACETS, GAVE_UP
+from sklearn_sparsemap.numerics.newton import evaluate, new_cuts, new_rows
+from sklearn_sparsemap.numerics.sparsemax import sparsemax
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures._chain.flow.blocks import factorize, new_factors, solve
+from sklearn_sparsemap.structures._chain.flow.choice import spread_of_paths_range
+from sklearn_sparsemap.structures._chain.flow.solver import chain_interior_point, chain_products
+from sklearn_sparsemap.structures._matching.facets import matching_facets, matching_products
+from sklearn_sparsemap.structures._subset.facets import subset_facets, subset_products
+from sklearn_sparsemap.structures._tree.cuts import fill_rows, tree_facets, tree_products
+from sklearn_sparsemap.structures._tree.separation import contract_cycles, minimum_cuts
+from sklearn_sparsemap.structures._tree.sets import add_set
 
 BY_FACETS = {
     DependencyTree: (tree_facets, tree_products),
@@ -98,7 +98,7 @@ def solve_blocks(weight, on, n_centred, x):
 
 
 def padded_rows(array):
-    """Pad the last axis with zeros, as the files of `solvers/_flow` do."""
+    """Pad the last axis with zeros, as the files of `structures/_chain/flow` do."""
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)])
 
 

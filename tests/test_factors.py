@@ -25,7 +25,7 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.graphs._threshold import threshold
+from sklearn_sparsemap.numerics.threshold import threshold
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 
 DATA = Path(__file__).parent / "data"

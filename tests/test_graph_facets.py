@@ -15,15 +15,15 @@ from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 from sklearn_sparsemap import lp_sparsemap
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
-from sklearn_sparsemap.graphs._arrays import FORBIDDEN
+from sklearn_sparsemap.graphs.arrays import FORBIDDEN
+from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
 from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.solvers._facets.face import FACET_KINDS, project_on_tight_face, tight_face
-from sklearn_sparsemap.solvers._facets.matchings import matching_facets
-from sklearn_sparsemap.solvers._facets.protocol import FACETS
-from sklearn_sparsemap.solvers._facets.subsets import subset_facets
-from sklearn_sparsemap.solvers._facets.trees import tree_facets
-from sklearn_sparsemap.solvers._graph.matchings import matching_multipliers_range
+from sklearn_sparsemap.numerics.facets import FACETS
+from sklearn_sparsemap.numerics.tight_face import MATCHING, SIMPLEX, SUBSET, TREE, project_on_tight_face, tight_face
 from sklearn_sparsemap.structures import DependencyTree, Matching, Simplex, Subset
+from sklearn_sparsemap.structures._matching.facets import matching_facets
+from sklearn_sparsemap.structures._subset.facets import subset_facets
+from sklearn_sparsemap.structures._tree.cuts import tree_facets
 
 
 @njit
@@ -31,6 +31,9 @@ def project(kind, dims, p, slots, weights, directions):
     ints, factor, shares = tight_face(kind, dims, p, slots, weights)
     for d in range(directions.shape[0]):
         project_on_tight_face(ints, factor, shares, directions[d], 2)
+
+
+FACES = {"tree": TREE, "matching": MATCHING, "subset": SUBSET, "simplex": SIMPLEX}
 
 
 def equations_of(name, shape, facets):
@@ -59,7 +62,7 @@ def equations_of(name, shape, facets):
     return np.array(found).reshape(len(found), size)
 
 
-@pytest.mark.parametrize("name", FACET_KINDS)
+@pytest.mark.parametrize("name", FACES)
 def test_the_face_of_facets_is_that_of_their_equations(name):
     rng, counts = np.random.default_rng(0), Counter()
     solvers = {"tree": tree_facets, "matching": matching_facets, "subset": subset_facets}
@@ -82,7 +85,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
             free = (p > 0.0) & ((p < 1.0) | (name != "subset"))
             directions = rng.normal(size=(2, p.size))
             expected = directions @ naive_facets.projector(equations_of(name, shape, facets), free).T
-            project(FACET_KINDS[name], dims, p, facets[0], facets[2], directions)
+            project(FACES[name], dims, p, facets[0], facets[2], directions)
             assert_allclose(directions, expected, atol=1e-10, err_msg=family)
             counts["moves"] += np.abs(expected).max() > 1e-3
     assert counts["moves"] > 15 and counts["not solved"] < 5, counts
@@ -114,7 +117,7 @@ def test_solvers_by_facets_start_where_they_ended(structure):
 def by_structures(graph):
     """Make a graph forget that it knows of facets."""
     layout = graph.layout({})
-    layout.facets, layout.matching = [None] * len(layout.facets), None
+    layout.polytope_solvers, layout.matching = [None] * len(layout.polytope_solvers), None
     return graph
 
 

@@ -11,7 +11,7 @@ from sklearn_sparsemap import map_inference, marginal_inference
 from sklearn_sparsemap._jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
-from sklearn_sparsemap.solvers._facets.choice import solvers_of
+from sklearn_sparsemap.numerics.polytope_solver import solvers_of
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 NO_MARGINALS = ("matching", "custom", "ranking", "top two")
@@ -57,7 +57,7 @@ def test_losses_by_facets_equal_those_by_structures(structure):
     rng, counts = np.random.default_rng(5), Counter()
     for scale in (0.0, 0.01, 0.3, 1.0, 10.0):
         for _ in range(3):
-            shape = {"tree": (13, 12), "matching": (10, 13), "subset": (20,)}[structure.facets]
+            shape = {DependencyTree: (13, 12), Matching: (10, 13), Subset: (20,)}[type(structure)]
             scores = scale * rng.normal(size=shape)
             gold = map_inference(structure, rng.normal(size=shape)).structure
             for name in ("sparsemap", "margin_sparsemap"):

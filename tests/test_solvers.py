@@ -11,9 +11,9 @@ from registry import RANDOM, Instance, listed
 from sklearn_sparsemap import map_inference, sparsemap
 from sklearn_sparsemap._jit import ORACLE, readonly
 from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.solvers._polytope.active_set import active_set
-from sklearn_sparsemap.solvers._polytope.cholesky import append_column, remove_column, solve_constrained, solve_lower
-from sklearn_sparsemap.solvers._polytope.frank_wolfe import away_step, pairwise
+from sklearn_sparsemap.numerics.active_set import active_set
+from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower
+from sklearn_sparsemap.numerics.frank_wolfe import away_step, pairwise
 from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}]
@@ -22,7 +22,7 @@ OPTIONS = [{}, {"scale": 0.1}, {"scale": 10.0}, {"ties": True}, {"forbid": True}
 class SlowSimplex(Simplex):
     """The simplex without its closed form."""
 
-    projection = None
+    polytope_solver = None
 
 
 @njit

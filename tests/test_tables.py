@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, lp_sparsemap, map_inference
 from sklearn_sparsemap.factors import Budget, FactorGraph, Pair, PairTable, StructureFactor, grid_graph
+from sklearn_sparsemap.graphs.rows import CONVERGED
+from sklearn_sparsemap.graphs.samples import N_ITER, STATUS
 from sklearn_sparsemap.inference._graph.problems import as_graph_problems
 from sklearn_sparsemap.inference._graph.solve import solve_graph
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._graphs import ROUGH, gold_parts, graph_losses
-from sklearn_sparsemap.solvers._graph.rows import CONVERGED
-from sklearn_sparsemap.solvers._graph.samples import N_ITER, STATUS
 from sklearn_sparsemap.structures import LinearChain
 from sklearn_sparsemap.training._graph_task import SolutionMemory
 

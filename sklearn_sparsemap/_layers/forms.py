@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from .._validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..graphs._arrays import PAIR, TABLE
+from ..graphs.arrays import PAIR, TABLE
 from ..structures import Structure
 from .graphs import accepted_shapes, graph_operator, named_factors
 

@@ -7,12 +7,11 @@ import numpy as np
 
 from .._threads import over_groups
 from ..factors import FactorGraph
-from ..graphs._arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
+from ..graphs.arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
+from ..graphs.jacobian import GraphJacobian
+from ..graphs.samples import OBJECTIVE
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once, start_of
-from ..solvers._graph.jacobian import GraphJacobian
-from ..solvers._graph.samples import OBJECTIVE
-from ..structures import DependencyTree
 from .operators import Operator, check_values, register
 from .padding import block_mask, check_lengths, kinds_of
 
@@ -126,7 +125,7 @@ class GraphOperator(Operator):
         room, n_axes, trees = padded, len(padded), False
         if n_axes == 2 and padded[0] == padded[1] + 1 and lengths.shape[1] == 1:
             trees = any(
-                factor.kind == STRUCTURE and isinstance(factor.structure, DependencyTree) and factor.shape == padded
+                factor.kind == STRUCTURE and factor.structure.extra_rows == 1 and factor.shape == padded
                 for factor in self.graph_of(padded).factors
             )
             room = padded[1:] if trees else padded

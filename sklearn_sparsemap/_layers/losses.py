@@ -10,7 +10,6 @@ from ..inference._graph.map import relax
 from ..losses._fenchel_young import inference_of, loss_form
 from ..losses._graphs import check_graph_loss, gold_parts
 from ..losses._recipes import LOSSES
-from ..structures import DependencyTree
 from .graphs import GraphOperator, check_relaxed, graph_operator, put_joint
 from .operators import register
 from .padding import kinds_of
@@ -154,8 +153,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
                 gold.parts[i, kind.columns] = parts
                 put_joint(kind, np.array([i]), joint[None], gold.additional)
             else:
-                # A tree has a head for each word, and a row of scores more.
-                own = _cut(y[i], shapes[k][1:2] if isinstance(operator.structure, DependencyTree) else shapes[k][:1])
+                own = _cut(y[i], shapes[k][1:2] if operator.structure.extra_rows else shapes[k][:1])
                 slots, extra_slots = operator.structure.encode(own, np.array(kind.dims, np.int64))
                 np.add.at(gold.parts[i], np.flatnonzero(kind.mask)[slots[slots >= 0]], 1.0)
                 np.add.at(gold.additional[i], np.flatnonzero(kind.extra_mask)[extra_slots[extra_slots >= 0]], 1.0)

@@ -9,19 +9,16 @@ import numpy as np
 from .._jit import readonly
 from ..inference._batch import sparsemap_problems
 from ..inference._problems import Samples
-from ..solvers import SparseMAPBatch
-from ..solvers._lazy import starts
-from ..solvers._polytope.argmax import map_argmax
-from ..solvers._polytope.batch import Problems
-from ..structures import DependencyTree, LinearChain
+from ..inference._results import SparseMAPBatch
+from ..numerics.argmax import map_argmax
+from ..numerics.loops import Problems
+from ..numerics.places import starts
+from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
 from .operators import Operator, check_values, register
 from .padding import Places, block_mask, check_lengths, kinds_of
 
-# Closed forms, and what is exact as soon as some ten structures would be found.
-_ALWAYS_EXACT = {"simplex", "subset", "matching", "ranking"}
-# What takes some 10 to 40 ns a part: below so many parts a batch is solved before another thread has begun.
-_SOON_SOLVED, _FEW_PARTS = {"simplex", "subset"}, 30_000
+_FEW_PARTS = 30_000
 
 
 def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
@@ -30,23 +27,13 @@ def structure_operator(structure, extra=(), *, tol=1e-9, max_iter=None, n_jobs=N
     return register(key, lambda: StructureOperator(structure, extra, tol, max_iter, n_jobs))
 
 
-def lengths_of(structure):
-    """Return what `lengths` counts, and how many there may be for a sample."""
-    if isinstance(structure, DependencyTree):
-        return "the words of each sentence", (1,)
-    if structure.score_ndim == 1:
-        return "the parts of each sample", (1,)
-    if structure.labelled:
-        return "the steps of each sequence, or its steps and labels", (1, 2)
-    return "the entries of each axis, such as rows and columns", (structure.score_ndim,)
-
-
 def sample_shapes(structure, padded, lengths, n_samples):
     """Return the shape of the scores of each sample: int array of shape (n_samples, score_ndim)."""
     if not lengths.shape[1]:
         return np.tile(np.array(padded, np.int64), (n_samples, 1))
-    if isinstance(structure, DependencyTree):
-        return np.column_stack([lengths + 1, lengths, np.tile(np.array(padded[2:], np.int64), (n_samples, 1))])
+    if structure.extra_rows:
+        rest = np.tile(np.array(padded[2:], np.int64), (n_samples, 1))
+        return np.column_stack([lengths + structure.extra_rows, lengths, rest])
     if lengths.shape[1] < len(padded):
         return np.column_stack([lengths, np.full(n_samples, padded[1])])
     return lengths
@@ -145,9 +132,8 @@ class StructureOperator(Operator):
 
     def _make_plan(self, padded, n_samples, lengths, is_shared):
         if lengths.shape[1]:
-            what, accepted = lengths_of(self.structure)
-            # A tree has a row more than words.
-            room = padded[1:] if isinstance(self.structure, DependencyTree) else padded
+            what, accepted = self.structure.counted_lengths()
+            room = padded[1:] if self.structure.extra_rows else padded
             lengths = check_lengths(lengths, room, n_samples, accepted, what)
         shapes, kind = kinds_of(sample_shapes(self.structure, padded, lengths, n_samples))
         kinds = [self._kind(padded, shape) for shape in shapes]
@@ -161,7 +147,7 @@ class StructureOperator(Operator):
         return _Plan(places, extra_places, shapes, kinds, kind, tuple(readonly(array, np.int64) for array in arrays))
 
     def solve(self, scores, additional, lengths):
-        if isinstance(self.structure, LinearChain) and has_constant_transitions(self, additional):
+        if self.structure.coupled_by is not None and has_constant_transitions(self, additional):
             (_, shape), *rest = self.extra
             inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)
             solved = inner.solve(scores, additional[:, prod(shape) :], lengths)
@@ -195,11 +181,9 @@ class SolvedStructures:
 
     def __init__(self, operator, padded, shape):
         structure = operator.structure
-        is_exact = _ALWAYS_EXACT & {structure.projection, structure.facets}
-        is_soon = _is_closed_chain(structure, padded.problems) or _have_all_arcs(structure, padded.problems)
-        self._capped = operator.max_iter is not None and not (is_exact or is_soon)
+        self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
         self._padded, self._shape = padded, shape
-        self._simplex = structure.projection == "simplex"
+        self._simplex = structure.codes_are_slots
         self.batch, self._flat = solve_by(operator, padded, "capped" if self._capped else "auto")
         self.values = self.batch.objective
         self.marginals = padded.places.put(self._flat).reshape(shape)
@@ -231,7 +215,8 @@ def solve_by(operator, padded, how):
         The marginals of all samples.
     """
     structure, problems, options, n_jobs = operator.structure, padded.problems, {}, operator.n_jobs
-    if _SOON_SOLVED & {structure.projection, structure.facets} and len(problems.scores) < _FEW_PARTS:
+    own = structure.polytope_solver
+    if own is not None and own.prefers is always and len(problems.scores) < _FEW_PARTS:
         n_jobs = 1
     if how == "map":
         options = {"argmax": map_argmax}
@@ -240,21 +225,6 @@ def solve_by(operator, padded, how):
     solution = sparsemap_problems(structure, problems, tol=operator.tol, n_jobs=n_jobs, **options)
     batch = SparseMAPBatch(structure, padded, problems, set(), *solution, operator.tol, n_jobs)
     return batch, solution[0]
-
-
-def _is_closed_chain(structure, problems):
-    """Tell whether these are chains without transitions, which are solved step by step."""
-    return structure.facets == "chain" and not problems.dims[:, 2].any()
-
-
-def _have_all_arcs(structure, problems):
-    """Tell whether these are trees whose scores are so close that each arc has weight: facets end sooner than a cap."""
-    if structure.facets != "tree":
-        return False
-    starts = problems.score_ptr[:-1]
-    with np.errstate(invalid="ignore"):
-        spread = np.maximum.reduceat(problems.scores, starts) - np.minimum.reduceat(problems.scores, starts)
-    return bool((problems.dims[:, 0] * spread < 1.0).all())
 
 
 def _centre(u, ptr, direction):

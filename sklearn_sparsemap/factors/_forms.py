@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from .._validation import check_numbers
-from ..graphs._arrays import PAIR, SCORED, TABLE
+from ..graphs.arrays import PAIR, SCORED, TABLE
 
 
 def check_finite(values, ndim, name):

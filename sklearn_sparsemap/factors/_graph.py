@@ -9,7 +9,7 @@ from operator import index
 
 import numpy as np
 
-from ..graphs._arrays import PAIR, SCORED, STRUCTURE, TABLE
+from ..graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
 from ._label_constraints import LabelConstraint
 from ._layout import Layout
 from ._logic import Factor

@@ -8,9 +8,9 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._jit import as_argument, readonly
-from ..graphs._arrays import COUNT, OR_OUT, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays, Oracles
-from ..graphs._matching import matching_of
-from ..graphs._tables import tables_of
+from ..graphs.arrays import COUNT, OR_OUT, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays, Oracles
+from ..graphs.matching_table import matching_of
+from ..graphs.table_arrays import tables_of
 from ._forms import UserForms
 
 MAX_ORACLES = len(Oracles._fields)
@@ -33,8 +33,8 @@ class Layout(UserForms):
     arrays : GraphArrays
     oracles : list of MAP oracles
         To which ``arrays.oracles`` refers.
-    facets : list of str or None
-        What their structures call the closed form, or the solver by facets, that goes with each.
+    polytope_solvers : list of PolytopeSolver or None
+        Those of their structures.
     n_variables, n_additional : int
         `n_additional` counts the entries of the joined additional scores as kernels see them, one for each pair.
     shapes : dict of (str, str or None) -> tuple of int
@@ -57,7 +57,7 @@ class Layout(UserForms):
         self.shapes, self.mixes = {}, []
         # Where the scores of each name begin, among those of the user.
         firsts = {}
-        self.oracles, self.facets = [], []
+        self.oracles, self.polytope_solvers = [], []
         joined, expand = 0, []
         number, first_link = 0, 0
         kinds, lengths, n_additional, low, high = [], [], [], [], []
@@ -199,14 +199,14 @@ class Layout(UserForms):
         return Layout, (self.graph, self.variable_shapes, self.factors, self._given)
 
     def _number(self, structure):
-        oracle, facets = structure.oracle, structure.projection or structure.facets
-        for i, known in enumerate(zip(self.oracles, self.facets)):
-            if known[0] is oracle and known[1] == facets:
+        oracle, own = structure.oracle, structure.polytope_solver
+        for i, known in enumerate(zip(self.oracles, self.polytope_solvers)):
+            if known[0] is oracle and known[1] is own:
                 return i
         if len(self.oracles) == MAX_ORACLES:
             raise ValueError(f"a graph can hold structures with at most {MAX_ORACLES} different MAP oracles")
         self.oracles.append(oracle)
-        self.facets.append(facets)
+        self.polytope_solvers.append(own)
         return len(self.oracles) - 1
 
     def all_oracles(self, unused):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._validation import check_numbers
-from ..graphs._arrays import TABLE
+from ..graphs.arrays import TABLE
 from ..structures import LinearChain
 from ._logic import Factor, check_name
 from ._variables import Variables, as_literals

@@ -1,4 +1,1 @@
-"""What kernels see of a factor graph.
-
-Its arrays, and the closed forms of its factors. Knows no structure and no solver.
-"""
+"""The machine of factor graphs: their arrays, the closed forms of factors, solvers, certificates and derivatives."""

@@ -1,16 +1,11 @@
 """Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
 
-from functools import lru_cache
-
 import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from ..solvers._facets.batch import ENOUGH, FACET_SOLVERS, prefer_facets_range
-from ..solvers._facets.protocol import GAVE_UP
-from ..solvers._flow.choice import spread_of_paths_range
-from ..solvers._lazy import places_of
-from ..solvers._polytope.batch import (
+from ..numerics.facets import GAVE_UP
+from ..numerics.loops import (
     GAP,
     N_ADDITIONAL,
     N_ITER,
@@ -18,17 +13,15 @@ from ..solvers._polytope.batch import (
     N_STATISTICS,
     N_STRUCTURES,
     N_WEIGHTS,
-    PROJECTIONS,
     SOLVERS,
     map_range,
     marginals_range,
     sparsemap_range,
     take_problems,
 )
-from ..solvers._polytope.protocol import AIM, INFEASIBLE, most_calls
-
-# The share of the time of a chain's flow that is spent on looking for few paths first, where they seem to be few.
-_SPENT_ON_PATHS = 0.5
+from ..numerics.places import places_of
+from ..numerics.polytope_solver import always, prefer_range
+from ..numerics.solver import AIM, INFEASIBLE, most_calls
 
 
 def _n_parts(problems):
@@ -72,7 +65,7 @@ def sparsemap_problems(
     -------
     marginals : array, like ``problems.scores``
     statistics : array of shape (n_problems, N_STATISTICS)
-        See solvers/_polytope/batch.py.
+        See numerics/loops.py.
     supports : tuple of arrays
         Slots, additional slots and weights of all structures, or of facets, one problem after the other.
     """
@@ -80,14 +73,14 @@ def sparsemap_problems(
         max_iter = most_calls(_n_parts(problems).max())
     max_iter = min(max_iter, np.iinfo(np.int64).max)
 
-    def run(entry, own=problems, most=max_iter):
-        return _solve(structure, own, entry, tol, most, n_jobs)
+    def run(entry, problems=problems, most=max_iter):
+        return _solve(structure, problems, entry, tol, most, n_jobs)
 
-    kind = None if structure.projection is not None else structure.facets
-    if argmax is not None or solver not in ("auto", "facets", "interior_point") or kind is None:
+    own = structure.polytope_solver
+    if argmax is not None or solver not in ("auto", "facets", "interior_point") or own is None:
         solution = run(argmax or solver_of(structure, solver))
     else:
-        solution = _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs)
+        solution = _solve_by_polytope(run, own, solver, problems, tol, max_iter, n_jobs)
     check_feasible(solution[1][:, N_STRUCTURES] != INFEASIBLE, many)
     return solution
 
@@ -107,22 +100,9 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
-@lru_cache(maxsize=4096)
-def _most_paths(n_steps, n_states):
-    """Return how many paths are found in a share of the time that the flow of a chain takes, and how many in all of it.
-
-    A path costs a call of the oracle, and a comparison and a product with each path before it; the numbers are
-    nanoseconds of one machine, and only their ratios matter.
-    """
-    k = np.arange(1, 4097)
-    paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + 0.5 * k**2)
-    flow = n_steps * (6.0 * n_states**3 + 2500.0 * n_states)
-    return tuple(max(16, int(np.searchsorted(paths, share * flow))) for share in (_SPENT_ON_PATHS, 1.0))
-
-
-def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
-    """Solve each problem by facets, or where ``solver="auto"`` finds them quicker, by structures."""
-    n = len(problems.sizes)
+def _solve_by_polytope(run, polytope_solver, solver, problems, tol, max_iter, n_jobs):
+    """Solve each problem by the structure's own solver, or by the active set if ``solver="auto"`` and it is quicker."""
+    n, budget = len(problems.sizes), polytope_solver.budget
     chosen, solution = np.arange(n), None
 
     def add(entry, chosen, most=max_iter):
@@ -131,33 +111,30 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
             return run(entry, most=most)
         return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen), most))
 
-    if solver == "auto" and kind == "chain" and problems.dims[:, 2].any():
-        # Where many paths are to be expected, the flow; else paths, and when they get many all the same, the flow. How
-        # many is for each problem by itself, so that its solution does not depend on those beside it.
-        most, enough = np.array([_most_paths(*shape) for shape in problems.dims[:, :2].tolist()]).T
-        by_flow = _n_parts(problems) > enough
-        if by_flow.any():
-            spread = np.empty(n)
-            over_ranges(
-                lambda start, stop: spread_of_paths_range(problems, start, stop, spread),
-                _n_parts(problems),
-                n_jobs,
-            )
-            by_flow = (spread > enough) & (most < max_iter)
-        if not by_flow.all():
-            by_paths = np.flatnonzero(~by_flow) if by_flow.any() else chosen
-            most = most[by_paths]
-            solution = add(SOLVERS["active_set"], by_paths, min(int(most.max()), max_iter))
-            calls, gaps = solution[1][by_paths, N_ITER], solution[1][by_paths, GAP]
-            by_flow[by_paths] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
-        chosen = np.flatnonzero(by_flow)
-    elif solver == "auto" and kind in ENOUGH:
-        prefers, shapes = np.empty(n, np.int64), problems.dims[:, :2]
-        if kind == "tree":
-            shapes = problems.dims[:, :1] + np.array([1, 0])
-        shapes, enough = readonly(shapes, np.int64), readonly(ENOUGH[kind])
+    if solver == "auto" and budget is not None:
+        limits = budget.limits(problems.dims)
+        if limits is not None:
+            # The active set goes first if few structures are to be expected, until they get too many. Each problem has
+            # limits of its own, so that its solution does not depend on the others.
+            most, enough = limits
+            by_itself = _n_parts(problems) > enough
+            if by_itself.any():
+                expected = np.empty(n)
+                over_ranges(
+                    lambda start, stop: budget.expect(problems, start, stop, expected), _n_parts(problems), n_jobs
+                )
+                by_itself = (expected > enough) & (most < max_iter)
+            if not by_itself.all():
+                first = np.flatnonzero(~by_itself) if by_itself.any() else chosen
+                most = most[first]
+                solution = add(SOLVERS["active_set"], first, min(int(most.max()), max_iter))
+                calls, gaps = solution[1][first, N_ITER], solution[1][first, GAP]
+                by_itself[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
+            chosen = np.flatnonzero(by_itself)
+    elif solver == "auto" and polytope_solver.prefers is not always:
+        prefers = np.empty(n, np.int64)
         over_ranges(
-            lambda start, stop: prefer_facets_range(problems, start, stop, shapes, enough, prefers),
+            lambda start, stop: prefer_range(polytope_solver.prefers, problems, start, stop, prefers),
             _n_parts(problems),
             n_jobs,
         )
@@ -165,7 +142,7 @@ def _solve_by_facets(run, kind, solver, problems, tol, max_iter, n_jobs):
         if len(chosen) < n:
             solution = add(SOLVERS["active_set"], np.flatnonzero(prefers == 0))
     if len(chosen):
-        solution = add(FACET_SOLVERS[kind], chosen)
+        solution = add(polytope_solver.solve, chosen)
         gave_up = np.flatnonzero(solution[1][:, N_STRUCTURES] == GAVE_UP)
         if len(gave_up):
             solution = add(SOLVERS["active_set"], gave_up)
@@ -191,10 +168,9 @@ def _merge(problems, solution, chosen, found):
 
 def solver_of(structure, solver="auto"):
     """Return the compiled solver of a structure for any scores: its closed form, where it has one."""
-    if structure.facets == "ranking" and solver in ("auto", "facets"):
-        return FACET_SOLVERS["ranking"]
-    if structure.projection is not None and solver in ("auto", "active_set", "facets"):
-        return PROJECTIONS[structure.projection]
+    own = structure.polytope_solver
+    if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
+        return own.solve
     return SOLVERS["active_set" if solver == "auto" else solver]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from .._jit import readonly
 from .._threads import over_ranges
-from ..solvers._forest import best_range, project_range
+from ..graphs.pair_forest import best_range, project_range
 
 # Steps of a call on a single thread: some milliseconds.
 _COST_PER_CALL = 2**17

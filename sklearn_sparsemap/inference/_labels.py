@@ -11,8 +11,8 @@ from .._jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
 from ..factors._logic import Pair
-from ..solvers._graph.pairs import add_pair_residuals
-from ..solvers._graph.samples import N_ITER
+from ..graphs.pairs import add_pair_residuals
+from ..graphs.samples import N_ITER
 from ._forests import forest_of
 from ._graph.exact import assign_exactly, warn_of_time_limit
 from ._graph.map import best_assignments, relax

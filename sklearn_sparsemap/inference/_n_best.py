@@ -11,10 +11,9 @@ import numpy as np
 from .._jit import readonly
 from .._validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..solvers._polytope.batch import Problems
-from ..structures import LinearChain, Matching, Ranking
+from ..numerics.loops import Problems
 from ._batch import check_feasible, map_where_feasible
-from ._places import bonus_for, places_of, require
+from ._places import bonus_for, require
 from ._problems import lay_out
 
 if TYPE_CHECKING:
@@ -75,62 +74,23 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     samples, many, _ = lay_out(structure, scores, additional)
     found = []
     for i, sample in enumerate(samples):
-        is_chain = isinstance(structure, LinearChain)
-        if isinstance(structure, Ranking):
-            best = _best_rankings(structure, sample, int(k), n_jobs)
-        else:
-            best = best_paths(sample, int(k)) if is_chain else partition(structure, sample, int(k), n_jobs)
+        best = _best_of(structure, sample, int(k), n_jobs)
         if not best:
             check_feasible(np.arange(len(samples)) != i, many)
         found.append([(structure.decode(slots, sample.dims), value) for slots, value in best])
     return found if many else found[0]
 
 
-def _best_rankings(structure, sample, k, n_jobs):
-    """Return the slots and values of the `k` best rankings: matchings of the places that have points with items."""
-    n_points = int(sample.dims[1])
-    if n_points == 0:
-        return [(np.zeros(0, np.int32), 0.0)]
-    matching, _, _ = lay_out(Matching(), np.arange(n_points, 0, -1)[:, None] * sample.scores, {})
-    best = partition(Matching(), matching[0], k, n_jobs)
-    rankings = [(slots - np.arange(n_points) * sample.n_parts, value) for slots, value in best]
-    return [(np.sort(np.repeat(items, np.arange(n_points, 0, -1))), value) for items, value in rankings]
-
-
-def best_paths(sample, k):
-    """Return the slots and values of the `k` best paths of a chain, by Viterbi with `k` paths into each state."""
-    scores = sample.scores.reshape(sample.shape)
-    n, m = scores.shape
-    given = sample.split_additional(sample.additional)
-    transitions = given.get("transitions", np.zeros((m, m)))
-    transitions = np.broadcast_to(transitions, (n - 1, m, m))
-    # values[j, r] is the score of the r-th best path that ends in state j.
-    values, before = (scores[0] + given.get("start", 0.0))[:, None], []
-    for t in range(1, n):
-        into = (values[:, :, None] + transitions[t - 1][:, None, :]).reshape(-1, m)
-        order = _largest(into, k)
-        before.append((order, values.shape[1]))
-        values = (np.take_along_axis(into, order, axis=0) + scores[t]).T
-    values = values + np.asarray(given.get("end", 0.0)).reshape(-1, 1)
-    order = _largest(values.reshape(-1, 1), k)[:, 0]
-    order = order[values.ravel()[order] > -np.inf]
-    paths = np.empty((len(order), n), np.int64)
-    state, rank = order // values.shape[1], order % values.shape[1]
-    for t in range(n - 1, -1, -1):
-        paths[:, t] = state
-        if t:
-            chosen, width = before[t - 1]
-            place = chosen[rank, state]
-            state, rank = place // width, place % width
-    slots = (paths + np.arange(n) * m).astype(np.int32)
-    return list(zip(slots, values.ravel()[order].tolist()))
-
-
-def _largest(values, k):
-    """Return the places of the `k` largest entries of each column, the largest first."""
-    order = np.argpartition(-values, k - 1, axis=0)[:k] if k < len(values) else np.arange(len(values))[:, None]
-    order = np.broadcast_to(order, (len(order), values.shape[1]))
-    return np.take_along_axis(order, np.argsort(-np.take_along_axis(values, order, axis=0), axis=0, kind="stable"), 0)
+def _best_of(structure, sample, k, n_jobs):
+    """Return the slots and values of the `k` best structures: by the structure's own algorithm, or by partition."""
+    best, other = structure.n_best(sample, k), structure.n_best_by(sample)
+    if best is not None:
+        return best
+    if other is None:
+        return partition(structure, sample, k, n_jobs)
+    searched, scores, read = other
+    samples, _, _ = lay_out(searched, scores, {})
+    return [(read(slots), value) for slots, value in partition(searched, samples[0], k, n_jobs)]
 
 
 def partition(structure, sample, k, n_jobs=None):
@@ -158,7 +118,7 @@ class _Search:
 
     def __init__(self, structure, sample, n_jobs):
         self.structure, self.sample, self.n_jobs, self.heap = structure, sample, n_jobs, []
-        self.places, self.bonus = places_of(structure, sample.dims), bonus_for(sample)
+        self.places, self.bonus = structure.places(sample.dims), bonus_for(sample)
         self._ties = count()
 
     def add(self, sets):

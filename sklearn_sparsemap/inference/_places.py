@@ -1,42 +1,6 @@
-"""Structures as choices: the places at which exactly one of some parts is chosen."""
+"""Structures with some parts for sure: by forbidding the alternatives at their places, or by a bonus."""
 
 import numpy as np
-
-from ..structures import DependencyTree, LinearChain, Matching, Segmentation, Simplex
-
-
-def places_of(structure, dims):
-    """Return the parts among which a structure chooses at each place.
-
-    Parameters
-    ----------
-    structure : Structure
-    dims : int array
-        Of the problem, as `Structure.dims` has it.
-
-    Returns
-    -------
-    places : int array of shape (n_places, n_alternatives), or None
-        Each structure has exactly one part of each row, and no others; None where structures are not like that.
-    """
-    dims = [int(d) for d in dims]
-    if isinstance(structure, Simplex):
-        return np.arange(dims[0])[None]
-    if isinstance(structure, LinearChain):
-        return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
-    if isinstance(structure, Segmentation) and structure.labelled:
-        return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2])
-    if type(structure) is DependencyTree and len(dims) == 3:
-        n = dims[0]
-        return np.arange((n + 1) * n).reshape(n + 1, n).T
-    if type(structure) is DependencyTree:
-        n, n_labels = dims[0], dims[3]
-        return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
-    if isinstance(structure, Matching):
-        # Of rows or of columns, the fewer all have a partner.
-        cells = np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
-        return cells if dims[0] <= dims[1] else cells.T
-    return None
 
 
 def require(scores, places, parts, bonus):

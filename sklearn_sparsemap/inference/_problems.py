@@ -8,8 +8,8 @@ import numpy as np
 
 from .._jit import readonly
 from .._validation import are_scores, check_numbers, check_scores, is_batch
-from ..solvers._lazy import starts
-from ..solvers._polytope.batch import Problems
+from ..numerics.loops import Problems
+from ..numerics.places import starts
 from ..structures import Structure
 from ._masks import raise_masks
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from .._validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
-from ..solvers import MAPBatch, MarginalBatch, SparseMAPBatch
-from ..solvers._polytope.batch import SOLVERS
+from ..numerics.loops import SOLVERS
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
 from ._graph.map import map_graph
 from ._problems import check_structure, lay_out
+from ._results import MAPBatch, MarginalBatch, SparseMAPBatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,10 +160,10 @@ def _check_solver(structure, solver):
     """Raise ValueError for a solver that does not exist, or not for this structure."""
     check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS))
     check_structure(structure)
-    kind = structure.projection or structure.facets
-    if solver == "interior_point" and kind != "chain":
+    own = structure.polytope_solver and structure.polytope_solver.name
+    if solver == "interior_point" and own != solver:
         raise ValueError(f"solver='interior_point' is for LinearChain; got {structure!r}: use solver='auto'")
-    if solver == "facets" and kind in (None, "chain"):
+    if solver == "facets" and own != solver:
         raise ValueError(
             "solver='facets' is for Simplex, Matching, Subset, Ranking and DependencyTree(projective=False); got "
             f"{structure!r}: use solver='auto'"

@@ -21,8 +21,8 @@ from .._validation import check_choice, check_n_jobs, check_numbers, check_posit
 from ..factors import FactorGraph
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import check_structure, lay_out
-from ..solvers._facets.choice import solvers_of
-from ..solvers._polytope.argmax import gibbs_argmax, map_argmax
+from ..numerics.argmax import gibbs_argmax, map_argmax
+from ..numerics.polytope_solver import solvers_of
 from ._graphs import check_graph_loss, graph_loss_gradient
 from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
 from ._recipes import LOSSES
@@ -190,8 +190,7 @@ def inference_of(structure, name):
         return structure.oracle, solvers_of(None, map_argmax)
     if argmax == "gibbs":
         return marginal_oracle_of(structure, f"loss={name!r}"), solvers_of(None, gibbs_argmax)
-    facets = structure.facets if structure.projection is None else None
-    return structure.oracle, solvers_of(facets, solver_of(structure))
+    return structure.oracle, solvers_of(structure.polytope_solver, solver_of(structure))
 
 
 def loss_form(structure, name, temperature, cost, n_labels=None):

@@ -8,11 +8,11 @@ from scipy import sparse
 from .._jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._tables import table_cells
-from ..graphs._arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE
+from ..graphs.arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE
+from ..graphs.samples import GAP, OBJECTIVE
 from ..inference._graph.map import relax
 from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
-from ..solvers._graph.samples import GAP, OBJECTIVE
 from ._recipes import LOSSES
 
 # The residual of inference in training.

@@ -6,11 +6,11 @@ import numpy as np
 from numba import types
 
 from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
-from ..solvers._facets.choice import SOLVERS
-from ..solvers._facets.protocol import GAVE_UP
-from ..solvers._polytope.batch import PROBLEMS
-from ..solvers._polytope.protocol import INFEASIBLE
-from ..solvers._polytope.support import parts_repeat, score
+from ..numerics.facets import GAVE_UP
+from ..numerics.loops import PROBLEMS
+from ..numerics.polytope_solver import SOLVERS
+from ..numerics.solver import INFEASIBLE
+from ..numerics.support import parts_repeat, score
 
 # What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
 # `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming), plus

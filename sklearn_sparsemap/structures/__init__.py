@@ -6,9 +6,9 @@ from ._chain.structure import LinearChain
 from ._custom import CustomStructure
 from ._linear_program import LinearProgram
 from ._matching.structure import Matching
-from ._ranking import Ranking
+from ._ranking.structure import Ranking
 from ._segmentation.structure import Segmentation
-from ._simplex import Simplex
+from ._simplex.structure import Simplex
 from ._subset.structure import Subset
 from ._tree.structure import DependencyTree
 

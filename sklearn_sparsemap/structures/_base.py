@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..numerics.polytope_solver import always
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -32,10 +34,8 @@ class Structure:
         The marginal oracle, where there is one.
     no_marginals : str
         Why there is no marginal oracle.
-    projection : str or None
-        Name of the closed form that solves SparseMAP, where there is one (``"simplex"``).
-    facets : str or None
-        Name of the solver that goes by facets or flow, where there is one.
+    polytope_solver : PolytopeSolver or None
+        The solver of SparseMAP that knows the structure's polytope; None leaves SparseMAP to the active set.
     labelled : bool
         Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
         for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
@@ -53,6 +53,12 @@ class Structure:
         Whether a part may stand in several slots, and counts as often: marginals are expected counts then. Slots are in
         the order of their parts, and none is empty. The cost of losses with a margin is the number of parts of the
         right structure, counted, that are missing. Factor graphs do not take such structures.
+    extra_rows : int
+        Number of rows of scores beyond those that lengths count, such as the root of a tree.
+    coupled_by : str or None
+        Name of the additional scores without which the rows of scores are independent choices.
+    codes_are_slots : bool
+        Whether a structure is an int, which is also its only slot.
     strict_encode : bool
         Whether `encode` refuses whatever is no structure of the problem. If not, estimators ask the oracle about each
         structure that they are to learn from.
@@ -96,11 +102,13 @@ class Structure:
     oracle = None
     marginal_oracle = None
     no_marginals = "it has no marginal oracle"
-    projection = None
-    facets = None
+    polytope_solver = None
     labelled = False
     row_outputs = None
     repeats = False
+    extra_rows = 0
+    coupled_by = None
+    codes_are_slots = False
     strict_encode = False
     # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.
     _decodes_stacks = False
@@ -160,6 +168,61 @@ class Structure:
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
+    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the parts among which a structure chooses at each place.
+
+        Returns
+        -------
+        places : int array of shape (n_places, n_alternatives), or None
+            Every structure has exactly one part of each row, and no others; None if structures are not like that.
+        """
+        return None
+
+    def n_best(self, sample: Any, k: int) -> Any:
+        """Return the slots and values of the `k` best structures of a `Problem`; None leaves them to the MAP oracle."""
+        return None
+
+    def n_best_by(self, sample: Any) -> Any:
+        """Return another structure, its scores, and a function that reads its slots as those of this one; or None.
+
+        For structures whose k best ones are found as those of another structure.
+        """
+        return None
+
+    def draw(self, sample: Any, n: int, rng: Any) -> Any:
+        """Draw `n` structures of a `Problem` from the Gibbs distribution; None leaves them to the marginal oracle."""
+        return None
+
+    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Return which scores of this shape belong to parts that contradict what is known of a structure.
+
+        Parameters
+        ----------
+        known : sequence
+            Its entries as `decode` gives them, None for those that are unknown.
+        shape : tuple of int
+
+        Raises
+        ------
+        ValueError
+            If an entry cannot be one, or parts of such structures cannot be known.
+        """
+        raise ValueError(
+            f"known is for structures made of labels, trees without labels, and matchings; got {self!r}"
+        )
+
+    def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
+        """Return what the lengths of padded samples count, and how many lengths a sample may have."""
+        if self.score_ndim == 1:
+            return "the parts of each sample", (1,)
+        if self.labelled:
+            return "the steps of each sequence, or its steps and labels", (1, 2)
+        return "the entries of each axis, such as rows and columns", (self.score_ndim,)
+
+    def is_soon_exact(self, problems: Any) -> bool:
+        """Tell whether exact inference of `Problems` takes no longer than one with few calls of the oracle."""
+        return self.polytope_solver is not None and self.polytope_solver.prefers is always
+
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the slot in which each of some parts stands; by default a part's own number."""
         return parts
@@ -210,3 +273,9 @@ class Structure:
 def as_parts(parts):
     """Return part indices as the int32 array that kernels take."""
     return np.ascontiguousarray(parts, dtype=np.int32)
+
+
+def check_known(what, choice, lowest, highest):
+    """Raise ValueError unless `choice`, which is known of a structure, is an int from `lowest` to `highest`."""
+    if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
+        raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")

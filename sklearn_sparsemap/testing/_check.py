@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..solvers._polytope.batch import SOLVERS
+from ..numerics.loops import SOLVERS
 from ._case import Case
 from ._marginals import check_marginals
 from ._oracle import check_forms, check_list, check_oracle

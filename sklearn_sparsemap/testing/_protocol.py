@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 
 from .._jit import Entry, is_compiled
-from ..solvers._polytope.batch import PROJECTIONS
+from ..numerics.polytope_solver import PolytopeSolver
 from ..structures import Structure
 
 # Keywords of the inference functions, which additional scores cannot be named after.
@@ -50,9 +50,10 @@ def check_attributes(structure):
         "it is labelled, but not of fixed_size",
         "a structure made of labels has one part for each; leave fixed_size as it is",
     )
-    projection = structure.projection
-    remedy = "there are " + ", ".join(map(repr, PROJECTIONS)) + "; None solves SparseMAP with the oracle alone"
-    require(structure, projection is None or projection in PROJECTIONS, f"projection is {projection!r}", remedy)
+    own = structure.polytope_solver
+    is_fine = own is None or isinstance(own, PolytopeSolver)
+    remedy = "it is that of a structure with the same polytope, or None, which leaves SparseMAP to the oracle"
+    require(structure, is_fine, f"polytope_solver is {own!r}", remedy)
 
 
 def check_shape(structure, shape):

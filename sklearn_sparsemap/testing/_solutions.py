@@ -12,10 +12,10 @@ _STEP = 1e-5
 
 def check_solutions(case, values, solvers):
     """Check the solutions of SparseMAP, and their certificates."""
-    u, projection = _solve(case, values), case.structure.projection
+    u = _solve(case, values)
     remedy = "the oracle looks right; see that slots, sizes and dims are as the docstring of Structure has them"
-    if projection is not None:
-        remedy = f"projection={projection!r} is the closed form of one structure; None leaves it to the oracle"
+    if case.structure.polytope_solver is not None:
+        remedy = "polytope_solver is that of another polytope; None leaves it to the oracle"
     for solver in solvers:
         exact = solver == "active_set"
         # Conditional gradient needs not arrive: its gap bounds the distance.

@@ -8,7 +8,7 @@ from inspect import signature
 
 import torch
 
-from . import _ops
+from ..torch import _ops
 
 
 def _signed(function):

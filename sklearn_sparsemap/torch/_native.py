@@ -4,14 +4,15 @@ import torch
 
 from .._layers.operators import register
 from .._layers.padding import check_lengths
-from .._layers.structures import lengths_of, structure_operator
-from ..structures import Matching, Simplex
+from .._layers.structures import structure_operator
+from ..numerics.tight_face import MATCHING, SIMPLEX
 from ._newton import project_on_face, solve_matchings, sparsemax
 
 
 def is_native(structure):
     """Tell whether a structure can be solved by operations of PyTorch."""
-    return type(structure) in (Matching, Simplex)
+    own = structure.polytope_solver
+    return own is not None and own.face in _SOLVERS
 
 
 def native_operator(structure, *, tol, max_iter, n_jobs):
@@ -38,7 +39,7 @@ class NativeOperator:
         """Solve a batch of float64 scores: `NativeSolution`."""
         shape = scores.shape[1:]
         if lengths.shape[1]:
-            what, accepted = lengths_of(self.structure)
+            what, accepted = self.structure.counted_lengths()
             lengths = check_lengths(lengths.cpu().numpy(), shape, len(scores), accepted, what)
             lengths = torch.from_numpy(lengths).to(scores.device)
         else:
@@ -50,8 +51,7 @@ class NativeOperator:
             i = int(wrong.nonzero()[0])
             raise ValueError(f"scores[{i}] contains NaN or inf; scores must be finite, or -inf to forbid a part")
         own = torch.where(inside, scores, -torch.inf)
-        solve = _solve_simplex if len(shape) == 1 else _solve_matching
-        u, project, solved = solve(own, lengths)
+        u, project, solved = _SOLVERS[self.structure.polytope_solver.face](own, lengths)
         found = NativeSolution(u, project)
         if not solved.all():
             found.mend(self.compiled, scores, lengths, (~solved).nonzero().squeeze(1))
@@ -137,3 +137,7 @@ def _solve_matching(scores, lengths):
         return turn(project_on_face(u, tight, turn(directions)))[..., :n, :m]
 
     return turn(u)[:, :n, :m], project, solved
+
+
+# By the form of their solutions.
+_SOLVERS = {MATCHING: _solve_matching, SIMPLEX: _solve_simplex}

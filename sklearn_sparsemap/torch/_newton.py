@@ -7,7 +7,7 @@ there are -inf. Columns take at most 1, and exactly 1 in samples that are `squar
 
 import torch
 
-from ..solvers._polytope.support import FEASIBLE
+from ..numerics.support import FEASIBLE
 
 _MOST_STEPS, _MOST_TRIALS = 60, 40
 _RESIDUAL = 1e-13

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
-from . import _ops
+from ..torch import _ops
 from ._states import recall
 
 

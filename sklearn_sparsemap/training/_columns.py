@@ -13,7 +13,7 @@ from numba import types
 from scipy import sparse
 
 from .._jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, readonly
-from ..solvers._lazy import places_of
+from ..numerics.places import places_of
 from ._data import LinearModel, Rows, make_rows
 
 # Features with fewer entries are learned as they are.

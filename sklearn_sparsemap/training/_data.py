@@ -8,8 +8,7 @@ from scipy import sparse
 
 from .._jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
 from ..losses._kernel import GOLD, Gold, Target, join_gold
-from ..solvers._polytope.batch import Problems, map_range
-from ..structures import Simplex
+from ..numerics.loops import Problems, map_range
 from ._task import n_scores
 
 # Sample i owns the rows row_ptr[i]..row_ptr[i + 1] of the features and as many rows of scores, one for each output;
@@ -160,7 +159,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
     """
     dims, sizes, shapes = laid_out
     n = len(dims)
-    if isinstance(structure, Simplex):
+    if structure.codes_are_slots:
         # A label is its own part: no need to go through millions of them one by one.
         none = np.zeros(n + 1)
         return Gold(

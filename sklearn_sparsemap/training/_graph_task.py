@@ -5,12 +5,12 @@ from functools import cached_property
 import numpy as np
 
 from .._threads import over_groups
+from ..graphs.samples import GAP, OBJECTIVE
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses
-from ..solvers._graph.samples import GAP, OBJECTIVE
 from ._task import Task, accuracy_of, f1_of
 
 # Most bytes for solutions to start from.

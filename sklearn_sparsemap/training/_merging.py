@@ -9,7 +9,7 @@ rotations. Columns without entries have no weight.
 import numpy as np
 from scipy import sparse
 
-from ..solvers._lazy import places_of, starts
+from ..numerics.places import places_of, starts
 from ._data import LinearModel
 
 # Columns are merged if no more than this share of them is left.

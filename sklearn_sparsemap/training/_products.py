@@ -6,7 +6,7 @@ from numba import types
 
 from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from .._threads import cut_evenly, over_ranges
-from ..solvers._polytope.cholesky import add_scaled, dot
+from ..numerics.cholesky import add_scaled, dot
 from ._data import ROWS, begins_of_pieces, make_rows
 from ._quasi_newton.pieces import PIECE, Pieces
 

@@ -10,11 +10,11 @@ from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, reado
 from .._ragged import RaggedArray
 from .._threads import cut_evenly, over_ranges
 from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
+from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form
 from ..losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample, new_memory
-from ..solvers._facets.choice import SOLVERS
-from ..solvers._polytope.batch import GAP, OBJECTIVE, Problems
-from ..solvers._polytope.batch_result import decode_problems
+from ..numerics.loops import GAP, OBJECTIVE, Problems
+from ..numerics.polytope_solver import SOLVERS
 from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
 from ._task import Task, accuracy_of, f1_of
 

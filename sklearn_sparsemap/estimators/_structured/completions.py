@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..._validation import quoted
-from ...structures import DependencyTree, Matching
 from ...training._structure_task import UNKNOWN
 from .labels import codes_of, flatten_labels
 
@@ -76,41 +75,14 @@ def forbid_others(structure, X, classes, known, scores):
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
         return scores
-    if not isinstance(structure, DependencyTree | Matching) or structure.row_outputs is not None:
-        raise ValueError(
-            f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
-        )
     for i, own in enumerate(known):
         if own is None:
             continue
         shape = structure.scores_shape(tuple(X.grids[i].tolist()), 1)
         first, last = X.indptr[i], X.indptr[i + 1]
         try:
-            forbidden = _forbidden(structure, shape, list(own))
+            forbidden = structure.forbidden_by(list(own), shape)
         except ValueError as error:
             raise ValueError(f"known[{i}]: {error}") from None
         scores[first:last][forbidden.reshape(-1)] = -np.inf
     return scores
-
-
-def _forbidden(structure, shape, own):
-    """Return the parts of a tree or a matching that go against what is known: bool array of this shape."""
-    is_tree = isinstance(structure, DependencyTree)
-    n, m = shape
-    n_places, lowest, highest = (m, 0, n - 1) if is_tree else (n, -1, m - 1)
-    if len(own) != n_places:
-        raise ValueError(f"there are {n_places} {'words' if is_tree else 'rows'}; got {len(own)} entries")
-    forbidden = np.zeros(shape, bool)
-    for place, choice in enumerate(own):
-        if choice is None:
-            continue
-        if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
-            what = "the head of a word" if is_tree else "the column of a row"
-            raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")
-        if is_tree:
-            forbidden[:, place] = np.arange(n) != choice
-        else:
-            forbidden[place] |= np.arange(m) != choice
-            if choice >= 0:
-                forbidden[:, int(choice)] |= np.arange(n) != place
-    return forbidden

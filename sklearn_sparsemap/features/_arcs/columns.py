@@ -4,11 +4,11 @@ import numpy as np
 
 from ..._jit import readonly
 from ..._threads import over_ranges
+from .._arcs import kernels as kernels
 from .._encoding import BasePlan, hash_codes, odd_factors
 from .._fields import hash_values
 from .._hashed import HashedColumns
 from .._tokens.columns import Vocabulary, number_columns
-from . import kernels as kernels
 
 _SIDES = ("head", "mod")
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._threads import over_ranges
 from .._encoding import hash_codes
-from . import kernels as _kernels
+from .._tokens import kernels as _kernels
 
 # Columns are numbered in int32.
 MAX_COLUMNS = 2**31 - 1

@@ -7,7 +7,7 @@ from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._jit import working_time
-from ...graphs._arrays import FORBIDDEN
+from ...graphs.arrays import FORBIDDEN
 
 # What an assignment may violate a row by; its entries are whole numbers.
 _TOL = 1e-6

@@ -7,8 +7,8 @@ import numpy as np
 
 from ..._jit import working_time
 from ..._validation import check_positive
-from ...solvers._graph.rows import INFEASIBLE
-from ...solvers._graph.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
+from ...graphs.rows import INFEASIBLE
+from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials

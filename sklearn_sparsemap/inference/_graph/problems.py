@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
-from ...graphs._arrays import FORBIDDEN, PAIR, TABLE
+from ...graphs.arrays import FORBIDDEN, PAIR, TABLE
 
 
 class GraphProblems(NamedTuple):

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...graphs._arrays import FORBIDDEN
+from ...graphs.arrays import FORBIDDEN
 
 # Scores above this are large; others are said to be far below if they are so many times smaller.
 LARGE, _FAR = 1e3, 1e3

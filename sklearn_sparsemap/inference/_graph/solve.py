@@ -12,15 +12,15 @@ from ..._jit import readonly
 from ..._threads import ends_at, over_ranges
 from ..._validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
-from ...solvers import LPSparseMAPBatch
-from ...solvers._graph.batch import BY_MULTIPLIERS, GRAPH_SOLVERS, LOGIC_SOLVERS
-from ...solvers._graph.choice import structure_solvers
-from ...solvers._graph.matchings import matching_multipliers_range
-from ...solvers._graph.result import LPSparseMAPResult
-from ...solvers._graph.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
-from ...solvers._graph.samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, GraphSamples, GraphSolutions
-from ...solvers._polytope.protocol import MOST_STRUCTURE_CALLS
+from ...graphs.batch import BY_MULTIPLIERS, GRAPH_SOLVERS, LOGIC_SOLVERS
+from ...graphs.choice import structure_solvers
+from ...graphs.matchings import matching_multipliers_range
+from ...graphs.rows import CONVERGED, INFEASIBLE, NOT_CONVERGED, TOO_LARGE
+from ...graphs.samples import GAP, N_ITER, OBJECTIVE, RESIDUAL, STATUS, GraphSamples, GraphSolutions
+from ...numerics.solver import MOST_STRUCTURE_CALLS
 from ...structures import Simplex
+from .._results import LPSparseMAPBatch
+from .._results.graph import LPSparseMAPResult
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..._jit import working_time
-from ...graphs._arrays import FORBIDDEN
+from ...graphs.arrays import FORBIDDEN
 
 # Most relaxations of a search.
 _MOST_NODES = 200

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base import Structure, as_parts
+from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
+from .n_best import best_paths
+from .sampling import draw_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +49,8 @@ class LinearChain(Structure):
     _decodes_stacks = True
     additional_names = ("transitions", "start", "end")
     oracle = viterbi
-    facets = "chain"
+    polytope_solver = FLOW
+    coupled_by = "transitions"
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True
@@ -68,6 +72,18 @@ class LinearChain(Structure):
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return chain_marginal_work(dims)
+
+    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
+
+    def n_best(self, sample: Any, k: int) -> Any:
+        return best_paths(sample, k)
+
+    def draw(self, sample: Any, n: int, rng: Any) -> Any:
+        return list(draw_paths(sample, n, rng))
+
+    def is_soon_exact(self, problems: Any) -> bool:
+        return not problems.dims[:, 2].any()
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import Structure, as_parts
+from .._base import Structure, as_parts, check_known
+from .facets import MULTIPLIERS
 from .map import best_matching
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Matching(Structure):
     score_ndim = 2
     _decodes_stacks = True
     oracle = best_matching
-    facets = "matching"
+    polytope_solver = MULTIPLIERS
     fixed_size = True
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
@@ -51,6 +52,27 @@ class Matching(Structure):
         n_rows, n_cols = dims
         n, m = min(n_rows, n_cols), max(n_rows, n_cols)
         return n_rows, 0, n * m + n + 6 * m
+
+    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Of rows and columns, the fewer all have a partner.
+        cells = np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
+        return cells if dims[0] <= dims[1] else cells.T
+
+    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        n, m = shape
+        if len(known) != n:
+            raise ValueError(f"there are {n} rows; got {len(known)} entries")
+        forbidden = np.zeros(shape, bool)
+        for row, column in enumerate(known):
+            if column is not None:
+                check_known("the column of a row", column, -1, m - 1)
+                forbidden[row] |= np.arange(m) != column
+                if column >= 0:
+                    forbidden[:, int(column)] |= np.arange(n) != row
+        return forbidden
+
+    def is_soon_exact(self, problems: Any) -> bool:
+        return True
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_rows, n_cols = (int(d) for d in dims)

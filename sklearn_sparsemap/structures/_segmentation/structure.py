@@ -108,6 +108,9 @@ class Segmentation(Structure):
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return segmentation_marginal_work(dims)
 
+    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        return np.arange(dims[0] * dims[2]).reshape(dims[0], dims[2]) if self.labelled else None
+
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, longest, m, by_spans, durations, transitions, start, end = (int(d) for d in dims)
         spans = self._spans_of(structure, n, m) if by_spans else _runs_of(structure, n, m)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._base import Structure, as_parts
+from .facets import THRESHOLD
 from .gibbs import subset_marginal_work, subset_marginals
 from .map import best_subset
 
@@ -45,7 +46,7 @@ class Subset(Structure):
     score_ndim = 1
     _decodes_stacks = True
     oracle = best_subset
-    facets = "subset"
+    polytope_solver = THRESHOLD
     marginal_oracle = subset_marginals
     strict_encode = True
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..._jit import as_oracle
 from ..._validation import check_positive
-from .._base import Structure, as_parts
+from .._base import Structure, as_parts, check_known
+from .cuts import CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
 from .labels import (
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from ...numerics.polytope_solver import PolytopeSolver
 
 
 @as_oracle
@@ -77,6 +80,7 @@ class DependencyTree(Structure):
 
     _decodes_stacks = True
     fixed_size = True
+    extra_rows = 1
     strict_encode = True
 
     def __init__(self, projective: bool = False, single_root: bool = False, n_labels: int | None = None) -> None:
@@ -96,8 +100,8 @@ class DependencyTree(Structure):
         return self.n_labels
 
     @property
-    def facets(self) -> str | None:
-        return None if self.projective or self.n_labels is not None else "tree"
+    def polytope_solver(self) -> PolytopeSolver | None:
+        return None if self.projective or self.n_labels is not None else CUTS
 
     @property
     def oracle(self) -> Any:
@@ -127,6 +131,38 @@ class DependencyTree(Structure):
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
         return tree_marginal_work(dims) if self.n_labels is None else labelled_marginal_work(dims)
+
+    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        n = int(dims[0])
+        if self.n_labels is None:
+            return np.arange((n + 1) * n).reshape(n + 1, n).T
+        n_labels = int(dims[3])
+        return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
+
+    def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        if self.n_labels is not None:
+            return super().forbidden_by(known, shape)
+        n_words = shape[1]
+        if len(known) != n_words:
+            raise ValueError(f"there are {n_words} words; got {len(known)} entries")
+        forbidden = np.zeros(shape, bool)
+        for word, head in enumerate(known):
+            if head is not None:
+                check_known("the head of a word", head, 0, n_words)
+                forbidden[:, word] = np.arange(n_words + 1) != head
+        return forbidden
+
+    def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
+        return "the words of each sentence", (1,)
+
+    def is_soon_exact(self, problems: Any) -> bool:
+        # With scores so close that each arc has weight, cuts end sooner than a few calls of the oracle.
+        if self.polytope_solver is None:
+            return False
+        starts = problems.score_ptr[:-1]
+        with np.errstate(invalid="ignore"):
+            spread = np.maximum.reduceat(problems.scores, starts) - np.minimum.reduceat(problems.scores, starts)
+        return bool((problems.dims[:, 0] * spread < 1.0).all())
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, projective, single_root = (int(d) for d in dims[:3])

@@ -13,7 +13,7 @@ from numba import types
 from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, entry, kernel
 from ..._jit_team import LINE, meet
 from ...losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample
-from ...solvers._facets.choice import SOLVERS
+from ...numerics.polytope_solver import SOLVERS
 from .._data import ROWS, ROWS_32, TARGETS, target_of
 from .dense import DENSE, END, FRONT, PLACE, SHARE, SINCE, STEP, STOP, TOP, UNCONVERGED, Dense
 from .pairs import PAIRS, Pairs

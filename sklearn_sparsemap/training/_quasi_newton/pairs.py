@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 
 from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
-from ...solvers._polytope.cholesky import dot
+from ...numerics.cholesky import dot
 from .pieces import PIECE
 
 # What is remembered, as in L-BFGS-B.

@@ -5,7 +5,7 @@ from numba import types
 
 from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
 from ..._threads import over_ranges
-from ...solvers._polytope.cholesky import dot
+from ...numerics.cholesky import dot
 
 # Numbers of a vector that are one piece. Some pieces of other vectors fit into the processor's cache beside it.
 PIECE = 2048

@@ -1,0 +1,98 @@
+"""Anderson acceleration of a fixed-point iteration x -> g(x), with a memory of a few steps."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from ..numerics.cholesky import dot
+
+# Row j of `changes_of_g` and `changes_of_r` holds how g(x) and the residual g(x) - x changed in a step. `last_g` and
+# `last_r` are those of the last point. `used[0]` is the number of rows in use, `used[1]` the next row to overwrite,
+# `used[2]` whether there was a last point.
+Anderson = namedtuple("Anderson", ["changes_of_g", "changes_of_r", "last_g", "last_r", "gram", "rhs", "used"])
+
+# Share of the diagonal that is added to the normal equations, and the largest combination of steps that is trusted.
+_RIDGE = 1e-12
+_LARGEST = 1e4
+
+
+@kernel
+def new_anderson(n, memory):
+    """Return an empty memory for vectors of length `n`."""
+    return Anderson(
+        np.empty((memory, n)),
+        np.empty((memory, n)),
+        np.empty(n),
+        np.empty(n),
+        np.empty((memory, memory)),
+        np.empty(memory),
+        np.zeros(3, np.int64),
+    )
+
+
+@kernel
+def forget(state):
+    """Empty the memory."""
+    for i in range(3):
+        state.used[i] = 0
+
+
+@kernel
+def _solve(gram, rhs, k):
+    """Solve the symmetric positive definite k x k system in place, by elimination; tell whether it is regular."""
+    for i in range(k):
+        pivot = gram[i, i]
+        if not pivot > 0.0:
+            return False
+        for r in range(i + 1, k):
+            share = gram[r, i] / pivot
+            for c in range(i, k):
+                gram[r, c] -= share * gram[i, c]
+            rhs[r] -= share * rhs[i]
+    for i in range(k - 1, -1, -1):
+        for c in range(i + 1, k):
+            rhs[i] -= gram[i, c] * rhs[c]
+        rhs[i] /= gram[i, i]
+    return True
+
+
+@kernel
+def extrapolate(state, x, g):
+    """Take the step from `x` to `g` into the memory, and set `x` to the extrapolated point.
+
+    The combination of remembered steps that leaves the smallest residual is taken away from `g`.
+    """
+    memory, n = state.changes_of_g.shape
+    used = state.used
+    if used[2]:
+        row = used[1]
+        for i in range(n):
+            state.changes_of_g[row, i] = g[i] - state.last_g[i]
+            state.changes_of_r[row, i] = g[i] - x[i] - state.last_r[i]
+        used[1] = (row + 1) % memory
+        used[0] = min(used[0] + 1, memory)
+    used[2] = 1
+    for i in range(n):
+        state.last_g[i] = g[i]
+        state.last_r[i] = g[i] - x[i]
+    k = used[0]
+    copy_into(x, g)
+    if k == 0:
+        return
+    for a in range(k):
+        for b in range(a + 1):
+            state.gram[a, b] = dot(state.changes_of_r[a], state.changes_of_r[b])
+            state.gram[b, a] = state.gram[a, b]
+        state.rhs[a] = dot(state.changes_of_r[a], state.last_r)
+    for a in range(k):
+        state.gram[a, a] *= 1.0 + _RIDGE
+    trusted = _solve(state.gram, state.rhs, k)
+    for a in range(k):
+        trusted = trusted and abs(state.rhs[a]) <= _LARGEST
+    if trusted:
+        for a in range(k):
+            for i in range(n):
+                x[i] -= state.rhs[a] * state.changes_of_g[a, i]
+    else:
+        forget(state)

@@ -1,0 +1,177 @@
+"""Block coordinate ascent on the dual of a factor graph, one factor after the other, with Anderson acceleration.
+
+Minimising the dual over the variables lambda_f of one factor is SparseMAP of that factor on what the others leave of
+the scores (Dykstra's algorithm; no step size, no degrees). The dual decreases in every sweep. An extrapolated point is
+kept only if the sweep from it ends no higher than the sweep before.
+"""
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from ..numerics.solver import STRUCTURE_TOL
+from .anderson import extrapolate, forget, new_anderson
+from .arrays import FORBIDDEN, STRUCTURE
+from .certificate import literal_scores, longest_factor, project_factor
+from .closed_forms import clip01
+from .rows import CONVERGED, INFEASIBLE, NOT_CONVERGED
+from .structures import OFF, new_structures
+
+_MEMORY = 8
+# How often the search for a proof of infeasibility runs, and the scale at which SparseMAP is as good as MAP.
+_CHECK_EVERY = 50
+_SHARP = 1e8
+
+
+@kernel
+def what_is_left(graph, scores, lam, u):
+    """Set ``u = scores - sum_f lambda_f``; variables in no factor are clipped, forbidden ones 0."""
+    for i in range(scores.shape[0]):
+        u[i] = scores[i]
+    for link in range(lam.shape[0]):
+        u[graph.links[link]] -= lam[link]
+    for i in range(scores.shape[0]):
+        if scores[i] < 0.5 * FORBIDDEN:
+            u[i] = 0.0
+        elif graph.degrees[i] == 0:
+            u[i] = clip01(scores[i])
+
+
+@kernel
+def _sweep(graph, structures, scores, additional, u, lam, own, limits):
+    """Solve every factor on what the others leave; return the dual, NaN if a factor allows nothing.
+
+    Then only the links of that factor have variables that are not zero.
+    """
+    longest = longest_factor(graph)
+    z, p = np.empty(longest), np.empty(longest)
+    place, value = np.int64(0), 0.0
+    for f in range(graph.kinds.shape[0]):
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        literal_scores(graph, f, scores, u, lam, z)
+        linear, feasible = project_factor(
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
+        place += graph.kinds[f] == STRUCTURE
+        if not feasible:
+            blame(lam, start, stop)
+            return np.nan
+        value += linear
+        for link in range(start, stop):
+            i = graph.links[link]
+            new = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            own[link] = new
+            if scores[i] > 0.5 * FORBIDDEN:
+                lam[link] += u[i] - new
+                u[i] = new
+                value += lam[link] * new
+            elif new > OFF:
+                blame(lam, start, stop)
+                return np.nan
+    for i in range(u.shape[0]):
+        value += 0.5 * u[i] * u[i]
+    return value
+
+
+@kernel
+def blame(lam, start, stop):
+    """Mark the links of the factor that nothing satisfies."""
+    lam[:] = 0.0
+    lam[start:stop] = 1.0
+
+
+@kernel
+def proves_infeasible(graph, structures, scores, additional, limits, direction):
+    """Tell whether a direction of the link variables, which is changed, proves that no marginals satisfy all factors.
+
+    Along a direction whose links sum to zero at each variable only the factors' MAP values change; if these sum to
+    less than zero the dual has no minimum.
+    """
+    n = scores.shape[0]
+    total = np.zeros(n)
+    for link in range(direction.shape[0]):
+        total[graph.links[link]] += direction[link]
+    size = 0.0
+    for link in range(direction.shape[0]):
+        i = graph.links[link]
+        direction[link] -= total[i] / graph.degrees[i]
+        if scores[i] < 0.5 * FORBIDDEN:
+            direction[link] = 0.0
+        size = max(size, abs(direction[link]))
+    if not size > 0.0:
+        return False
+    none = np.empty(additional.shape[0])
+    for a in range(none.shape[0]):
+        none[a] = -np.inf if additional[a] == -np.inf else 0.0
+    for link in range(direction.shape[0]):
+        direction[link] *= _SHARP / size
+    longest = longest_factor(graph)
+    z, p, zeros = np.empty(longest), np.empty(longest), np.zeros(n)
+    cold = new_structures(graph, structures.oracles, structures.solvers)
+    slope, place = 0.0, np.int64(0)
+    for f in range(graph.kinds.shape[0]):
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        literal_scores(graph, f, scores, zeros, direction, z)
+        _, feasible = project_factor(
+            graph, cold, none, f, place, z[: stop - start], p[: stop - start], 1.0, limits
+        )
+        place += graph.kinds[f] == STRUCTURE
+        if not feasible:
+            return True
+        # SparseMAP is not better than MAP by more than half the number of parts, at this scale.
+        slope += (stop - start) / _SHARP
+        for link in range(start, stop):
+            own = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            slope += direction[link] / _SHARP * own
+    return slope < -1e-6
+
+
+@kernel
+def solve_block(graph, structures, scores, additional, warm, tol, limits):
+    """Solve one sample; `warm` holds link variables to start from, or nothing.
+
+    Returns
+    -------
+    u : array of shape (n_variables,)
+    lam : array of shape (n_links,)
+    n_iter : int
+        Sweeps.
+    status : int
+    """
+    n, n_links = scores.shape[0], graph.links.shape[0]
+    lam = warm.copy() if warm.shape[0] > 0 else np.zeros(n_links)
+    u, own, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
+    far = lam.copy()
+    state = new_anderson(n_links, _MEMORY)
+    # What rounding leaves.
+    tol = max(tol, 4e-15)
+    best, residual, n_iter, extrapolated = np.inf, np.inf, 0, False
+    while residual > tol and n_iter < limits[0]:
+        n_iter += 1
+        copy_into(before, lam)
+        what_is_left(graph, scores, lam, u)
+        value = _sweep(graph, structures, scores, additional, u, lam, own, limits)
+        if value != value:
+            return u, lam, n_iter, INFEASIBLE
+        residual = 0.0
+        for link in range(n_links):
+            residual = max(residual, abs(own[link] - u[graph.links[link]]))
+        if residual <= tol:
+            break
+        if n_iter % _CHECK_EVERY == 0:
+            direction = lam - far
+            if proves_infeasible(graph, structures, scores, additional, limits, direction):
+                copy_into(lam, direction)
+                return u, lam, n_iter, INFEASIBLE
+            copy_into(far, lam)
+        if extrapolated and value > best + 1e-12 * (1.0 + abs(best)):
+            # The sweep from the extrapolated point was no gain: go on from the last good one.
+            copy_into(lam, last)
+            forget(state)
+            extrapolated = False
+            continue
+        best = min(best, value)
+        copy_into(last, lam)
+        extrapolate(state, before, lam)
+        copy_into(lam, before)
+        extrapolated = True
+    return u, lam, n_iter, CONVERGED if residual <= tol else NOT_CONVERGED

@@ -1,0 +1,177 @@
+"""What a solution of a factor graph is worth, by its dual variables alone: whichever solver found them.
+
+The dual of Niculae and Martins 2020, eq. 10, with one vector lambda_f for the links of each factor, is
+
+    1/2 |scores - sum_f lambda_f|^2 + sum_f sigma_f(lambda_f, scores_f),    sigma_f the MAP value of factor f.
+
+At lambda_f = z - u_f, where u_f is the SparseMAP of the factor under z, sigma_f is known without another call: u_f is
+its own MAP there (Moreau).
+"""
+
+import numpy as np
+
+from .._jit import kernel
+from ..numerics.solver import STRUCTURE_TOL
+from .arrays import FORBIDDEN, PAIR, STRUCTURE
+from .closed_forms import clip01, project_logic, project_pair
+from .structures import force_parts, solve_structure
+
+
+@kernel
+def longest_factor(graph):
+    """Return the number of literals of the largest factor, at least 1."""
+    longest = 1
+    for f in range(graph.kinds.shape[0]):
+        longest = max(longest, graph.link_ptr[f + 1] - graph.link_ptr[f])
+    return longest
+
+
+@kernel
+def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
+    """SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
+
+    `place` is that of a structure.
+
+    Returns
+    -------
+    value : float
+        ``additional . joint marginals`` of the factor.
+    feasible : bool
+    """
+    kind = graph.kinds[f]
+    first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
+    if kind != STRUCTURE:
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        score = additional[first] if last > first else 0.0
+        joint, feasible = project_logic(
+            kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p
+        )
+        return score * joint, feasible
+    value, feasible = 0.0, False
+    if structures is not None:
+        force_parts(z, additional[first:last], graph.sizes[f])
+        objective = solve_structure(structures, additional, place, z, p, tol, limits)
+        feasible = objective == objective
+        if feasible and last > first:
+            additional_slots, weights = structures.additional[place], structures.weights[place]
+            for s in range(weights.shape[0]):
+                for part in additional_slots[s]:
+                    if part >= 0:
+                        value += weights[s] * additional[first + part]
+    return value, feasible
+
+
+@kernel
+def _spread_additional(structures, place, joint):
+    """Write the additional marginals of the structure at a place."""
+    additional_slots, weights = structures.additional[place], structures.weights[place]
+    joint[:] = 0.0
+    for s in range(weights.shape[0]):
+        for part in additional_slots[s]:
+            if part >= 0:
+                joint[part] += weights[s]
+
+
+@kernel
+def literal_scores(graph, f, scores, u, lam, z):
+    """Set `z` to the scores ``u + lambda`` of a factor's literals.
+
+    Forbidden ones get FORBIDDEN; in structures -inf, and parts that a structure must have +inf (see `force_parts`).
+    """
+    start = graph.link_ptr[f]
+    for link in range(start, graph.link_ptr[f + 1]):
+        i = graph.links[link]
+        if scores[i] < 0.5 * FORBIDDEN:
+            z[link - start] = FORBIDDEN if graph.kinds[f] != STRUCTURE else -np.inf
+        else:
+            z[link - start] = u[i] + lam[link]
+        if graph.signs[link] < 0.0:
+            z[link - start] = 1.0 - z[link - start]
+
+
+@kernel
+def _certify_pairs(graph, scores, additional, u, lam, joint, rest):
+    """Do for all pairs what `certify` does for each factor; return their parts of objective and dual, and the residual.
+
+    There can be very many, and a pair is too small for a call of its own.
+    """
+    objective, dual, residual = 0.0, 0.0, 0.0
+    for e in range(graph.pairs.shape[0]):
+        f = graph.pairs[e]
+        link, a = graph.link_ptr[f], graph.additional_ptr[f]
+        i, j = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
+        first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
+        off_first, off_second = 0.5 * (1.0 - first), 0.5 * (1.0 - second)
+        z_i = FORBIDDEN if scores[i] < 0.5 * FORBIDDEN else u[i] + lam[link]
+        z_j = FORBIDDEN if scores[j] < 0.5 * FORBIDDEN else u[j] + lam[link + 1]
+        p, q, both = project_pair(off_first + first * z_i, off_second + second * z_j, additional[a])
+        joint[a] = both
+        objective += additional[a] * both
+        p, q = off_first + first * p, off_second + second * q
+        residual = max(residual, abs(p - u[i]), abs(q - u[j]))
+        lam[link] = 0.0 if scores[i] < 0.5 * FORBIDDEN else lam[link] + u[i] - p
+        lam[link + 1] = 0.0 if scores[j] < 0.5 * FORBIDDEN else lam[link + 1] + u[j] - q
+        rest[i] -= lam[link]
+        rest[j] -= lam[link + 1]
+        dual += lam[link] * p + lam[link + 1] * q
+    return (objective, dual + objective), residual
+
+
+@kernel
+def certify(graph, structures, scores, additional, u, lam, limits, joint):
+    """Certify marginals `u` and dual variables `lam`, which are moved to the dual point that is certified.
+
+    Sets `joint`, the marginals of the additional scores.
+
+    Returns
+    -------
+    objective, gap, residual : float
+        See `LPSparseMAPResult`.
+    """
+    n = scores.shape[0]
+    rest = np.empty(n)
+    objective = 0.0
+    for i in range(n):
+        forbidden = scores[i] < 0.5 * FORBIDDEN
+        rest[i] = 0.0 if forbidden else scores[i]
+        objective += 0.0 if forbidden else u[i] * (scores[i] - 0.5 * u[i])
+    longest = longest_factor(graph)
+    z, p = np.empty(longest), np.empty(longest)
+    dual, place = 0.0, np.int64(0)
+    value, residual = _certify_pairs(graph, scores, additional, u, lam, joint, rest)
+    objective += value[0]
+    dual += value[1]
+    for f in range(graph.kinds.shape[0]):
+        if graph.kinds[f] == PAIR:
+            continue
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        literal_scores(graph, f, scores, u, lam, z)
+        linear, feasible = project_factor(
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
+        if not feasible:
+            return objective, np.inf, np.inf
+        if graph.kinds[f] == STRUCTURE:
+            if structures is not None and graph.additional_ptr[f + 1] > graph.additional_ptr[f]:
+                _spread_additional(structures, place, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
+            place += 1
+        objective += linear
+        dual += linear
+        for link in range(start, stop):
+            i = graph.links[link]
+            own_u = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            residual = max(residual, abs(own_u - u[i]))
+            if scores[i] < 0.5 * FORBIDDEN:
+                lam[link] = 0.0
+            else:
+                lam[link] += u[i] - own_u
+                rest[i] -= lam[link]
+                dual += lam[link] * own_u
+    for i in range(n):
+        if graph.degrees[i] == 0:
+            free = clip01(rest[i])
+            dual += free * (rest[i] - 0.5 * free)
+        else:
+            dual += 0.5 * rest[i] * rest[i]
+    # The dual can be smaller by what the marginals are off the factors only, and is then as far off.
+    return objective, abs(dual - objective), residual

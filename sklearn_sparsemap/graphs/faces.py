@@ -1,0 +1,194 @@
+"""The faces of the structures of samples that are solved: of a few facets, or spanned by structures."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from .._jit import (
+    FLOATS,
+    FLOATS_2D,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    INTS_2D_OUT,
+    PARTS,
+    PARTS_2D_OUT,
+    PARTS_OUT,
+    copy_into,
+    entry,
+    kernel,
+)
+from ..numerics.cholesky import solve_lower
+from ..numerics.face import FACE_TOLERANCE, Direction, span_face
+from ..numerics.loops import with_room
+from ..numerics.solver import STRUCTURE_TOL
+from ..numerics.tight_face import BY_STRUCTURES, is_tied, tight_face
+from .arrays import GRAPH_ARRAYS, ORACLES
+from .certificate import literal_scores
+from .structures import (
+    STRUCTURE_SOLVERS,
+    force_parts,
+    go_by_structures,
+    new_structures,
+    solve_structure,
+)
+
+# A marginal as close to a bound as this lies on it, and a structure whose reduced cost is this small is in the face,
+# both relative to the scores where these are small; solutions are made ten times as exact before. No solution is exact
+# beyond rounding.
+SNAP, LEAST_SNAP, _LEAST_TOLERANCE = 1e-9, 1e-13, 1e-12
+
+
+class Optima(NamedTuple):
+    """Samples of one graph with their solutions, one row each."""
+
+    scores: np.ndarray
+    additional: np.ndarray  # a single row is that of all samples
+    marginals: np.ndarray
+    links: np.ndarray
+    snaps: np.ndarray  # how close to a bound a marginal must be to lie on it
+
+
+class Faces(NamedTuple):
+    """The faces of the structures of all samples, one after the other.
+
+    Of each, affinely independent structures that span it, the Cholesky factor R of their Gram matrix (see _support.py),
+    and ``R'^{-1} 1``. Of one that is known by its facets, what `tight_face` returns: slots, factor and ones.
+    """
+
+    slots: np.ndarray
+    additional: np.ndarray
+    factors: np.ndarray
+    ones: np.ndarray
+    counts: np.ndarray  # of structures or tight facets, one row a sample, one column a structure factor
+    by_facets: np.ndarray  # whether a face is known by its facets; alike
+    starts: np.ndarray  # where each face begins in the first four, one row a face; then where the last one ends
+
+
+# One face of `Faces`.
+class _Face(NamedTuple):
+    slots: np.ndarray
+    additional: np.ndarray
+    factor: np.ndarray
+    ones: np.ndarray
+
+
+OPTIMA = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], Optima)
+FACES = types.NamedTuple([PARTS, PARTS, FLOATS, FLOATS, INTS_2D, INTS_2D, INTS_2D], Faces)
+
+
+@kernel
+def additional_of(optima, i):
+    return optima.additional[min(i, optima.additional.shape[0] - 1)]
+
+
+@kernel
+def _literals_of(graph, optima, i, f):
+    """Return the scores of the literals of a structure factor of sample `i`, and its additional scores."""
+    z = np.empty(graph.link_ptr[f + 1] - graph.link_ptr[f])
+    literal_scores(graph, f, optima.scores[i], optima.marginals[i], optima.links[i], z)
+    own = additional_of(optima, i)[graph.additional_ptr[f] : graph.additional_ptr[f + 1]]
+    force_parts(z, own, graph.sizes[f])
+    return z, own
+
+
+@entry(
+    types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(
+        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, OPTIMA, types.int64, types.int64, INTS
+    )
+)
+def support_of_structure(graph, oracles, solvers, optima, i, place, limits):
+    """Return the structures of the structure factor at a place of sample `i`, one a row, and their weights."""
+    structures = new_structures(graph, oracles, solvers)
+    z, _ = _literals_of(graph, optima, i, graph.structures[place])
+    go_by_structures(structures, place)
+    solve_structure(structures, additional_of(optima, i), place, z, np.empty(z.shape[0]), STRUCTURE_TOL, limits)
+    return structures.slots[place], structures.weights[place]
+
+
+@kernel
+def _complete_face(structures, optima, i, place, direction, tolerance, limits):
+    """Return the face of the structure at a place of sample `i` as in `Faces`, and whether by facets."""
+    graph = structures.graph
+    f = graph.structures[place]
+    z, own = _literals_of(graph, optima, i, f)
+    p = np.empty(z.shape[0])
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
+    kind, weights = structures.kinds[place], structures.weights[place]
+    if kind != BY_STRUCTURES:
+        if not is_tied(kind, z, p, weights):
+            ints, factor, shares = tight_face(kind, dims, p, structures.slots[place], weights)
+            return _Face(ints, np.empty((0, 0), np.int32), factor, shares), True
+        go_by_structures(structures, place)
+        solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
+    upstream = np.empty(z.shape[0])
+    for link in range(upstream.shape[0]):
+        start = graph.link_ptr[f]
+        upstream[link] = graph.signs[start + link] * direction[graph.links[start + link]]
+    support, k = span_face(
+        structures.oracles[graph.oracles[f]], z, own, dims, graph.sizes[f], p, structures.slots[place],
+        structures.additional[place], Direction(upstream, np.zeros(own.shape[0]), False), tolerance,
+    )  # fmt: skip
+    ones = np.ones(k)
+    solve_lower(support.factor, k, ones)
+    factor = np.empty((k, k))
+    for s in range(k):
+        copy_into(factor[s], support.factor[s, :k])
+    return _Face(support.slots[:k].copy(), support.additional[:k].copy(), factor, ones), False
+
+
+@kernel
+def _pour(pool, used, values):
+    """Append flat values to a pool; return it, with more room if it took that, and how much of it is used."""
+    pool = with_room(pool, used, values.shape[0])
+    copy_into(pool[used:], values)
+    return pool, used + values.shape[0]
+
+
+@entry(
+    types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT, INTS_2D_OUT))(
+        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
+    )
+)
+def find_faces_range(graph, oracles, solvers, optima, directions, limits, start, stop):
+    """Complete the faces of all structures of samples start..stop, first along `directions`: as in `Faces`."""
+    n = graph.structures.shape[0]
+    slot_pool, additional_pool = np.empty(64, np.int32), np.empty(64, np.int32)
+    factor_pool, one_pool = np.empty(64), np.empty(16)
+    counts, by_facets = np.empty((stop - start, n), np.int64), np.empty((stop - start, n), np.int64)
+    starts, used = np.empty(((stop - start) * n, 4), np.int64), np.zeros(4, np.int64)
+    for i in range(start, stop):
+        tolerance = max(FACE_TOLERANCE * optima.snaps[i] / SNAP, _LEAST_TOLERANCE)
+        structures = new_structures(graph, oracles, solvers)
+        for place in range(n):
+            copy_into(starts[(i - start) * n + place], used)
+            face, known = _complete_face(structures, optima, i, place, directions[i], tolerance, limits)
+            counts[i - start, place], by_facets[i - start, place] = face.factor.shape[0], known
+            slot_pool, used[0] = _pour(slot_pool, used[0], face.slots.reshape(face.slots.size))
+            additional_pool, used[1] = _pour(additional_pool, used[1], face.additional.reshape(face.additional.size))
+            factor_pool, used[2] = _pour(factor_pool, used[2], face.factor.reshape(face.factor.size))
+            one_pool, used[3] = _pour(one_pool, used[3], face.ones)
+    return (
+        slot_pool[: used[0]].copy(), additional_pool[: used[1]].copy(), factor_pool[: used[2]].copy(),
+        one_pool[: used[3]].copy(), counts, by_facets, starts,
+    )  # fmt: skip
+
+
+@kernel
+def face_of(graph, faces, i, place):
+    """Return the face of the structure at a place of sample `i`, and the number of its structures or tight facets."""
+    k, n = faces.counts[i, place], graph.structures.shape[0]
+    begin, end = faces.starts[i * n + place], faces.starts[i * n + place + 1]
+    n_rows = 1 if faces.by_facets[i, place] else k
+    slots, additional = faces.slots[begin[0] : end[0]], faces.additional[begin[1] : end[1]]
+    face = _Face(
+        slots.reshape((n_rows, slots.shape[0] // n_rows)),
+        additional.reshape((n_rows, additional.shape[0] // n_rows)),
+        faces.factors[begin[2] : end[2]].reshape((k, k)),
+        faces.ones[begin[3] : end[3]],
+    )
+    return face, k
+
+

@@ -1,0 +1,57 @@
+"""Graphs that are one matching: the multipliers of all factors, from the facets of the matching."""
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, entry
+from ..numerics.facets import MOST_STEPS
+from ..numerics.newton import largest_violation, maximise_dual, new_cuts, new_rows
+from ..numerics.sparsemax import lower_to_zero
+from .arrays import FORBIDDEN
+from .matching_table import MATCHING_TABLE
+
+# Multipliers that leave a larger violation are none: there may be no solution at all.
+_GOOD_ENOUGH = 1e-6
+
+
+@entry(types.void(MATCHING_TABLE, FLOATS_2D, FLOATS_2D, INTS, types.int64, types.int64, FLOATS_2D_OUT, FLOATS_2D_OUT))
+def matching_multipliers_range(table, scores, warm, limits, start, stop, multipliers, n_steps):
+    """Find the multipliers of the rows of a graph that is a matching, for samples start..stop.
+
+    They are zero where these many Newton steps do not find them. `warm` holds those to start from, or no rows.
+    ``n_steps[i, 0]`` gets the number of steps.
+    """
+    n, m = table.cells.shape
+    cuts, top = new_cuts(m, m, False), np.empty(n)
+    for i in range(start, stop):
+        rows = new_rows(n, m)
+        size, feasible = 0.0, True
+        for r in range(n):
+            row = rows.scores[r]
+            for c in range(m):
+                cell = table.cells[r, c]
+                row[c] = scores[i, cell] if cell >= 0 and scores[i, cell] > 0.5 * FORBIDDEN else -np.inf
+            rows.at_most[r] = table.at_most[r] != 0
+            top[r] = 0.0
+            if rows.at_most[r]:
+                for c in range(m):
+                    size = max(size, abs(row[c]) if row[c] > -np.inf else 0.0)
+                continue
+            for c in range(m):
+                top[r] = row[c] if c == 0 or row[c] > top[r] else top[r]
+            difference, n_forbidden = lower_to_zero(row)
+            size, feasible = max(size, difference), feasible and n_forbidden < m
+        for c in range(m):
+            cuts.multiplier[c] = warm[i, table.columns[c]] if warm.shape[0] > 0 else 0.0
+        out = multipliers[i]
+        for r in range(out.shape[0]):
+            out[r] = 0.0
+        if not feasible or limits[0] == 0:
+            continue
+        n_free = table.exact[0]
+        n_steps[i, 0] = maximise_dual(rows, cuts, m, n_free, size, min(MOST_STEPS, limits[0]))
+        if largest_violation(cuts.multiplier, cuts.slope, m, n_free) <= _GOOD_ENOUGH * (1.0 + size):
+            for r in range(n):
+                out[table.lines[r]] = rows.threshold[r] + top[r]
+            for c in range(m):
+                out[table.columns[c]] = cuts.multiplier[c]

@@ -1,0 +1,238 @@
+"""Jacobian products of LP-SparseMAP: the projection onto directions that stay in the faces of all factors (Niculae and
+Martins 2020, algorithm 2).
+
+Each factor f knows the projector J_f onto the directions of its own face. The Jacobian of the marginals is the
+projector P onto the directions that all factors allow. P d is what is left of d after a combination of the factors'
+complements (I - J_f) is taken away; the combination comes from conjugate gradients. The paper's iteration, which
+averages the factors' projections until nothing changes, is kept beside it; all variables are averaged over as many
+factors, of which those that do not touch a variable leave it alone, for else the projection would not be orthogonal.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_OUT, copy_into, entry, kernel
+from ..numerics.cholesky import add_scaled, dot
+from ..numerics.face import respond, spread
+from ..numerics.tight_face import project_on_tight_face
+from .arrays import FORBIDDEN, GRAPH_ARRAYS, STRUCTURE
+from .closed_forms import is_free, jacobian_logic, pair_slopes
+from .faces import FACES, OPTIMA, additional_of, face_of
+from .structures import project_on_face
+
+
+class Products(NamedTuple):
+    """What Jacobian products are written to, one row a sample."""
+
+    marginals: np.ndarray  # directions first, then their products
+    joint: np.ndarray
+    n_iter: np.ndarray
+
+
+PRODUCTS = types.NamedTuple([FLOATS_2D_OUT, FLOATS_2D_OUT, INTS_OUT], Products)
+
+
+@kernel
+def _project_links(graph, optima, i, literals, faces, d, change):
+    """Overwrite `d`, one entry a link, with the product of each factor's Jacobian.
+
+    `literals` are the marginals of all literals. `change` gets, for each factor, how the joint probability of a pair
+    changes.
+    """
+    place, own = np.int64(0), additional_of(optima, i)
+    for f in range(graph.kinds.shape[0]):
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        for link in range(start, stop):
+            d[link] *= graph.signs[link]
+        if graph.kinds[f] == STRUCTURE:
+            face, k = face_of(graph, faces, i, place)
+            # Once more on what the first projection leaves of the face by rounding.
+            if faces.by_facets[i, place]:
+                project_on_tight_face(face.slots, face.factor, face.ones, d[start:stop], np.int64(2))
+            else:
+                rest, products = d[start:stop].copy(), np.empty(k)
+                project_on_face(face.factor, face.slots, face.ones, d[start:stop], products)
+                add_scaled(rest, -1.0, d[start:stop])
+                project_on_face(face.factor, face.slots, face.ones, rest, products)
+                add_scaled(d[start:stop], 1.0, rest)
+            place += 1
+        else:
+            first = graph.additional_ptr[f]
+            score = own[first] if graph.additional_ptr[f + 1] > first else 0.0
+            change[f] = jacobian_logic(
+                graph.kinds[f],
+                graph.costs[start:stop],
+                graph.low[f],
+                graph.high[f],
+                score,
+                literals[start:stop],
+                optima.snaps[i],
+                d[start:stop],
+            )
+        for link in range(start, stop):
+            d[link] *= graph.signs[link]
+
+
+@kernel
+def _complement(graph, optima, i, literals, faces, d, scratch, change):
+    """Overwrite `d` with what the factors' Jacobians take from it."""
+    copy_into(scratch, d)
+    _project_links(graph, optima, i, literals, faces, scratch, change)
+    for link in range(d.shape[0]):
+        d[link] -= scratch[link]
+
+
+@kernel
+def _scatter(graph, links, out):
+    """Sum the entries of each variable's links into `out`."""
+    out[:] = 0.0
+    for link in range(links.shape[0]):
+        out[graph.links[link]] += links[link]
+
+
+@kernel
+def _gather(graph, values, out):
+    """Set each link's entry to that of its variable."""
+    for link in range(out.shape[0]):
+        out[link] = values[graph.links[link]]
+
+
+@kernel
+def _project(graph, optima, i, faces, average, tol, limits, w, change):
+    """Project `w`, one entry a variable, onto the directions that all factors of sample `i` allow.
+
+    Parameters
+    ----------
+    average : bool
+        Whether to use the paper's iteration instead of conjugate gradients.
+    tol : float
+        Relative to the direction.
+    limits : int array
+        First the most iterations.
+    change : array of shape (n_factors,)
+        Gets how the joint probability of each pair changes along `w`.
+
+    Returns
+    -------
+    n_iter : int
+    """
+    marginals, snap = optima.marginals[i], optima.snaps[i]
+    n_links, n = graph.links.shape[0], marginals.shape[0]
+    literals = np.empty(n_links)
+    for link in range(n_links):
+        u = marginals[graph.links[link]]
+        literals[link] = u if graph.signs[link] > 0.0 else 1.0 - u
+    for v in range(n):
+        # The box bounds those that are in no factor.
+        if not (graph.degrees[v] > 0 or is_free(marginals[v], snap)):
+            w[v] = 0.0
+    goal = tol * np.sqrt(dot(w, w))
+    links, scratch, total = np.empty(n_links), np.empty(n_links), np.empty(n)
+    n_iter = 0
+    if average:
+        most = 1
+        for v in range(n):
+            most = max(most, graph.degrees[v])
+        while n_iter < limits[0]:
+            n_iter += 1
+            _gather(graph, w, links)
+            _project_links(graph, optima, i, literals, faces, links, change)
+            _scatter(graph, links, total)
+            moved = 0.0
+            for v in range(n):
+                change_of_w = (total[v] - graph.degrees[v] * w[v]) / most
+                moved += change_of_w * change_of_w
+                w[v] += change_of_w
+            if np.sqrt(moved) <= goal:
+                break
+    else:
+        residual, step_links = np.empty(n_links), np.empty(n_links)
+        _gather(graph, w, residual)
+        _complement(graph, optima, i, literals, faces, residual, scratch, change)
+        copy_into(step_links, residual)
+        rho = dot(residual, residual)
+        while n_iter < limits[0] and np.sqrt(rho) > goal:
+            n_iter += 1
+            # step_links lies in the range of the complements already.
+            _scatter(graph, step_links, total)
+            curvature = dot(total, total)
+            if not curvature > 0.0:
+                break
+            step = rho / curvature
+            add_scaled(w, -step, total)
+            _gather(graph, total, links)
+            _complement(graph, optima, i, literals, faces, links, scratch, change)
+            add_scaled(residual, -step, links)
+            previous, rho = rho, dot(residual, residual)
+            for link in range(n_links):
+                step_links[link] = residual[link] + rho / previous * step_links[link]
+    _gather(graph, w, links)
+    _project_links(graph, optima, i, literals, faces, links, change)
+    return n_iter
+
+
+@entry(
+    types.void(
+        GRAPH_ARRAYS, OPTIMA, FACES, types.boolean, types.float64, INTS, types.int64, types.int64, PRODUCTS
+    )
+)
+def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
+    """Multiply directions with the Jacobians of samples start..stop; see `_project`.
+
+    ``out.joint`` gets how the marginals of the additional scores change.
+    """
+    change = np.zeros(graph.kinds.shape[0])
+    for i in range(start, stop):
+        w, joint = out.marginals[i], out.joint[i]
+        out.n_iter[i] = _project(graph, optima, i, faces, average, tol, limits, w, change)
+        for v in range(w.shape[0]):
+            if optima.scores[i, v] < 0.5 * FORBIDDEN:
+                w[v] = 0.0
+        for e in range(graph.pairs.shape[0]):
+            joint[graph.additional_ptr[graph.pairs[e]]] = change[graph.pairs[e]]
+        for place in range(graph.structures.shape[0]):
+            f = graph.structures[place]
+            if graph.additional_ptr[f + 1] == graph.additional_ptr[f]:
+                continue
+            face, k = face_of(graph, faces, i, place)
+            start_link = graph.link_ptr[f]
+            unary, products = np.empty(graph.link_ptr[f + 1] - start_link), np.zeros(k)
+            for link in range(unary.shape[0]):
+                unary[link] = graph.signs[start_link + link] * w[graph.links[start_link + link]]
+            # Leaves in `products` how the weights of the structures change.
+            project_on_face(face.factor, face.slots, face.ones, unary, products)
+            spread(face, k, products, unary, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
+
+
+@entry(types.void(GRAPH_ARRAYS, OPTIMA, FACES, FLOATS_2D, types.int64, types.int64, FLOATS_2D_OUT))
+def pull_back_range(graph, optima, faces, changes, start, stop, directions):
+    """Add to `directions` the scores that move the marginals as changes of the additional scores do."""
+    for i in range(start, stop):
+        own, marginals, direction = additional_of(optima, i), optima.marginals[i], directions[i]
+        for e in range(graph.pairs.shape[0]):
+            place = graph.additional_ptr[graph.pairs[e]]
+            first, second = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
+            sign_p, sign_q = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
+            p = marginals[first] if sign_p > 0.0 else 1.0 - marginals[first]
+            q = marginals[second] if sign_q > 0.0 else 1.0 - marginals[second]
+            with_p, with_q = pair_slopes(own[place], p, q, optima.snaps[i])
+            direction[first] += sign_p * with_p * changes[i, place]
+            direction[second] += sign_q * with_q * changes[i, place]
+        for place in range(graph.structures.shape[0]):
+            f = graph.structures[place]
+            if graph.additional_ptr[f + 1] == graph.additional_ptr[f]:
+                continue
+            face, k = face_of(graph, faces, i, place)
+            start_link, first = graph.link_ptr[f], graph.additional_ptr[f]
+            products = np.zeros(k)
+            for s in range(k):
+                for part in face.additional[s]:
+                    if part >= 0:
+                        products[s] += changes[i, first + part]
+            respond(face, k, products)
+            unary, unused = np.empty(graph.link_ptr[f + 1] - start_link), np.empty(graph.additional_ptr[f + 1] - first)
+            spread(face, k, products, unary, unused)
+            for link in range(unary.shape[0]):
+                direction[graph.links[start_link + link]] += graph.signs[start_link + link] * unary[link]

@@ -1,0 +1,313 @@
+"""What structures add to the solvers of a graph: SparseMAP of each, its face, and where its scores grow for ever."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from .._jit import INTS, kernel
+from ..numerics.cholesky import dot, solve_lower, solve_upper
+from ..numerics.facets import GAVE_UP
+from ..numerics.polytope_solver import PREFERENCE
+from ..numerics.solver import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
+from ..numerics.support import gather, independent_support
+from ..numerics.tight_face import BY_STRUCTURES, project_on_tight_face, tight_face
+from .arrays import FORBIDDEN, Oracles
+
+# A factor that gives a forbidden variable more than this cannot do without it.
+OFF = 1e-6
+
+# The solvers of the structures of a graph, by the numbers of their oracles: by facets (of these `kinds`, see `face`)
+# where there is one, and by structures for all others, and where facets are slower.
+SolversByOracle = namedtuple("SolversByOracle", Oracles._fields)
+StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "kinds", "by_structures"])
+STRUCTURE_SOLVERS = types.NamedTuple(
+    [
+        types.NamedUniTuple(PREFERENCE, len(Oracles._fields), SolversByOracle),
+        types.NamedUniTuple(SOLVER, len(Oracles._fields), SolversByOracle),
+        INTS,
+        SOLVER,
+    ],
+    StructureSolvers,
+)
+
+# A graph with structures: their MAP oracles and solvers; then lists with one entry each. `kinds` says what each is
+# solved by, and is _UNDECIDED before it is. The last solution's support (see `Support`), or its facets, are what the
+# next one starts from; `faces`, `factors` and `ones` are what `project_on_face` takes, or `project_on_tight_face`. A
+# graph of nothing but logic has None in their place, for which Numba leaves out what is behind
+# ``if structures is not None``.
+Structures = namedtuple(
+    "Structures",
+    [
+        *("graph", "oracles", "solvers", "kinds", "slots", "additional", "weights", "marginals"),
+        *("faces", "factors", "ones"),
+    ],
+)
+_UNDECIDED = -1
+
+
+@kernel
+def _undecided(n):
+    """Return the kinds of solvers of structures, before any is chosen."""
+    kinds = np.empty(n, np.int64)
+    for place in range(n):
+        kinds[place] = _UNDECIDED
+    return kinds
+
+
+@kernel
+def new_structures(graph, oracles, solvers):
+    """Return the `Structures` of a graph, with no supports yet to start from.
+
+    List comprehensions must not stand in kernels that write into arrays of a namedtuple: Numba then takes such writes
+    for dead code.
+    """
+    n = graph.structures.shape[0]
+    return Structures(
+        graph,
+        oracles,
+        solvers,
+        _undecided(n),
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+        [np.empty((0, 0), np.int32) for _ in range(n)],
+        [np.empty((0, 0)) for _ in range(n)],
+        [np.empty(0) for _ in range(n)],
+    )
+
+
+@kernel
+def force_parts(z, additional, sizes):
+    """Replace scores of +inf, of parts that a structure must have, by one that is worth more than all other parts.
+
+    Whatever solves SparseMAP under such scores has all of these parts, or as many as any structure has.
+
+    Returns
+    -------
+    forced : float
+        The score.
+    count : int
+        How often it was needed.
+    """
+    largest, additional_largest, count = 1.0, 0.0, 0
+    for i in range(z.shape[0]):
+        if z[i] == np.inf:
+            count += 1
+        elif z[i] > -np.inf:
+            largest = max(largest, 1.0 + abs(z[i]))
+    if count == 0:
+        return 0.0, count
+    for i in range(additional.shape[0]):
+        if additional[i] > -np.inf:
+            additional_largest = max(additional_largest, abs(additional[i]))
+    forced = 2.0 * (sizes[0] * largest + sizes[1] * additional_largest) + 2.0
+    for i in range(z.shape[0]):
+        if z[i] == np.inf:
+            z[i] = forced
+    return forced, count
+
+
+@kernel
+def _choose(structures, f, z):
+    """Return the kind of the solver for a structure factor whose parts have the scores `z`."""
+    graph, solvers = structures.graph, structures.solvers
+    kind = solvers.kinds[graph.oracles[f]]
+    preferred = solvers.prefers[graph.oracles[f]](z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
+    return kind if preferred else np.int64(BY_STRUCTURES)
+
+
+@kernel
+def go_by_structures(structures, place):
+    """From now on, solve the structure at a place by its structures; they begin anew."""
+    structures.kinds[place] = BY_STRUCTURES
+    structures.slots[place] = np.empty((0, 0), np.int32)
+    structures.additional[place] = np.empty((0, 0), np.int32)
+    structures.weights[place] = np.empty(0)
+
+
+@kernel
+def _solve_by(solver, structures, additional, place, z, p, tol, limits):
+    """Call a solver, from the last solution, and keep what it finds; return the objective, and what k it had."""
+    graph = structures.graph
+    f = graph.structures[place]
+    slots, additional_slots, weights, k, objective, _, _ = solver(
+        structures.oracles[graph.oracles[f]],
+        z,
+        additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
+        graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+        graph.sizes[f],
+        AIM * tol,
+        tol,
+        limits[1:],
+        structures.slots[place],
+        structures.additional[place],
+        structures.weights[place],
+        p,
+    )
+    if k >= 0:
+        slots, additional_slots, weights = slots[:k].copy(), additional_slots[:k].copy(), weights[:k].copy()
+    structures.slots[place], structures.additional[place], structures.weights[place] = slots, additional_slots, weights
+    return objective, k
+
+
+@kernel
+def solve_structure(structures, additional, place, z, p, tol, limits):
+    """SparseMAP of the structure at a place, from its last solution, into `p`; return the objective.
+
+    NaN says that no structure is allowed.
+    """
+    graph, solvers = structures.graph, structures.solvers
+    f = graph.structures[place]
+    if structures.kinds[place] == _UNDECIDED:
+        structures.kinds[place] = _choose(structures, f, z)
+    objective, k = 0.0, np.int64(GAVE_UP)
+    if structures.kinds[place] != BY_STRUCTURES:
+        solver = solvers.by_facets[graph.oracles[f]]
+        objective, k = _solve_by(solver, structures, additional, place, z, p, tol, limits)
+        structures.marginals[place] = p.copy()
+        if k == GAVE_UP:
+            go_by_structures(structures, place)
+    if k == GAVE_UP:
+        objective, k = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
+    return np.nan if k == INFEASIBLE else objective
+
+
+@kernel
+def solve_structures(structures, additional, dual, limits):
+    """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
+
+    NaN says that a structure factor has no structure that is allowed, or none with all parts that it must have.
+    """
+    graph, value = structures.graph, 0.0
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        n = stop - start
+        z, p = np.empty(n), np.empty(n)
+        constant = 0.0
+        for link in range(n):
+            a = dual.a[graph.links[start + link]]
+            if a < 0.5 * FORBIDDEN:
+                z[link] = -np.inf if graph.signs[start + link] > 0.0 else np.inf
+            elif graph.signs[start + link] < 0.0:
+                # h of 1 - a and of a differ by what does not depend on u.
+                z[link] = 1.0 - a
+                constant += a - 0.5
+            else:
+                z[link] = a
+        forced, count = force_parts(
+            z, additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]], graph.sizes[f]
+        )
+        constant -= count * (forced - 0.5)
+        objective = solve_structure(structures, additional, place, z, p, STRUCTURE_TOL, limits)
+        if objective != objective:
+            return objective
+        for link in range(n):
+            i = graph.links[start + link]
+            dual.u[i] = p[link] if graph.signs[start + link] > 0.0 else 1.0 - p[link]
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                if dual.u[i] > OFF:
+                    return np.nan
+                dual.u[i] = 0.0
+        value += objective + constant
+    return value
+
+
+@kernel
+def project_on_face(factor, slots, ones, direction, products):
+    """Overwrite `direction` with its component along the face that structures span.
+
+    `factor` is that of the support (see _polytope/support.py), `ones` its solution ``R'^{-1} 1``. `products` gets how
+    the weights of the structures change, unless there is one only.
+    """
+    k, shift = ones.shape[0], 0.0
+    if k == 1:
+        direction[:] = 0.0
+        return
+    for s in range(k):
+        products[s] = gather(direction, slots[s])
+    solve_lower(factor, k, products)
+    for s in range(k):
+        shift += ones[s] * products[s]
+    shift /= dot(ones, ones)
+    for s in range(k):
+        products[s] -= shift * ones[s]
+    solve_upper(factor, k, products)
+    direction[:] = 0.0
+    for s in range(k):
+        for part in slots[s]:
+            if part >= 0:
+                direction[part] += products[s]
+
+
+@kernel
+def find_faces(structures):
+    """Factorise the supports of the structures, or their facets, for `apply_faces`."""
+    graph = structures.graph
+    for place in range(len(structures.slots)):
+        slots, kind = structures.slots[place], structures.kinds[place]
+        if kind != BY_STRUCTURES:
+            f = graph.structures[place]
+            dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+            ints, factor, ones = tight_face(
+                kind, dims, structures.marginals[place], slots, structures.weights[place]
+            )
+            structures.faces[place], structures.factors[place] = ints, factor
+        else:
+            support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
+            ones = np.ones(k)
+            solve_lower(support.factor, k, ones)
+            structures.faces[place], structures.factors[place] = support.slots, support.factor
+        structures.ones[place] = ones
+
+
+@kernel
+def apply_faces(structures, d):
+    """Project the entries of `d`, one a variable, that belong to structures onto the directions of their faces."""
+    graph = structures.graph
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        face, factor, ones = structures.faces[place], structures.factors[place], structures.ones[place]
+        own = np.empty(stop - start)
+        for link in range(start, stop):
+            own[link - start] = graph.signs[link] * d[graph.links[link]]
+        if structures.kinds[place] != BY_STRUCTURES:
+            project_on_tight_face(face, factor, ones, own, np.int64(1))
+        else:
+            project_on_face(factor, face, ones, own, np.empty(ones.shape[0]))
+        for link in range(start, stop):
+            d[graph.links[link]] = graph.signs[link] * own[link - start]
+
+
+@kernel
+def recession_of_structures(structures, additional, dual, d):
+    """Return what structures add to the slope of phi along the change `d` of the variables' scores."""
+    graph, slope = structures.graph, 0.0
+    for place in range(graph.structures.shape[0]):
+        f = graph.structures[place]
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
+        first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
+        z, none = np.empty(stop - start), np.zeros(last - first)
+        for link in range(start, stop):
+            i = graph.links[link]
+            z[link - start] = graph.signs[link] * d[i]
+            if dual.scores[i] < 0.5 * FORBIDDEN:
+                z[link - start] = -np.inf if graph.signs[link] > 0.0 else np.inf
+            elif graph.signs[link] < 0.0:
+                slope += d[i]
+        for link in range(first, last):
+            none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
+        forced, count = force_parts(z, none, graph.sizes[f])
+        slope -= count * forced
+        slope += structures.oracles[graph.oracles[f]](
+            z,
+            none,
+            graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
+            np.zeros(graph.sizes[f, 2]),
+            np.empty(graph.sizes[f, 0], np.int32),
+            np.empty(graph.sizes[f, 1], np.int32),
+        )
+    return slope

@@ -1,0 +1,123 @@
+"""The loop over many samples of one graph of tables, inside one compiled call."""
+
+import numpy as np
+from numba import types
+
+from ..._jit import INTS, copy_into, entry, kernel
+from ..arrays import FORBIDDEN
+from ..proximal import MOST_STEPS, begin, grow, new_proximal, next_step
+from ..rows import CONVERGED, INFEASIBLE
+from ..samples import (
+    GAP,
+    N_ITER,
+    OBJECTIVE,
+    RESIDUAL,
+    SAMPLES,
+    SOLUTIONS,
+    STATUS,
+    additional_of,
+    goal_of,
+    reference_of,
+)
+from ..table_arrays import TABLE_ARRAYS
+from .augmented import SIGMA, solve_tables
+from .certificate import certify_tables
+from .primal_dual import approach, new_lanes
+from .start import independent_tables, sweep_messages
+from .state import new_state, pass_messages
+
+# The solver aims below the tolerance asked for.
+_AIM = 1e-2
+# Sweeps that find messages to start from.
+_SWEEPS = 4
+
+
+@kernel
+def _is_known(warm):
+    """Tell whether there is something to start from."""
+    return warm.shape[0] > 0 and warm[0] == warm[0]
+
+
+@kernel
+def _begin(tables, scores, additional, warm, state, joint):
+    """Set messages and joint marginals to start from; `warm` has link variables and may have joint marginals."""
+    if _is_known(warm):
+        for k in range(tables.links.shape[0]):
+            state.messages[k] = -warm[tables.links[k]]
+    else:
+        sweep_messages(tables, scores, additional, state, _SWEEPS)
+    pass_messages(tables, scores, state)
+    n_links = tables.links.shape[0] + tables.node_links.shape[0]
+    if warm.shape[0] > n_links and _is_known(warm):
+        copy_into(joint, warm[n_links:])
+    else:
+        independent_tables(tables, state.u, joint)
+
+
+@kernel
+def _has_forbidden_node(tables, scores):
+    """Tell whether some node may have none of its values."""
+    for i in range(tables.order.shape[0]):
+        highest = FORBIDDEN
+        for k in range(tables.nodes[i], tables.nodes[i + 1]):
+            highest = max(highest, scores[k])
+        if highest < 0.5 * FORBIDDEN:
+            return True
+    return False
+
+
+@kernel
+def _write_links(tables, scores, state, links):
+    """Write the dual variables of the links: what tables, and the exclusive values of a node, take from the scores."""
+    for k in range(tables.links.shape[0]):
+        links[tables.links[k]] = -state.messages[k]
+    for i in range(tables.node_links.shape[0]):
+        forbidden = scores[i] < 0.5 * FORBIDDEN
+        links[tables.node_links[i]] = 0.0 if forbidden else state.z[i] - state.u[i]
+
+
+@entry(types.void(TABLE_ARRAYS, SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS))
+def tables_range(tables, samples, tol, limits, start, stop, out):
+    """Solve samples start..stop of a graph of tables."""
+    state, trial, proximal = new_state(tables), new_state(tables), new_proximal(tables.nodes[-1])
+    lanes = new_lanes(tables)
+    before = np.zeros(tables.cells[-1])
+    # Marginals are off by no more than the root of twice the gap.
+    tols = _AIM * tol, 0.5 * tol * tol
+    for i in range(start, stop):
+        scores, own, goal = samples.scores[i].copy(), additional_of(samples, i), goal_of(samples, i)
+        reference = reference_of(samples, i)
+        statistics = out.statistics[i]
+        if _has_forbidden_node(tables, scores):
+            statistics[STATUS] = INFEASIBLE
+            continue
+        warm = samples.warm[i] if samples.warm.shape[0] > 0 else np.empty(0)
+        _begin(tables, scores, own, warm, state, before)
+        begin(proximal)
+        n_iter, status = approach(tables, (scores, own), lanes, before, state, tols, reference, limits)
+        if status != CONVERGED:
+            state, trial, n_more, status = solve_tables(
+                tables, (scores, own), before, SIGMA, state, trial, tols, reference, limits
+            )
+            n_iter += n_more
+        for _ in range(MOST_STEPS if goal > 0.0 else 0):
+            factor = next_step(proximal, scores, state.u, 0.0, goal, status == CONVERGED and limits[0] > 0)
+            if factor == 0.0:
+                break
+            grow(own, factor)
+            grow(state.messages, factor)
+            state, trial, n_more, status = solve_tables(
+                tables, (scores, own), before, SIGMA, state, trial, tols, 0.0, limits
+            )
+            n_iter += n_more
+        value = pass_messages(tables, scores, state)
+        found = certify_tables(tables, scores, own, state, value)
+        statistics[OBJECTIVE], statistics[GAP], statistics[RESIDUAL] = found
+        statistics[N_ITER], statistics[STATUS] = n_iter, status
+        copy_into(out.marginals[i], state.u)
+        copy_into(out.joint[i], state.joint)
+        _write_links(tables, scores, state, out.links[i])
+        if goal > 0.0:
+            # As if the first step had found it.
+            statistics[GAP] = proximal.hidden[0] + statistics[GAP] / proximal.growth[0]
+            grow(out.links[i], 1.0 / proximal.growth[0])

@@ -1,0 +1,137 @@
+"""Derivatives of the marginals of tables: the solver's own problem, linear on the values and cells that are in use.
+
+Marginals go along directions of the nodes' values in use that some change of the tables' cells in use goes with; their
+Jacobian projects onto these. The method of multipliers finds that, too: here nothing ever leaves its face, so Newton's
+system is factorised once, and each step is exact for the multipliers that it has.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from ..._jit import FLOATS, FLOATS_2D, INTS, copy_into, entry, kernel
+from ..projection import PRODUCTS
+from ..table_arrays import TABLE_ARRAYS
+from .state import add_messages, largest, largest_move, new_state
+from .system import build_system, solve_system
+
+# The larger sigma, the fewer steps; and the more digits does rounding take of each.
+_SIGMA, _DAMPING = 1e3, 1e-7
+# Marginals that move by so much less than the tolerance will go no farther.
+_FINER = 1e3
+
+
+class SolvedTables(NamedTuple):
+    """Solutions of samples of one graph of tables, one row each, as their derivatives need them."""
+
+    additional: np.ndarray  # a single row is that of all samples
+    marginals: np.ndarray
+    links: np.ndarray
+    joint: np.ndarray
+    snaps: np.ndarray  # marginals above this, and cells whose score is as close to the highest, are in use
+
+
+SOLVED_TABLES = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], SolvedTables)
+
+
+@kernel
+def _mark_in_use(tables, solved, i, values, cells):
+    """Set entries of values and cells to 1 where they are in use, and else to 0."""
+    additional, links = solved.additional[min(i, solved.additional.shape[0] - 1)], solved.links[i]
+    snap = solved.snaps[i]
+    for k in range(values.shape[0]):
+        values[k] = 1.0 if solved.marginals[i, k] > snap else 0.0
+    for e in range(tables.ends.shape[0]):
+        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
+        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
+        highest = -np.inf
+        for x in range(n):
+            for y in range(n):
+                over = links[tables.links[start + x]] + links[tables.links[start + n + y]]
+                highest = max(highest, additional[tables.cells[e] + n * x + y] + over)
+        for x in range(n):
+            for y in range(n):
+                cell = tables.cells[e] + n * x + y
+                over = links[tables.links[start + x]] + links[tables.links[start + n + y]]
+                near = solved.joint[i, cell] > snap or additional[cell] + over >= highest - snap
+                cells[cell] = 1.0 if near and values[first + x] > 0.0 and values[second + y] > 0.0 else 0.0
+
+
+@kernel
+def _respond(tables, direction, change, values, cells, before, state):
+    """Set what the messages make of a direction of the scores and a change of the tables, on what is in use."""
+    messages, z, u, joint, gradient = state.messages, state.z, state.u, state.joint, state.gradient
+    add_messages(tables, direction, state)
+    for i in range(tables.order.shape[0]):
+        total, count = 0.0, 0.0
+        for k in range(tables.nodes[i], tables.nodes[i + 1]):
+            total += values[k] * z[k]
+            count += values[k]
+        for k in range(tables.nodes[i], tables.nodes[i + 1]):
+            u[k] = z[k] - total / count if values[k] > 0.0 else 0.0
+    for e in range(tables.ends.shape[0]):
+        start, cell = tables.messages[e], tables.cells[e]
+        n = (tables.messages[e + 1] - start) // 2
+        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
+        for x in range(n):
+            gradient[start + x] = u[first + x]
+            gradient[start + n + x] = u[second + x]
+        for x in range(n):
+            for y in range(n):
+                p = 0.0
+                if cells[cell] > 0.0:
+                    p = before[cell] + _SIGMA * (change[cell] - messages[start + x] - messages[start + n + y])
+                joint[cell] = p
+                gradient[start + x] -= p
+                gradient[start + n + y] -= p
+                cell += 1
+
+
+@entry(
+    types.void(
+        TABLE_ARRAYS, SOLVED_TABLES, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64, PRODUCTS
+    )
+)  # fmt: skip
+def tables_products_range(tables, solved, directions, changes, tol, limits, start, stop, out):
+    """Multiply directions and changes of the tables with the Jacobians of samples start..stop.
+
+    Parameters
+    ----------
+    tables : TableArrays
+    solved : SolvedTables
+    directions : array of shape (n_samples, n_variables)
+    changes : array of shape (n_samples, n_additional)
+    tol : float
+        Relative to the largest entry of a direction and a change.
+    limits : int array
+        Most steps.
+    out : Products
+        How marginals and joint marginals change, and in how many steps that was found.
+    """
+    state = new_state(tables)
+    before, last = np.zeros(tables.cells[-1]), np.zeros(tables.nodes[-1])
+    values, cells, w = np.zeros(tables.nodes[-1]), np.zeros(tables.cells[-1]), np.zeros(tables.nodes[-1])
+    step, scratch = np.zeros(tables.messages[-1]), np.zeros(tables.messages[-1])
+    for i in range(start, stop):
+        direction, change = directions[i], changes[i]
+        size = tol * max(largest(direction), largest(change))
+        _mark_in_use(tables, solved, i, values, cells)
+        system = build_system(tables, cells, values, _SIGMA, _DAMPING)
+        for array in (state.messages, before, last):
+            array[:] = 0.0
+        for n in range(limits[0]):
+            _respond(tables, direction, change, values, cells, before, state)
+            solve_system(tables, system, state.gradient, w, step, scratch)
+            for k in range(step.shape[0]):
+                state.messages[k] += step[k]
+            _respond(tables, direction, change, values, cells, before, state)
+            out.n_iter[i] = n + 1
+            # Where a table's change has no limit in the tables, it has one in the marginals all the same.
+            moved = min(largest_move(state.joint, before), _FINER * largest_move(state.u, last))
+            if max(largest(state.gradient), moved) <= size:
+                break
+            copy_into(before, state.joint)
+            copy_into(last, state.u)
+        copy_into(out.marginals[i], state.u)
+        copy_into(out.joint[i], state.joint)

@@ -1,0 +1,350 @@
+"""Newton's system in the messages, on the values and cells that are in use: few, where the solution is sparse.
+
+With the cells A_e of an edge that are above 0, written as a matrix of zeros and ones, and the values S_i of a node
+that are, the Hessian is ``sum_e sigma G_e + sum_i C_i' J_i C_i``, where ::
+
+    G_e = [ diag(A 1)   A          ]
+          [ A'          diag(A' 1) ]
+
+C_i adds up the messages to node i, and J_i projects onto the directions over S_i that sum to zero. By way of the
+marginals' change ``w = J C d`` it is solved as one system of the size of the nodes' S_i, less one each, from which
+edges have been eliminated one by one: ``d = -M (g + C' w)`` with ``M_e = (sigma G_e + damping)^-1``.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from ..._jit import kernel
+from ...numerics.cholesky import dot
+
+# Of edge e, `counts[e]` values of its first and of its second node are in use: `local` lists them as the offsets of
+# their messages within messages[e]:messages[e + 1], those of the first node first. Their block of M, row by row, begins
+# at ``4 (cells[e] - cells[0])`` of `inverses`. Of node i, the `sizes[i]` values in use are listed in
+# ``values[nodes[i]:]``, and the last of them is what the others are measured against. The node's unknowns begin at
+# ``unknowns[i]``; row r of the system's Cholesky factor has the columns from ``left[r]`` to r and begins at ``rows[r]``
+# of `factor`.
+System = namedtuple(
+    "System",
+    [
+        *("counts", "local", "inverses", "sizes", "values", "unknowns", "left", "rows", "factor", "solution"),
+    ],
+)
+
+
+@kernel
+def _count_values(tables, u, sizes, values):
+    """List the values of each node that are in use."""
+    for i in range(sizes.shape[0]):
+        start, count = tables.nodes[i], 0
+        for x in range(tables.nodes[i + 1] - start):
+            if u[start + x] > 0.0:
+                values[start + count] = x
+                count += 1
+        sizes[i] = count
+
+
+@kernel
+def _number_unknowns(tables, sizes, unknowns, left):
+    """Number the unknowns in the order of the nodes' places; return how many there are, and entries of the factor."""
+    n_unknowns, n_entries = 0, 0
+    for place in range(sizes.shape[0]):
+        i = tables.order[place]
+        unknowns[i] = n_unknowns
+        from_column = unknowns[tables.order[tables.reach[place]]]
+        for _ in range(sizes[i] - 1):
+            left[n_unknowns] = from_column
+            n_unknowns += 1
+            n_entries += n_unknowns - from_column
+    return n_unknowns, n_entries
+
+
+@kernel
+def _find_local(joint, u, first, second, n, local, counts):
+    """List the values of both nodes that have marginals or cells above 0."""
+    n_first, n_second = 0, 0
+    for x in range(n):
+        used = u[first + x] > 0.0
+        for y in range(n):
+            used |= joint[x * n + y] > 0.0
+        if used:
+            local[n_first] = x
+            n_first += 1
+    for y in range(n):
+        used = u[second + y] > 0.0
+        for x in range(n):
+            used |= joint[x * n + y] > 0.0
+        if used:
+            local[n_first + n_second] = n + y
+            n_second += 1
+    counts[0], counts[1] = n_first, n_second
+
+
+@kernel
+def _invert(joint, n, local, counts, sigma, damping, inverse, work):
+    """Set `inverse` to that of an edge's ``sigma G + damping``, on its values in use."""
+    n_first, n_second = counts[0], counts[1]
+    n_local = n_first + n_second
+    # W = D^-1 sigma A, and the Schur complement of the second node's values.
+    ratio, schur = work[0], work[1]
+    for q in range(n_second):
+        for p in range(q + 1):
+            schur[q, p] = 0.0
+        schur[q, q] = damping
+    for p in range(n_first):
+        total = damping
+        for q in range(n_second):
+            on = joint[local[p] * n + local[n_first + q] - n] > 0.0
+            ratio[p, q] = sigma if on else 0.0
+            total += ratio[p, q]
+        inverse[p * n_local + p] = 1.0 / total
+        for q in range(n_second):
+            if ratio[p, q] > 0.0:
+                schur[q, q] += sigma
+                for c in range(q + 1):
+                    if ratio[p, c] > 0.0:
+                        schur[q, c] -= sigma * sigma / total
+        for q in range(n_second):
+            ratio[p, q] /= total
+    # The lower factor of the complement, and then its inverse, in place.
+    for q in range(n_second):
+        for c in range(q + 1):
+            left = schur[q, c]
+            for k in range(c):
+                left -= schur[q, k] * schur[c, k]
+            if c < q:
+                schur[q, c] = left / schur[c, c]
+            else:
+                schur[q, q] = np.sqrt(max(left, 1e-3 * damping))
+    for c in range(n_second):
+        schur[c, c] = 1.0 / schur[c, c]
+        for q in range(c + 1, n_second):
+            left = 0.0
+            for k in range(c, q):
+                left -= schur[q, k] * schur[k, c]
+            schur[q, c] = left / schur[q, q]
+    for q in range(n_second):
+        for c in range(q + 1):
+            total = 0.0
+            for k in range(q, n_second):
+                total += schur[k, q] * schur[k, c]
+            inverse[(n_first + q) * n_local + n_first + c] = total
+            inverse[(n_first + c) * n_local + n_first + q] = total
+    for p in range(n_first):
+        for q in range(n_second):
+            total = 0.0
+            for k in range(n_second):
+                total -= ratio[p, k] * inverse[(n_first + k) * n_local + n_first + q]
+            inverse[p * n_local + n_first + q] = total
+            inverse[(n_first + q) * n_local + p] = total
+    for p in range(n_first):
+        for c in range(p + 1):
+            total = inverse[p * n_local + p] if c == p else 0.0
+            for k in range(n_second):
+                total -= inverse[p * n_local + n_first + k] * ratio[c, k]
+            inverse[p * n_local + c] = total
+            inverse[c * n_local + p] = total
+
+
+@kernel
+def _positions(local, begin, end, shift, values, count, positions):
+    """Find the values of a node among an edge's local ones."""
+    k = begin
+    for p in range(count):
+        while local[k] - shift != values[p]:
+            k += 1
+        positions[p] = k
+
+
+@kernel
+def _add_block(system, inverse, n_local, i, j, at_i, at_j):
+    """Add an edge's part of the system to the block of nodes i (rows) and j (columns)."""
+    m_i, m_j = system.sizes[i] - 1, system.sizes[j] - 1
+    last_i, last_j = at_i[m_i] * n_local, at_j[m_j]
+    for p in range(m_i):
+        row = system.unknowns[i] + p
+        begin, at = system.rows[row] - system.left[row], at_i[p] * n_local
+        base = inverse[last_i + last_j] - inverse[at + last_j]
+        for q in range(m_j if i != j else p + 1):
+            system.factor[begin + system.unknowns[j] + q] += inverse[at + at_j[q]] - inverse[last_i + at_j[q]] + base
+
+
+@kernel(fast_sums=True)
+def _four_dots(factor, first, second, third, fourth, other, n):
+    """Return the inner products of four pieces of length n of the factor, by where they begin, with another one."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for k in range(n):
+        value = factor[other + k]
+        a += factor[first + k] * value
+        b += factor[second + k] * value
+        c += factor[third + k] * value
+        d += factor[fourth + k] * value
+    return a, b, c, d
+
+
+@kernel
+def _factorise(system, n_unknowns):
+    """Replace the system by its Cholesky factor."""
+    factor, rows, left = system.factor, system.rows, system.left
+    done = 0
+    while done < n_unknowns:
+        # Four rows that begin at the same column, up to the first of them.
+        first, from_column = done, left[done]
+        is_block = first + 3 < n_unknowns and left[first + 3] == from_column
+        if is_block:
+            one, two = rows[first] - from_column, rows[first + 1] - from_column
+            three, four = rows[first + 2] - from_column, rows[first + 3] - from_column
+            for c in range(from_column, first):
+                begin, at = max(from_column, left[c]), rows[c] - left[c]
+                a, b, d, e = _four_dots(
+                    factor, one + begin, two + begin, three + begin, four + begin, at + begin, c - begin
+                )
+                pivot = 1.0 / factor[at + c]
+                factor[one + c] = (factor[one + c] - a) * pivot
+                factor[two + c] = (factor[two + c] - b) * pivot
+                factor[three + c] = (factor[three + c] - d) * pivot
+                factor[four + c] = (factor[four + c] - e) * pivot
+        done = first + 4 if is_block else first + 1
+        for r in range(first, done):
+            _finish_row(factor, rows, left, r, first if is_block else from_column)
+
+
+@kernel
+def _finish_row(factor, rows, left, r, start):
+    """Compute a row of the factor from a column on; what is before it is known."""
+    begin = rows[r] - left[r]
+    for c in range(start, r + 1):
+        from_column = max(left[r], left[c])
+        at = rows[c] - left[c]
+        total = factor[begin + c] - dot(
+            factor[begin + from_column : begin + c], factor[at + from_column : at + c]
+        )
+        factor[begin + c] = total / factor[at + c] if c < r else np.sqrt(max(total, 1e-12))
+
+
+@kernel
+def _solve_factor(system, n_unknowns, x):
+    """Overwrite `x` by the system's solution."""
+    factor, rows, left = system.factor, system.rows, system.left
+    for r in range(n_unknowns):
+        begin = rows[r] - left[r]
+        x[r] = (x[r] - dot(factor[begin + left[r] : begin + r], x[left[r] : r])) / factor[begin + r]
+    for r in range(n_unknowns - 1, -1, -1):
+        begin = rows[r] - left[r]
+        x[r] /= factor[begin + r]
+        for c in range(left[r], r):
+            x[c] -= factor[begin + c] * x[r]
+
+
+@kernel
+def build_system(tables, joint, u, sigma, damping):
+    """Factorise Newton's system where `joint` and `u` are above 0."""
+    n_nodes, n_edges, n = tables.order.shape[0], tables.ends.shape[0], u.shape[0]
+    sizes, values, unknowns = np.empty(n_nodes, np.int64), np.empty(n, np.int64), np.empty(n_nodes, np.int64)
+    left = np.empty(n, np.int64)
+    _count_values(tables, u, sizes, values)
+    n_unknowns, n_entries = _number_unknowns(tables, sizes, unknowns, left)
+    longest = 0
+    for i in range(n_nodes):
+        longest = max(longest, tables.nodes[i + 1] - tables.nodes[i])
+    system = System(
+        np.empty((n_edges, 2), np.int64),
+        np.empty(tables.messages[-1], np.int64),
+        np.empty(4 * (tables.cells[-1] - tables.cells[0])),
+        sizes,
+        values,
+        unknowns,
+        left[:n_unknowns],
+        np.empty(n_unknowns, np.int64),
+        np.zeros(n_entries),
+        np.empty(n_unknowns),
+    )
+    begin = 0
+    for r in range(n_unknowns):
+        system.rows[r] = begin
+        begin += r + 1 - left[r]
+    for i in range(n_nodes):
+        for p in range(sizes[i] - 1):
+            row = unknowns[i] + p
+            for q in range(p + 1):
+                system.factor[system.rows[row] - left[row] + unknowns[i] + q] = 2.0 if p == q else 1.0
+    tables_work = np.empty((2, longest, longest))
+    at_i, at_j = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    for e in range(n_edges):
+        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
+        i, j, local, counts = tables.ends[e, 0], tables.ends[e, 1], system.local[start:], system.counts[e]
+        own = joint[tables.cells[e] : tables.cells[e + 1]]
+        _find_local(own, u, tables.nodes[i], tables.nodes[j], n, local, counts)
+        inverse = system.inverses[4 * (tables.cells[e] - tables.cells[0]) :]
+        _invert(own, n, local, counts, sigma, damping, inverse, tables_work)
+        n_local = counts[0] + counts[1]
+        _positions(local, 0, counts[0], 0, values[tables.nodes[i] :], sizes[i], at_i)
+        _positions(local, counts[0], n_local, n, values[tables.nodes[j] :], sizes[j], at_j)
+        _add_block(system, inverse, n_local, i, i, at_i, at_i)
+        _add_block(system, inverse, n_local, j, j, at_j, at_j)
+        if tables.places[i] > tables.places[j]:
+            _add_block(system, inverse, n_local, i, j, at_i, at_j)
+        else:
+            _add_block(system, inverse, n_local, j, i, at_j, at_i)
+    _factorise(system, n_unknowns)
+    return system
+
+
+@kernel
+def _multiply(system, tables, e, vector, product):
+    """Multiply the local entries of an edge's messages with M, into the same entries of `product`."""
+    start, local = tables.messages[e], system.local[tables.messages[e] :]
+    n_local = system.counts[e, 0] + system.counts[e, 1]
+    inverse = system.inverses[4 * (tables.cells[e] - tables.cells[0]) :]
+    for p in range(n_local):
+        total = 0.0
+        for q in range(n_local):
+            total += inverse[p * n_local + q] * vector[start + local[q]]
+        product[start + local[p]] = total
+
+
+@kernel
+def _gather(tables, system, vector, messages, x):
+    """Multiply all messages with M, and subtract what the products make of the nodes' unknowns from `x`."""
+    for e in range(tables.ends.shape[0]):
+        _multiply(system, tables, e, vector, messages)
+        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
+        for side in range(2):
+            i, shift = tables.ends[e, side], start + side * n
+            first, last = tables.nodes[i], system.sizes[i] - 1
+            for p in range(last):
+                x[system.unknowns[i] + p] -= (
+                    messages[shift + system.values[first + p]] - messages[shift + system.values[first + last]]
+                )
+
+
+@kernel
+def _spread(tables, system, x, w):
+    """Set `w` to the change of the marginals that the unknowns are."""
+    w[:] = 0.0
+    for i in range(system.sizes.shape[0]):
+        first, last = tables.nodes[i], system.sizes[i] - 1
+        for p in range(last):
+            change = x[system.unknowns[i] + p]
+            w[first + system.values[first + p]] = change
+            w[first + system.values[first + last]] -= change
+
+
+@kernel
+def solve_system(tables, system, gradient, w, direction, scratch):
+    """Solve for ``H direction = -gradient``; also set `w`, how the marginals change."""
+    n_unknowns, n_edges = system.solution.shape[0], tables.ends.shape[0]
+    x = system.solution
+    x[:] = 0.0
+    _gather(tables, system, gradient, direction, x)
+    _solve_factor(system, n_unknowns, x)
+    _spread(tables, system, x, w)
+    for k in range(direction.shape[0]):
+        direction[k] = 0.0
+    for e in range(n_edges):
+        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
+        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
+        for y in range(n):
+            scratch[start + y] = -gradient[start + y] - w[first + y]
+            scratch[start + n + y] = -gradient[start + n + y] - w[second + y]
+        _multiply(system, tables, e, scratch, direction)

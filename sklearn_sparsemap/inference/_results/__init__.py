@@ -1,0 +1,17 @@
+"""How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
+
+from .graph import LPSparseMAPResult
+from .graph_batch import LPSparseMAPBatch
+from .structure import MAPResult, MarginalResult, SparseMAPResult
+from .structure_batch import MAPBatch, MarginalBatch, SparseMAPBatch
+
+__all__ = [
+    "LPSparseMAPBatch",
+    "LPSparseMAPResult",
+    "MAPBatch",
+    "MAPResult",
+    "MarginalBatch",
+    "MarginalResult",
+    "SparseMAPBatch",
+    "SparseMAPResult",
+]

@@ -1,0 +1,156 @@
+"""What inference in a factor graph returns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ...graphs.jacobian import GraphJacobian, has_converged, structures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Marginals as close as this to 0 or 1 count as such.
+_INTEGRAL = 1e-6
+
+
+class LPSparseMAPResult:
+    """The solution of LP-SparseMAP for one sample.
+
+    The problem is that of [1]_, section 3.
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of the variables; or dict of str -> ndarray
+        One array if the graph has one array of variables, else by name.
+    additional_marginals : dict
+        By the name of the factor: for pairs an array, the probability that both are on, or a table of the values'
+        probabilities; for structures a dict of arrays, the expected counts. One of possibly several optimal ones. Where
+        factors share a name there is a list with what belongs to each.
+    objective : float
+        ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
+    gap : float
+        Distance of the dual's value from the objective, never negative. It bounds what is missing to the optimum as
+        far as the marginals satisfy the factors, which the residual tells.
+    residual : float
+        Largest difference between a marginal and what one of its factors makes of it: how far the marginals are from
+        satisfying all factors.
+    n_iter : int
+        Sweeps and Newton steps.
+    converged : bool
+        Whether residual and gap (relative to the objective, where that is above 1) are within the tolerance.
+    integral : bool
+        Whether all marginals are 0 or 1 up to 1e-6.
+
+    References
+    ----------
+    .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML
+       2020.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Xor
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Xor(u))
+    >>> result = lp_sparsemap(graph, [0.5, 1.0, -1.0])
+    >>> result.marginals.tolist(), result.integral, result.converged
+    ([0.25, 0.75, 0.0], False, True)
+    """
+
+    def __init__(self, problem, solution, tol, again):
+        # Both are batches of one sample; for `again` see `GraphJacobian`.
+        self._problem, self._solution, self._layout = problem, solution, problem.layout
+        self._tol, self._again = tol, again
+        self._u, self._joint, self._multipliers, self._links, statistics = (array[0] for array in solution)
+        self.objective, self.gap, self.residual, n_iter, _ = statistics.tolist()
+        self.n_iter = int(n_iter)
+
+    @cached_property
+    def _jacobian(self):
+        return GraphJacobian(self._problem, self._solution, self._again)
+
+    @property
+    def converged(self) -> bool:
+        return bool(has_converged(self.objective, self.gap, self.residual, self._tol))
+
+    @property
+    def marginals(self) -> Any:
+        return self._layout.shape_variables(self._u)
+
+    @property
+    def additional_marginals(self) -> dict[str, Any]:
+        return self._layout.shape_additional(self._joint)
+
+    @property
+    def integral(self) -> bool:
+        return bool((np.minimum(self._u, 1.0 - self._u) <= _INTEGRAL).all())
+
+    @property
+    def structures(self) -> dict[str, list[tuple[Any, float]]]:
+        """For each named structure factor, its selected structures: dict of str -> list of (structure, probability).
+
+        Where several share a name there is a list with such a list for each.
+        """
+        found, graph = {}, self._layout.graph
+        for f in self._layout.arrays.structures[~self._layout.of_tables[self._layout.arrays.structures]]:
+            if (name := graph.factor_of(f).name) is not None:
+                found.setdefault(name, []).append(structures_of(self._problem, self._solution, f))
+        return {name: own[0] if len(own) == 1 else own for name, own in found.items()}
+
+    def vjp(
+        self, v: Any, *, method: Literal["cg", "average"] = "cg", tol: float = 1e-12, max_iter: int = 10_000
+    ) -> dict[str, Any]:
+        """Multiply a vector with the Jacobian of the marginals (reverse mode).
+
+        Parameters
+        ----------
+        v : array-like or dict, like `marginals`
+            Gradient of some loss with respect to the marginals. Arrays that a dict leaves out are zero.
+        method : {"cg", "average"}, default="cg"
+            Conjugate gradients, or the iteration of Niculae and Martins 2020, algorithm 2.
+        tol : float, default=1e-12
+            Relative tolerance of the method.
+        max_iter : int, default=10_000
+            Most iterations of the method.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"``, like the marginals, and ``"additional"``, like the additional scores.
+        """
+        if method not in ("cg", "average"):
+            raise ValueError(f"method={method!r} is not one of 'cg', 'average'")
+        if not (tol > 0 and max_iter >= 1):
+            raise ValueError(f"tol and max_iter must be positive; got {tol!r} and {max_iter!r}")
+        v = self._layout.join_variables(v, "v")
+        (w,), (joint,) = self._jacobian.vjp(v[None], method == "average", tol, max_iter)
+        return {"scores": self._layout.shape_variables(w), "additional": self._layout.sum_additional(joint)}
+
+    def jvp(self, scores: Any = None, additional: Mapping[str, Any] | None = None) -> Any:
+        """Directional derivative of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like or dict, like `marginals`, default=None
+            Direction in which the scores change; None is zero.
+        additional : dict, default=None
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : like `marginals`
+        """
+        layout = self._layout
+        direction = np.zeros(len(self._u)) if scores is None else layout.join_variables(scores, "scores")
+        (w,) = self._jacobian.jvp(direction[None], layout.join_additional(additional or {})[None])
+        return layout.shape_variables(w)
+
+    def __repr__(self):
+        return (
+            f"LPSparseMAPResult(objective={self.objective:.6g}, gap={self.gap:.2g}, residual={self.residual:.2g}, "
+            f"n_iter={self.n_iter}, integral={self.integral}, converged={self.converged})"
+        )

@@ -1,0 +1,191 @@
+"""What inference in graphs returns for many samples: arrays, and results that are made when they are asked for."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._ragged import RaggedArray
+from ...graphs.jacobian import GraphJacobian, has_converged
+from ...numerics.places import LazyResults, starts
+from .graph import LPSparseMAPResult
+
+
+class LPSparseMAPBatch(LazyResults):
+    """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made when they are asked for.
+
+    Attributes
+    ----------
+    marginals : RaggedArray, or dict of str -> RaggedArray
+        Of all samples, flat in `values`; by name where a graph has several arrays of variables.
+    objective, gap, residual : ndarray of shape (n_samples,)
+        See `LPSparseMAPResult`.
+    n_iter : int ndarray of shape (n_samples,)
+    converged : bool ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import lp_sparsemap
+    >>> from sklearn_sparsemap.factors import FactorGraph, Xor
+    >>> graph = FactorGraph()
+    >>> u = graph.variables(3)
+    >>> graph.add(Xor(u))
+    >>> batch = lp_sparsemap(graph, [[0.5, 1.0, -1.0], [3.0, 0.0, 0.0]])
+    >>> batch[1].marginals.tolist(), batch.converged.tolist()
+    ([1.0, 0.0, 0.0], [True, True])
+    """
+
+    def __init__(self, groups, n, own_additional, again, tol, n_jobs):
+        super().__init__(n)
+        self._groups, self._own_additional, self._again, self._tol = groups, own_additional, again, tol
+        self._n_jobs = n_jobs
+
+    @cached_property
+    def _place(self):
+        return {i: (g, row) for g, (places, *_) in enumerate(self._groups) for row, i in enumerate(places)}
+
+    @cached_property
+    def _statistics(self):
+        statistics = np.empty((len(self), 5))
+        for places, _, solutions in self._groups:
+            statistics[places] = solutions.statistics
+        return statistics
+
+    @property
+    def objective(self) -> NDArray[np.float64]:
+        return self._statistics[:, 0]
+
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        return self._statistics[:, 1]
+
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        return self._statistics[:, 2]
+
+    @property
+    def n_iter(self) -> NDArray[np.int64]:
+        return self._statistics[:, 3].astype(np.int64)
+
+    @property
+    def converged(self) -> NDArray[np.bool_]:
+        return has_converged(self.objective, self.gap, self.residual, self._tol)
+
+    def _make(self, i):
+        g, row = self._place[i]
+        _, problems, solutions = self._groups[g]
+        return LPSparseMAPResult(problems.take([row]), solutions.take([row]), self._tol, self._again)
+
+    @cached_property
+    def _jacobians(self):
+        return [GraphJacobian(*group, self._again, self._n_jobs) for _, *group in self._groups]
+
+    @property
+    def structures(self) -> list[dict[str, Any]]:
+        """For each sample what `LPSparseMAPResult.structures` says."""
+        return [result.structures for result in self]
+
+    @cached_property
+    def marginals(self) -> RaggedArray | dict[str, RaggedArray]:
+        return self._like_scores([solutions.marginals for _, _, solutions in self._groups])
+
+    def vjp(self, vs: Any) -> dict[str, Any]:
+        """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call for each graph.
+
+        Parameters
+        ----------
+        vs : list of array-like or dict, or RaggedArray
+            For each sample the gradient of some loss with respect to its marginals.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores, summed over the samples,
+            where one dict served all; else a list with one for each sample.
+        """
+        products = [jacobian.vjp(rows) for jacobian, rows in zip(self._jacobians, self._join(vs, "vs"))]
+        joint = [
+            (places, problems.layout, changes)
+            for (places, problems, _), (_, changes) in zip(self._groups, products)
+        ]
+        if self._own_additional:
+            additional = [None] * len(self)
+            for places, layout, changes in joint:
+                for i, own in zip(places, changes):
+                    additional[i] = layout.sum_additional(own)
+        else:
+            additional = _sum_nested([layout.sum_additional(changes.sum(axis=0)) for _, layout, changes in joint])
+        return {"scores": self._like_scores([w for w, _ in products]), "additional": additional}
+
+    def jvp(self, scores: Any = None, additional: Any = None) -> RaggedArray | dict[str, RaggedArray]:
+        """Directional derivatives of the marginals (forward mode), in one compiled call for each graph.
+
+        Parameters
+        ----------
+        scores : list of array-like or dict, or RaggedArray, default=None
+            For each sample the direction in which its scores change; None is zero.
+        additional : dict, or list of dict, default=None
+            Directions of the additional scores: one dict where one dict served all samples, else a list.
+
+        Returns
+        -------
+        derivatives : like `marginals`
+        """
+        own = isinstance(additional, list | tuple)
+        if own and len(additional) != len(self):
+            raise ValueError(f"additional holds {len(additional)} directions for {len(self)} samples")
+        zero = [np.zeros_like(problems.scores) for _, problems, _ in self._groups]
+        directions = zero if scores is None else self._join(scores, "scores")
+        found = []
+        for (places, problems, _), jacobian, rows in zip(self._groups, self._jacobians, directions):
+            each = [additional[i] for i in places] if own else [additional]
+            changes = np.array([problems.layout.join_additional(one or {}) for one in each])
+            found.append(jacobian.jvp(rows, changes))
+        return self._like_scores(found)
+
+    def _join(self, values, name):
+        """Check what goes with the scores of each sample; return an array for each graph, one row a sample."""
+        if len(values) != len(self):
+            raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
+        found = []
+        for places, problems, _ in self._groups:
+            layout, rows = problems.layout, np.empty(problems.scores.shape)
+            shape = next(iter(layout.variable_shapes.values()))
+            for row, i in zip(rows, places):
+                value = np.reshape(values[i], shape) if isinstance(values, RaggedArray) else values[i]
+                row[:] = layout.join_variables(value, f"{name}[{i}]")
+            found.append(rows)
+        return found
+
+    def _like_scores(self, found):
+        """Return what goes with the variables, an array for each graph with one row a sample, like `marginals`."""
+        shaped = [None] * len(self)
+        for (places, problems, _), rows in zip(self._groups, found):
+            for i, row in zip(places, rows):
+                shaped[i] = problems.layout.shape_variables(row)
+        return _stack_shaped(shaped)
+
+
+def _stack_shaped(arrays):
+    """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
+    kinds = {tuple(array) if isinstance(array, dict) else None for array in arrays}
+    if len(kinds) > 1:
+        raise ValueError(
+            "the graphs differ in their arrays of variables, so that there is no common form for all samples; take the "
+            "results one by one"
+        )
+    if isinstance(arrays[0], dict):
+        return {name: _stack_shaped([array[name] for array in arrays]) for name in arrays[0]}
+    indptr = starts([array.size for array in arrays])
+    shapes = [array.shape for array in arrays] if len({array.ndim for array in arrays}) == 1 else None
+    return RaggedArray(np.concatenate([a.ravel() for a in arrays]), indptr, shapes=shapes)
+
+
+def _sum_nested(dicts):
+    """Return the sum of dicts of arrays, or of dicts of arrays."""
+    first = dicts[0]
+    return {
+        name: _sum_nested([d[name] for d in dicts]) if isinstance(first[name], dict) else sum(d[name] for d in dicts)
+        for name in first
+    }

@@ -1,0 +1,343 @@
+"""What inference returns: a solution with its certificate."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..._jit import readonly
+from ..._validation import check_numbers
+from ...numerics.active_set import active_set
+from ...numerics.face import FACE_TOLERANCE, Direction, Face, complete_face, face_of, gather_rows, scatter_rows
+from ...numerics.facets import FACETS
+from ...numerics.loops import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
+from ...numerics.solver import AIM, most_calls
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+# Structures with less weight than this are rounding, and are not reported.
+NEGLIGIBLE = 1e-12
+
+
+class MAPResult(NamedTuple):
+    """The structure of highest score.
+
+    Attributes
+    ----------
+    structure : object
+        As the structure's class documents it.
+    value : float
+        Its total score.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> result = map_inference(Simplex(), [0.5, 1.0, 0.0])
+    >>> result.structure, result.value
+    (1, 1.0)
+    """
+
+    structure: object
+    value: float
+
+
+class MarginalResult(NamedTuple):
+    """The marginals of a Gibbs distribution.
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of scores
+        Probability of each part.
+    additional_marginals : dict of str -> ndarray
+        For each additional score that was given, in its shape: the expected count of the part.
+    log_partition : float
+        Logarithm of the sum of exp(score) over all structures.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import marginal_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> result = marginal_inference(Simplex(), [0.0, 0.0])
+    >>> result.marginals.tolist(), round(result.log_partition, 3)
+    ([0.5, 0.5], 0.693)
+    """
+
+    marginals: np.ndarray
+    additional_marginals: dict
+    log_partition: float
+
+
+class SparseMAPResult:
+    """The solution of one SparseMAP problem.
+
+    The problem is that of [1]_, section 3.
+
+    Attributes
+    ----------
+    marginals : ndarray, shape of scores
+        Probability of each part, exactly 0 for the parts that no selected structure has.
+    additional_marginals : dict of str -> ndarray
+        For each additional score that was given, in its shape: the expected count of the part. One of possibly
+        several optimal ones, because these are not penalised.
+    structures : list
+        The selected structures, most probable first.
+    weights : ndarray of shape (n_structures,)
+        Their probabilities.
+    objective : float
+        ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
+    gap : float
+        Duality gap: no solution has an objective that is better by more. Hence also
+        ``|marginals - optimum|^2 <= 2 gap``.
+    n_iter : int
+        Calls of the MAP oracle; 1 for a closed form.
+    converged : bool
+        Whether the gap is within the tolerance asked for, or within rounding.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> result = sparsemap(Simplex(), [0.5, 1.0, -1.0])
+    >>> result.marginals.tolist(), result.structures, result.weights.tolist()
+    ([0.25, 0.75, 0.0], [1, 0], [0.75, 0.25])
+    >>> result.vjp([1.0, 0.0, 0.0])["scores"].tolist()
+    [0.5, -0.5, 0.0]
+    >>> result.converged, result.gap < 1e-9
+    (True, True)
+    """
+
+    def __init__(self, structure, problem, marginals, found, statistics, tol):
+        self._structure = structure
+        self._problem = problem
+        self._found, self._tol = found, tol
+        self._by_facets = statistics[N_STRUCTURES] == FACETS
+        self._face = self._weights_face = None
+        self.marginals = marginals.reshape(problem.shape)
+        self.objective = float(statistics[OBJECTIVE])
+        self.gap = float(statistics[GAP])
+        self.n_iter = int(statistics[N_ITER])
+        self.converged = self.gap <= tol or self.gap <= self._rounding()
+
+    def _rounding(self):
+        """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
+        problem, u = self._problem, self.marginals.ravel()
+        if self._by_facets:
+            # Forbidden parts, with scores of -inf, have no weight.
+            here, expected = u > 0.0, self._expected()
+            there = expected > 0.0
+            size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional[there]) @ expected[there]
+        else:
+            slots, additional_slots, _ = self.support
+            size = gather_rows(slots, np.abs(problem.scores))
+            size = (size + gather_rows(additional_slots, np.abs(problem.additional))).max()
+        # Marginals are larger than 1 only where parts repeat.
+        return 32 * np.finfo(np.float64).eps * (1.0 + max(problem.sizes[0], u @ u) + size)
+
+    @cached_property
+    def support(self):
+        """The structures of the solver, one a row, with their additional slots and weights; negligible ones, too."""
+        slots, additional_slots, weights = self._found
+        sizes = self._problem.sizes
+        own = self._structure.polytope_solver
+        if self._by_facets and own.paths is not None:
+            # Of the same flow as the additional marginals, which other structures need not have.
+            marginals = readonly(self.marginals.ravel())
+            paths, weights = own.paths(self._dims(), marginals, slots, additional_slots, weights)
+            encoded = [self._structure.encode(path, self._problem.dims) for path in paths]
+            slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
+        elif self._by_facets:
+            p = self._problem
+            limit = np.array([most_calls(p.n_parts)])
+            none = np.empty((0, 0), np.int32)
+            slots, additional_slots, weights, k, *_ = active_set(
+                self._structure.oracle, p.scores, p.additional, self._dims(), sizes, AIM * self._tol, self._tol, limit,
+                none, none, np.empty(0), np.empty(p.n_parts),
+            )  # fmt: skip
+            slots, additional_slots, weights = slots[:k], additional_slots[:k], weights[:k]
+        return slots.reshape(len(weights), sizes[0]), additional_slots.reshape(len(weights), sizes[1]), weights
+
+    @cached_property
+    def _order(self):
+        """The structures with weight, most probable first."""
+        weights = self.support[2]
+        order = np.argsort(-weights, kind="stable")
+        return order[weights[order] > NEGLIGIBLE]
+
+    @property
+    def _selected(self):
+        return self.support[0][self._order], self.support[1][self._order]
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        return self.support[2][self._order]
+
+    @cached_property
+    def structures(self) -> list[Any]:
+        return [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
+
+    def _expected(self):
+        """Return the additional marginals, flat."""
+        if self._by_facets:
+            _, parts, weights = self._found
+            return np.bincount(parts, weights[: len(parts)], minlength=len(self._problem.additional))
+        return scatter_rows(self.support[1], self.support[2], len(self._problem.additional))
+
+    @property
+    def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
+        return self._problem.split_additional(self._expected())
+
+    def _dims(self):
+        # A custom structure that went through pickle is known to kernels by another number now.
+        return readonly(self._structure.dims(self._problem.shape, self._problem.shapes), np.int64)
+
+    def _products(self, unary, additional):
+        """Multiply a direction with the Jacobian: of the marginals and of the additional ones."""
+        slots, parts, weights = self._found
+        if self._by_facets and weights[-1] == 0.0:
+            out, extra = np.empty(self._problem.n_parts), np.zeros(len(self._problem.additional))
+            self._structure.polytope_solver.products(
+                self._dims(), readonly(self.marginals.ravel()), slots, parts, weights, readonly(unary),
+                readonly(additional), out, extra,
+            )  # fmt: skip
+            return out, extra
+        face = self._completed(unary)
+        return face.spread(face.products(unary, additional))
+
+    def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
+        """Multiply a vector with the Jacobian of the marginals (reverse mode).
+
+        The first derivative completes the face of the solution, which asks the oracle a few more times; later ones
+        reuse it. Time and memory grow with the square of the number of affinely independent structures that tie for
+        the optimum: few in general, very many where all scores are equal.
+
+        Parameters
+        ----------
+        v : array-like, shape of scores
+            Gradient of some loss with respect to the marginals.
+
+        Returns
+        -------
+        gradients : dict of str -> ndarray
+            The gradient with respect to ``"scores"`` and to each additional score that was given, in its shape.
+        """
+        v = self._problem.as_scores("v", v)
+        unary, additional = self._products(v, np.zeros(len(self._problem.additional)))
+        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
+        """Directional derivative of the marginals (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like, shape of scores, default=None
+            Direction in which the scores change; None is zero.
+        **additional : array-like
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : ndarray, shape of scores
+        """
+        problem = self._problem
+        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
+        return self._products(direction, problem.join_additional(additional))[0].reshape(problem.shape)
+
+    def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
+        """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
+
+        The selected structures are taken as they are: which ones they are does not change for small changes of the
+        scores, unless the solution is at a kink.
+
+        Parameters
+        ----------
+        v : array-like of shape (n_structures,)
+            Gradient of some loss with respect to `weights`.
+
+        Returns
+        -------
+        gradients : dict of str -> ndarray
+            As `vjp` returns.
+
+        Raises
+        ------
+        ValueError
+            If the weights are not unique: the selected structures are affinely dependent. Those of the active set never
+            are.
+        """
+        v = check_numbers(v, "v")
+        if v.shape != self.weights.shape:
+            raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
+        face = self._face_of_weights()
+        unary, additional = face.spread(face.respond(v))
+        return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
+        """Directional derivative of the weights over the selected structures (forward mode).
+
+        Parameters
+        ----------
+        scores : array-like, shape of scores, default=None
+            Direction in which the scores change; None is zero.
+        **additional : array-like
+            Directions of the additional scores, by name.
+
+        Returns
+        -------
+        derivative : ndarray of shape (n_structures,)
+            It sums to zero.
+
+        Raises
+        ------
+        ValueError
+            As `weights_vjp`.
+        """
+        problem = self._problem
+        direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
+        return self._face_of_weights().products(direction, problem.join_additional(additional))
+
+    def _face_of_weights(self):
+        if self._weights_face is None:
+            self._weights_face = face_of(
+                *self._selected, self._problem.n_parts, len(self._problem.additional), self._structure.repeats
+            )
+        if self._weights_face is None:
+            raise ValueError(
+                "the weights have no derivative: the selected structures are affinely dependent, so other weights give "
+                "the same marginals; use solver='active_set'"
+            )
+        return self._weights_face
+
+    def _completed(self, direction):
+        """Return the completed face, searched first along `direction`."""
+        if self._face is None:
+            p = self._problem
+            spanning = complete_face(
+                self._structure.oracle,
+                p.scores,
+                p.additional,
+                self._dims(),
+                p.sizes,
+                readonly(self.marginals.ravel()),
+                *self.support[:2],
+                Direction(readonly(direction), readonly(np.zeros(len(p.additional))), False),
+                FACE_TOLERANCE,
+            )
+            self._face = Face(*spanning, p.n_parts, len(p.additional))
+        return self._face
+
+    def __repr__(self):
+        # Solved by facets, it does not know its structures until they are asked for.
+        is_known = not self._by_facets or "support" in vars(self)
+        structures = f"n_structures={len(self.weights)}, " if is_known else ""
+        return (
+            f"SparseMAPResult({structures}objective={self.objective:.6g}, "
+            f"gap={self.gap:.2g}, n_iter={self.n_iter}, converged={self.converged})"
+        )

@@ -1,0 +1,485 @@
+"""What inference in structures returns for many samples: arrays, and results that are made when they are asked for."""
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._jit import readonly
+from ..._ragged import RaggedArray
+from ..._threads import over_ranges
+from ..._validation import check_numbers
+from ...numerics.backward import (
+    Directions,
+    Products,
+    Supports,
+    marginal_products_range,
+    support_products_range,
+    weight_products_range,
+)
+from ...numerics.facet_loops import Facets, facet_products_range
+from ...numerics.facets import FACETS
+from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_STRUCTURES, N_WEIGHTS, OBJECTIVE, take_problems
+from ...numerics.places import LazyResults, places_of, starts
+from .structure import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
+
+
+class _OfStructures(LazyResults):
+    """Results of a batch of one kind of structure.
+
+    Parameters
+    ----------
+    structure : Structure
+    samples : sequence of Problem
+    problems : Problems
+        The same, laid out for the kernels.
+    """
+
+    def __init__(self, structure, samples, problems):
+        super().__init__(len(samples))
+        self._structure, self._samples, self._problems = structure, samples, problems
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # Pickle forgets what may be written. And a custom structure is known to kernels by another number now.
+        kinds = {"scores": np.float64, "additional": np.float64}
+        self._problems = self._samples.problems = type(self._problems)(
+            **{
+                name: readonly(array, kinds.get(name, np.int64))
+                for name, array in {**self._problems._asdict(), "dims": self._samples.dims()}.items()
+            }
+        )
+
+    def _like_scores(self, values):
+        """Return what goes with the flat scores of all samples as one array of samples, each in its shape."""
+        return RaggedArray(values, self._problems.score_ptr, shapes=self._samples.shapes)
+
+
+class MAPBatch(_OfStructures):
+    """The structures of highest score of many samples: a sequence of `MAPResult`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_samples,)
+        Total score of each.
+    structures : list
+        All structures, without a result for each.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> batch = map_inference(Simplex(), [[0.5, 1.0], [2.0, 0.0, 1.0]])
+    >>> batch.values.tolist(), batch.structures, batch[1].structure
+    ([1.0, 2.0], [1, 0], 0)
+    """
+
+    def __init__(self, structure, samples, problems, slots, slot_ptr, values):
+        super().__init__(structure, samples, problems)
+        self._slots, self._slot_ptr = slots, slot_ptr
+        self.values = values
+
+    def _make(self, i):
+        slots = self._slots[self._slot_ptr[i] : self._slot_ptr[i + 1]]
+        return MAPResult(self._structure.decode(slots, self._problems.dims[i]), float(self.values[i]))
+
+    @cached_property
+    def structures(self):
+        return decode_problems(self._structure, self._problems, self._slots, self._slot_ptr)
+
+
+def decode_problems(structure, problems, slots, slot_ptr):
+    """Return the structures whose slots are these, those of problem i from slot_ptr[i] to slot_ptr[i + 1]."""
+    if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
+        return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
+    cuts = pairwise(slot_ptr.tolist())
+    return [structure.decode(slots[start:stop], dims) for (start, stop), dims in zip(cuts, problems.dims)]
+
+
+class MarginalBatch(_OfStructures):
+    """The marginals of many Gibbs distributions: a sequence of `MarginalResult`.
+
+    Attributes
+    ----------
+    marginals : RaggedArray
+        Of all samples, each in the shape of its scores.
+    log_partition : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import marginal_inference
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> batch = marginal_inference(Simplex(), [[0.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> batch.log_partition.round(3).tolist(), batch.marginals[0].tolist()
+    ([0.693, 1.099], [0.5, 0.5])
+    """
+
+    def __init__(self, structure, samples, problems, marginals, expected, log_partition):
+        super().__init__(structure, samples, problems)
+        samples.restore(log_partition, marginals, expected)
+        self._expected = np.split(expected, np.cumsum(problems.additional_stop - problems.additional_start)[:-1])
+        self.log_partition = log_partition
+        self.marginals = self._like_scores(marginals)
+
+    def _make(self, i):
+        sample = self._samples[i]
+        return MarginalResult(
+            self.marginals[i].reshape(sample.shape),
+            sample.split_additional(self._expected[i]),
+            float(self.log_partition[i]),
+        )
+
+
+class SparseMAPBatch(_OfStructures):
+    """The solutions of many SparseMAP problems: a sequence of `SparseMAPResult`, each made when it is asked for.
+
+    Attributes
+    ----------
+    marginals : RaggedArray
+        Of all samples; `values` holds them flat, one sample after the other, in C order.
+    objective, gap : ndarray of shape (n_samples,)
+        See `SparseMAPResult`.
+    n_iter : int ndarray of shape (n_samples,)
+    converged : bool ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> batch = sparsemap(Simplex(), [[0.5, 1.0], [2.0, 0.0, 1.0]])
+    >>> len(batch), batch[0].marginals.tolist(), batch.converged.tolist()
+    (2, [0.25, 0.75], [True, True])
+    >>> batch.marginals.values.tolist()
+    [0.25, 0.75, 1.0, 0.0, 0.0]
+    """
+
+    def __init__(self, structure, samples, problems, own_names, marginals, statistics, supports, tol, n_jobs):
+        super().__init__(structure, samples, problems)
+        self._own_names, self._tol, self._n_jobs = own_names, tol, n_jobs
+        self._slots, self._additional_slots, self._weights = supports
+        self._flat, self._statistics = marginals, statistics
+        if samples.moved is not None:
+            samples.restore(self.objective, marginals, self.additional_flat)
+
+    # All that follows is made when it is asked for: of a single sample, only its result is.
+
+    @cached_property
+    def marginals(self) -> RaggedArray:
+        return self._like_scores(self._flat)
+
+    @cached_property
+    def objective(self) -> NDArray[np.float64]:
+        return self._statistics[:, OBJECTIVE]
+
+    @cached_property
+    def gap(self) -> NDArray[np.float64]:
+        return self._statistics[:, GAP]
+
+    @cached_property
+    def n_iter(self) -> NDArray[np.int64]:
+        return self._statistics[:, N_ITER].astype(np.int64)
+
+    @cached_property
+    def _ptr(self):
+        """Where what a solver returned for each sample begins in the pools of weights, slots and additional slots."""
+        return [starts(self._statistics[:, c]) for c in (N_WEIGHTS, N_SLOTS, N_ADDITIONAL)]
+
+    @cached_property
+    def _by_facets(self):
+        """Which samples were solved by facets."""
+        return self._statistics[:, N_STRUCTURES] == FACETS
+
+    def _structures_of(self, chosen):
+        """Return the slots, additional slots and weights of all structures of some samples, and how many each has.
+
+        Of samples that were solved by facets they are found now.
+        """
+        if len(chosen) == len(self) and not self._by_facets.any():
+            return self._slots, self._additional_slots, self._weights, np.diff(self._ptr[0])
+        supports = [self[int(i)].support for i in chosen]
+        pools = (np.concatenate([part.ravel() for part in parts]) for parts in zip(*supports))
+        return (*pools, np.array([len(weights) for _, _, weights in supports]))
+
+    @cached_property
+    def _extra_ptr(self):
+        return starts(self._problems.additional_stop - self._problems.additional_start)
+
+    @cached_property
+    def converged(self):
+        converged = self.gap <= self._tol
+        for i in np.flatnonzero(~converged):
+            # Where rounding is all that is left, it has.
+            converged[i] = self[int(i)].converged
+        return converged
+
+    def _make(self, i):
+        pools = self._weights, self._slots, self._additional_slots
+        weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
+        support = slots, additional, weights
+        u = self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
+        return SparseMAPResult(self._structure, self._samples[i], u, support, self._statistics[i], self._tol)
+
+    def vjp(self, vs: Any) -> dict[str, Any]:
+        """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call.
+
+        Parameters
+        ----------
+        vs : list of array-like, or RaggedArray
+            For each sample the gradient of some loss with respect to its marginals, in their shape.
+
+        Returns
+        -------
+        gradients : dict
+            ``"scores"`` is a RaggedArray like `marginals`. For each additional score that was given: one array, summed
+            over the samples, where one array served all; else a list with one for each sample.
+
+        Examples
+        --------
+        >>> from sklearn_sparsemap import sparsemap
+        >>> from sklearn_sparsemap.structures import LinearChain
+        >>> scores = [[[1.0, 0.9]], [[1.0, 0.9], [0.0, 0.5]]]
+        >>> batch = sparsemap(LinearChain(), scores, transitions=[[0.5, 0.0], [0.0, 0.5]])
+        >>> gradients = batch.vjp([[[1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
+        >>> [part.round(2).tolist() for part in gradients["scores"]]
+        [[0.5, -0.5], [0.25, -0.25, 0.25, -0.25]]
+        >>> gradients["transitions"].shape
+        (2, 2)
+        """
+        out, extra = self.products(self._join(vs, "vs"), np.zeros(self._extra_ptr[-1]))
+        return self._gradients(out, extra)
+
+    def jvp(self, scores: Any = None, **additional: Any) -> RaggedArray:
+        """Directional derivatives of the marginals (forward mode), in one compiled call.
+
+        Parameters
+        ----------
+        scores : list of array-like, or RaggedArray, default=None
+            For each sample the direction in which its scores change; None is zero.
+        **additional : array-like, or list of them
+            Directions of the additional scores by name: one array where one array served all samples, else a list.
+
+        Returns
+        -------
+        derivatives : RaggedArray
+            Like `marginals`.
+        """
+        unary = np.zeros(len(self._problems.scores)) if scores is None else self._join(scores, "scores")
+        names = set(additional) & self._own_names
+        for name in names:
+            if len(additional[name]) != len(self):
+                raise ValueError(f"{name} holds {len(additional[name])} directions for {len(self)} samples")
+        joined = np.zeros(self._extra_ptr[-1])
+        if additional:
+            extra = [
+                sample.join_additional({name: d[i] if name in names else d for name, d in additional.items()})
+                for i, sample in enumerate(self._samples)
+            ]
+            joined = _check_finite(np.concatenate(extra), "additional", np.diff(self._extra_ptr))
+        return self._like_scores(self.products(unary, joined)[0])
+
+    def weights_vjp(self, ws: Any) -> dict[str, Any]:
+        """Multiply vectors with the Jacobians of the weights (reverse mode), in one compiled call.
+
+        Parameters
+        ----------
+        ws : list of array-like, or RaggedArray
+            For each sample the gradient of some loss with respect to the weights of its selected structures.
+
+        Returns
+        -------
+        gradients : dict
+            As `vjp` returns.
+
+        Raises
+        ------
+        ValueError
+            If the weights of a sample are not unique; see `SparseMAPResult.weights_vjp`.
+        """
+        slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
+        selected, counts = _most_probable_first(weights, n_structures)
+        flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
+        return self._gradients(*self._weight_products(flat, slots, additional, n_structures, selected, counts))
+
+    def weight_products(self, flat: Any) -> Any:
+        """The same for flat arrays: `flat` has an entry for each selected structure, one sample after the other."""
+        slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
+        selected, counts = _most_probable_first(weights, n_structures)
+        return self._weight_products(readonly(flat), slots, additional, n_structures, selected, counts)
+
+    def _weight_products(self, flat, slots, additional, n_structures, selected, counts):
+        slots, additional = (
+            # Row s of the selected structures, wherever it stands in the pool.
+            _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
+            for pool, widths in ((slots, self._problems.sizes[:, 0]), (additional, self._problems.sizes[:, 1]))
+        )
+        supports = _lay_out(slots, additional, counts, self._problems.sizes)
+        out, extra = np.empty(len(self._problems.scores)), np.empty(self._extra_ptr[-1])
+        dependent, extra_ptr = np.zeros(len(self), np.int64), readonly(self._extra_ptr, np.int64)
+        over_ranges(
+            lambda start, stop: weight_products_range(
+                self._problems, start, stop, supports, flat, extra_ptr, out, extra, dependent
+            ),
+            np.diff(self._problems.score_ptr),
+            self._n_jobs,
+        )
+        if dependent.any():
+            i = int(np.argmax(dependent))
+            raise ValueError(f"sample {i}: the weights have no derivative: its structures are affinely dependent")
+        return out, extra
+
+    def _join(self, values, name):
+        return _join_flat(values, name, np.diff(self._problems.score_ptr), self._samples.shapes)
+
+    @cached_property
+    def additional_flat(self) -> NDArray[np.float64]:
+        """Additional marginals of all samples, flat, one sample after the other."""
+        n_extra, slots = self._extra_ptr[-1], self._additional_slots
+        if n_extra == 0:
+            return np.zeros(0)
+        of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
+        # Facets that have additional slots have one each.
+        widths = np.where(self._by_facets, 1, self._problems.sizes[:, 1])[of_sample]
+        rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
+        weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
+        return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
+
+    def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
+        """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
+
+        Over scores and additional scores together the Jacobian is symmetric: this is `vjp` and `jvp` at once.
+
+        Parameters
+        ----------
+        unary, extra : float64 arrays
+            Directions of the scores and of the additional scores, flat, one sample after the other.
+        ties_by_facets : bool, default=False
+            Whether samples with ties that were solved by facets have the derivative of these facets, which is one
+            of those that the marginals have on the sides of the kink, and soon found.
+        complete : bool, default=True
+            Whether supports are completed to those of a face. Without, the derivative is that of the mixtures of the
+            structures that were found.
+
+        Returns
+        -------
+        unary, extra : arrays
+        """
+        extra_ptr, marginals = readonly(self._extra_ptr, np.int64), readonly(self._flat)
+        directions = Directions(readonly(unary), readonly(extra), extra_ptr)
+        out = Products(np.empty(len(unary)), np.empty(len(extra)))
+        by_structures = np.ones(len(self), bool)
+        if self._by_facets.any():
+            # The last weight tells ties.
+            usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
+            by_structures = ~usable
+            weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
+            slots, additional = readonly(self._slots, np.int32), readonly(self._additional_slots, np.int32)
+            weights, usable = readonly(self._weights), readonly(usable, np.int64)
+            facets = Facets(slots, slot_ptr, additional, additional_ptr, weights, weight_ptr, usable)
+            products = self._structure.polytope_solver.products
+            over_ranges(
+                lambda start, stop: facet_products_range(
+                    products, self._problems, start, stop, facets, marginals, directions, out
+                ),
+                np.diff(self._problems.score_ptr),
+                self._n_jobs,
+            )
+        if by_structures.any():
+            self._products_by_structures(np.flatnonzero(by_structures), marginals, directions, out, complete)
+        return out
+
+    def _products_by_structures(self, chosen, marginals, directions, out, complete):
+        """Write the products of the samples chosen, by the structures that span their faces."""
+        slots, additional, _, counts = self._structures_of(chosen)
+        problems, found = self._problems, out
+        if len(chosen) < len(self):
+            problems = take_problems(problems, chosen)
+            ptrs = self._problems.score_ptr, self._extra_ptr
+            places = [places_of(ptr[:-1][chosen], np.diff(ptr)[chosen]) for ptr in ptrs]
+            extra_ptr = readonly(starts(np.diff(self._extra_ptr)[chosen]), np.int64)
+            marginals = readonly(marginals[places[0]])
+            unary, extra = (readonly(values[place]) for values, place in zip(directions[:2], places))
+            directions = Directions(unary, extra, extra_ptr)
+            found = Products(np.empty(len(unary)), np.empty(len(extra)))
+        supports = _lay_out(slots, additional, counts, problems.sizes)
+
+        def run(start, stop):
+            if complete:
+                oracle = self._structure.oracle
+                marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, found)
+            else:
+                support_products_range(problems, start, stop, supports, directions, found)
+
+        over_ranges(run, np.diff(problems.score_ptr), self._n_jobs)
+        if found is not out:
+            out.unary[places[0]], out.extra[places[1]] = found
+
+    def _gradients(self, out, extra):
+        """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
+        found = {"scores": self._like_scores(out)}
+        if not self._own_names:
+            # What all samples share has one shape.
+            total = extra.reshape(len(self), -1).sum(axis=0)
+            return {**found, **self._samples[0].split_additional(total)}
+        pieces = [
+            sample.split_additional(extra[start:stop])
+            for sample, start, stop in zip(self._samples, self._extra_ptr[:-1], self._extra_ptr[1:])
+        ]
+        for name in pieces[0]:
+            own = [piece[name] for piece in pieces]
+            found[name] = own if name in self._own_names else np.sum(own, axis=0)
+        return found
+
+
+def _most_probable_first(weights, counts):
+    """Return the rows of the structures with weight, most probable first, sample by sample; and how many each has."""
+    of_sample = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((-weights, of_sample))
+    order = order[weights[order] > NEGLIGIBLE]
+    return order, np.bincount(of_sample[order], minlength=len(counts))
+
+
+def _join_flat(values, name, sizes, shapes):
+    """Check one array for each sample, in the given shapes; return them flat, one after the other."""
+    if len(values) != len(sizes):
+        raise ValueError(f"{name} holds {len(values)} arrays for {len(sizes)} samples; pass one for each")
+    if isinstance(values, RaggedArray):
+        flat = check_numbers(values.values, name).reshape(-1)
+        width = len(flat) // max(len(values.values), 1)
+        wrong = np.flatnonzero(values.lengths * width != sizes)
+        if len(wrong):
+            i = int(wrong[0])
+            raise ValueError(f"{name}[{i}] has {values.lengths[i] * width} entries; it must have shape {shapes[i]}")
+        return _check_finite(np.ascontiguousarray(flat), name, sizes)
+    joined = []
+    for i, (value, shape) in enumerate(zip(values, shapes)):
+        is_checked = type(value) is np.ndarray and value.dtype == np.float64
+        array = value if is_checked else check_numbers(value, f"{name}[{i}]")
+        if array.shape != shape:
+            raise ValueError(f"{name}[{i}] has shape {array.shape}; it must have {shape}")
+        joined.append(array.ravel())
+    return _check_finite(np.concatenate(joined), name, sizes)
+
+
+def _check_finite(flat, name, sizes):
+    """Return what goes with the samples, flat; raise ValueError for the first sample with NaN or infinity."""
+    wrong = np.flatnonzero(~np.isfinite(flat))
+    if len(wrong):
+        i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
+        raise ValueError(f"{name}[{i}] contains NaN or infinity")
+    return flat
+
+
+def _lay_out(slots, additional, counts, sizes):
+    """Return structures, `counts[i]` of problem i, as the kernels take them."""
+    ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
+    slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
+    return Supports(readonly(slots, np.int32), slot_ptr, readonly(additional, np.int32), additional_ptr, first)
+
+
+def _take_rows(pool, ptr, first, widths, rows):
+    """Return some rows of a pool in which the rows of sample i have widths[i] entries, one after the other."""
+    of_sample = np.searchsorted(first, rows, side="right") - 1
+    width = widths[of_sample]
+    return pool[places_of(ptr[of_sample] + (rows - first[of_sample]) * width, width)]

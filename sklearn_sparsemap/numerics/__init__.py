@@ -1,0 +1,1 @@
+"""What structures and graphs stand on: linear algebra, supports and faces, the active set, Newton's method on cuts."""

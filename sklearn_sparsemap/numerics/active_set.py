@@ -1,0 +1,219 @@
+"""The active set solver: SparseMAP as the minimum-norm point of a polytope that is known by its MAP oracle.
+
+Niculae et al. 2018, section 3 and appendix A. The weights are solved for exactly on the support in every round, so the
+method ends after finitely many rounds; that includes structures that depend affinely on the support, which happen
+because only unary parts are penalised.
+"""
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from .cholesky import dot, solve_constrained, solve_upper
+from .solver import INFEASIBLE, as_solver
+from .support import (
+    append,
+    certified_gap,
+    find,
+    grow,
+    is_distribution,
+    mix,
+    new_support,
+    parts_repeat,
+    project_on_support,
+    refactor,
+    remove,
+    rounding_of_gap,
+    score,
+)
+
+# A gap that will do is improved on as long as it falls to this share of the best one within so many calls.
+_GETS_ON, _MOST_IDLE = 0.7, 12
+# After so many rounds without the gap halving, the oracle is asked near the best dual point: its share of the query.
+_SLOW_AFTER, _INNER = 20, 0.8
+
+
+@kernel
+def refine(support, k):
+    """Give the support its best weights, dropping structures on the way; return the new size.
+
+    Each round solves exactly on the support. Where the solution has a negative weight, go towards it until the
+    first weight reaches zero and drop that structure.
+    """
+    weights, target = support.weights, support.target
+    while True:
+        if k == 1:
+            # Exactly, so that a training sample that is fitted has a gradient of exactly zero.
+            weights[0] = 1.0
+            return k
+        solve_constrained(support.factor, support.rhs, k, target)
+        step, blocking = 1.0, np.int64(-1)
+        for s in range(k):
+            if target[s] < 0.0:
+                ratio = weights[s] / (weights[s] - target[s])
+                if blocking < 0 or ratio < step:
+                    step, blocking = ratio, s
+        if blocking < 0:
+            copy_into(weights, target[:k])
+            return k
+        for s in range(k):
+            weights[s] = max(0.0, weights[s] + step * (target[s] - weights[s]))
+        k = remove(support, k, blocking)
+
+
+@kernel
+def drop_weightless(support, k):
+    """Drop the structures without weight; return the new size."""
+    for s in range(k - 1, -1, -1):
+        if support.weights[s] <= 1e-15 and k > 1:
+            k = remove(support, k, s)
+    return k
+
+
+@kernel
+def make_room(support, k):
+    """Drop the structure that an affinely dependent one replaces; return the new size and the weight it gets.
+
+    `support.column` holds the projection of the new structure. In its unary parts it equals a combination w of the
+    support. Taking t w from the weights and giving t to the new structure leaves the marginals as they are and gains
+    t times the gap, up to where a first weight reaches zero.
+    """
+    combination, weights = support.column, support.weights
+    solve_upper(support.factor, k, combination)
+    step, leaving = np.inf, np.int64(-1)
+    for s in range(k):
+        if combination[s] > 1e-6 and weights[s] < step * combination[s]:
+            step, leaving = weights[s] / combination[s], s
+    if leaving < 0:
+        return k, 0.0
+    for s in range(k):
+        weights[s] = max(0.0, weights[s] - step * combination[s])
+    return remove(support, k, leaving), step
+
+
+@kernel
+def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights):
+    """Fill an empty support with structures of an earlier solution; return the size and the reference score.
+
+    A structure whose score is below the best by more than its number of parts cannot have weight. Such ones are left
+    out; scores of another size altogether would cost the others their digits, too.
+    """
+    total, best = 0.0, -np.inf
+    for s in range(warm_weights.shape[0]):
+        best = max(best, score(scores, additional, warm_slots[s], warm_additional[s]))
+    for s in range(warm_weights.shape[0]):
+        theta = score(scores, additional, warm_slots[s], warm_additional[s])
+        if not theta >= best - warm_slots.shape[1] or theta == -np.inf:
+            continue
+        pivot_squared = project_on_support(support, k, warm_slots[s])
+        if pivot_squared > 0.0:
+            total += warm_weights[s]
+            k = append(support, k, warm_slots[s], warm_additional[s], theta - best, warm_weights[s], pivot_squared)
+    for s in range(k):
+        support.weights[s] = support.weights[s] / total if total > 0.0 else 1.0 / k
+    return k, best
+
+
+@kernel
+def _lowest_bound(value, scores, query, best, inner):
+    """Return the lowest bound of the objective, `best` or that of the best structure's score `value` under a query.
+
+    `inner` becomes the query where its bound is lower.
+    """
+    for i in range(scores.shape[0]):
+        if scores[i] > -np.inf:
+            value += 0.5 * (scores[i] - query[i]) ** 2
+    if not value < best:
+        return best
+    copy_into(inner, query)
+    return value
+
+
+@as_solver
+def active_set(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Solve one problem exactly; see `protocol.py`.
+
+    Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
+    the last digit, and more where the support is large. From there on structures are swapped without end, so the solver
+    also stops where the gap is good enough and the calls that follow do not improve it.
+
+    Where parts that are not penalised make the gap fall slowly, the scores less the marginals swing from round to
+    round. Then a point between them and the best dual point is asked first (in-out pricing: Ben-Ameur and Neto 2007),
+    and they themselves if what that finds does not help.
+    """
+    n_warm = warm_weights.shape[0]
+    n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
+    work = np.zeros(n_work)
+    slots = np.empty(n_slots, np.int32)
+    additional_slots = np.empty(n_additional, np.int32)
+    reduced = np.empty(scores.shape[0])
+    support, k = new_support(max(8, n_warm + 2), n_slots, n_additional, parts_repeat(sizes))
+    n_iter, reference = 0, 0.0
+    if n_warm > 0 and limit[0] > 0:
+        k, reference = warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights)
+    if k == 0:
+        value = oracle(scores, additional, dims, work, slots, additional_slots)
+        n_iter = 1
+        if value == -np.inf:
+            return support.slots, support.additional, support.weights, INFEASIBLE, 0.0, 0.0, n_iter
+        reference = score(scores, additional, slots, additional_slots)
+        k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
+
+    floor = rounding_of_gap(scores, additional, support.slots[0], support.additional[0])
+    aim, tol = max(aim, floor), max(tol, 4.0 * floor)
+    best_gap, idle = np.inf, 0
+    best_dual, inner, query = np.inf, np.empty(scores.shape[0]), np.empty(scores.shape[0])
+    halved, n_slow = np.inf, 0
+
+    # What the oracle finds is sometimes new by rounding only. Fresh factors may help; a few are tried.
+    refreshed = 0
+    while True:
+        k = refine(support, k)
+        mix(support.slots, k, support.weights, marginals)
+        norm_squared = dot(marginals, marginals)
+        linear = dot(support.theta[:k], support.weights[:k]) + reference
+        for i in range(scores.shape[0]):
+            reduced[i] = scores[i] - marginals[i]
+        helps, gap = False, np.inf
+        if n_slow >= _SLOW_AFTER:
+            for i in range(scores.shape[0]):
+                query[i] = _INNER * inner[i] + (1.0 - _INNER) * reduced[i]
+            value = oracle(query, additional, dims, work, slots, additional_slots)
+            n_iter += 1
+            best_dual = _lowest_bound(value, scores, query, best_dual, inner)
+            gap = max(best_dual - (linear - 0.5 * norm_squared), 0.0)
+            helps = gap <= aim or score(reduced, additional, slots, additional_slots) > linear - norm_squared + tol
+        if not helps and n_iter < limit[0]:
+            value = oracle(reduced, additional, dims, work, slots, additional_slots)
+            n_iter += 1
+            best_dual = _lowest_bound(value, scores, reduced, best_dual, inner)
+            gap = min(gap, certified_gap(value, linear - norm_squared))
+        n_slow += 1
+        if gap < 0.5 * halved:
+            # Once slow, it stays so.
+            halved, n_slow = gap, n_slow if n_slow > _SLOW_AFTER else 0
+        if gap < _GETS_ON * best_gap:
+            best_gap, idle = gap, 0
+        elif gap <= tol:
+            idle += 1
+        if gap <= aim or gap == np.inf or n_iter >= limit[0] or refreshed > 2 or idle >= _MOST_IDLE:
+            break
+        pivot_squared, weight = project_on_support(support, k, slots), 0.0
+        if pivot_squared == 0.0 and find(support.slots, support.additional, k, slots, additional_slots) < 0:
+            k = drop_weightless(support, k)
+            pivot_squared = project_on_support(support, k, slots)
+            if pivot_squared == 0.0:
+                k, weight = make_room(support, k)
+                pivot_squared = project_on_support(support, k, slots)
+        if pivot_squared == 0.0:
+            refreshed += 1
+            k = refactor(support, k)
+            continue
+        support = grow(support, k)
+        theta = score(scores, additional, slots, additional_slots) - reference
+        k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
+    objective = linear - 0.5 * norm_squared
+    if not is_distribution(support.weights[:k]):
+        gap = np.inf
+    return support.slots, support.additional, support.weights, k, objective, max(gap, 0.0), n_iter

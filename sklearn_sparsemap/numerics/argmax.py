@@ -1,0 +1,50 @@
+"""The other two regularised argmaxes, as solvers: MAP (no regulariser) and Gibbs marginals (negative entropy).
+
+With the signature of `protocol.py` they take the place of a SparseMAP solver in every loop, so that all losses share
+one kernel.
+"""
+
+import numpy as np
+
+from .._jit import copy_into
+from .solver import INFEASIBLE, as_solver
+from .support import mix
+
+
+@as_solver
+def map_argmax(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Return the structure of highest score with probability 1; the objective is its score."""
+    work = np.zeros(sizes[2])
+    slots, additional_slots = np.empty((1, sizes[0]), np.int32), np.empty((1, sizes[1]), np.int32)
+    weights = np.ones(1)
+    value = oracle(scores, additional, dims, work, slots[0], additional_slots[0])
+    if value == -np.inf:
+        return slots, additional_slots, weights, INFEASIBLE, 0.0, 0.0, 1
+    mix(slots, np.int64(1), weights, marginals)
+    return slots, additional_slots, weights, 1, value, 0.0, 1
+
+
+@as_solver
+def gibbs_argmax(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Return the marginals of the Gibbs distribution; the objective is the log-partition.
+
+    Its support is all structures, which nobody could list. In their place come rows of a single additional part each,
+    whose weights are the additional marginals. `oracle` is a marginal oracle.
+    """
+    n_parts, n_additional = scores.shape[0], additional.shape[0]
+    work = np.empty(sizes[3])
+    none = np.empty(0, np.int32)
+    slots, additional_slots = np.empty((n_additional, 0), np.int32), np.empty((n_additional, 1), np.int32)
+    weights = np.empty(n_additional)
+    value = oracle(scores, additional, dims, work, none, none)
+    if value == -np.inf:
+        return slots, additional_slots, weights, INFEASIBLE, 0.0, 0.0, 1
+    copy_into(marginals, work[:n_parts])
+    for a in range(n_additional):
+        additional_slots[a, 0] = a
+        weights[a] = work[n_parts + a]
+    return slots, additional_slots, weights, n_additional, value, 0.0, 1

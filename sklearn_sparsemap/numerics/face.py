@@ -1,0 +1,255 @@
+"""Jacobian products of SparseMAP from the structures of its solution (Niculae et al. 2018, Prop. 1).
+
+The Jacobian is the orthogonal projector onto the direction space of the face on which the solution lies. The support
+of a solver need not span that face (a structure of weight zero may be missing), so the face is completed first.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+from scipy.linalg import solve_triangular
+
+from .._jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
+from .cholesky import dot, solve_lower, solve_upper
+from .support import (
+    DEPENDENT,
+    append,
+    gather,
+    grow,
+    independent_support_of,
+    parts_repeat,
+    project_on_support,
+    score,
+)
+
+# A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
+FACE_TOLERANCE = 1e-9
+
+# What is to be multiplied with a Jacobian: a direction of the scores, and one of the additional scores. `is_all` says
+# that the face is for this product only.
+Direction = namedtuple("Direction", ["unary", "extra", "is_all"])
+DIRECTION = types.NamedTuple([FLOATS, FLOATS, types.boolean], Direction)
+
+
+@kernel
+def _reduced_score(scores, additional, marginals, slots, additional_slots):
+    return score(scores, additional, slots, additional_slots) - gather(marginals, slots)
+
+
+@kernel
+def respond(support, k, products):
+    """Overwrite `products`, one entry a structure, with Q times it: how the weights on the face respond."""
+    ones = np.ones(k)
+    solve_lower(support.factor, k, products)
+    solve_lower(support.factor, k, ones)
+    shift = dot(ones, products) / dot(ones, ones)
+    for s in range(k):
+        products[s] -= shift * ones[s]
+    solve_upper(support.factor, k, products)
+
+
+@kernel
+def _left_of(support, k, unary, extra):
+    """Take from a direction what mixtures of the support follow; return the largest entry of what is left.
+
+    All structures of the support score the same under that.
+    """
+    products = np.empty(k)
+    for s in range(k):
+        products[s] = gather(unary, support.slots[s]) + gather(extra, support.additional[s])
+    respond(support, k, products)
+    for s in range(k):
+        for part in support.slots[s]:
+            if part >= 0:
+                unary[part] -= products[s]
+    return max(_largest(unary), _largest(extra))
+
+
+@kernel
+def _largest(values):
+    largest = 0.0
+    for i in range(values.shape[0]):
+        largest = max(largest, abs(values[i]))
+    return largest
+
+
+@kernel
+def _draw(state, out):
+    """Fill an array with random numbers from -0.5 to 0.5; return the next state."""
+    for i in range(out.shape[0]):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        out[i] = float(state >> np.uint64(11)) / 9007199254740992.0 - 0.5
+    return state
+
+
+@kernel
+def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
+    """Find affinely independent structures that span the face of a solution.
+
+    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d of which the span
+    has taken its part, with both signs. A structure found that is as good as those of the support joins it: as good up
+    to `tolerance`, or rounding. If none does, all structures of the face score the same under d, and what is not in
+    the span does not change the product with `direction`, which is all that some ask for. Others go on with random
+    directions until two bring nothing new.
+
+    Returns
+    -------
+    support : Support
+    k : int
+        How many structures are in it.
+    """
+    support, k = independent_support_of(slots, additional_slots, parts_repeat(sizes))
+    best = -np.inf
+    for s in range(slots.shape[0]):
+        best = max(best, _reduced_score(scores, additional, marginals, slots[s], additional_slots[s]))
+    size = 1.0 + abs(best)
+    work = np.zeros(sizes[2])
+    found, found_additional = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    unary, extra = np.empty(scores.shape[0]), np.empty(additional.shape[0])
+    tilted, tilted_additional = np.empty(scores.shape[0]), np.empty(additional.shape[0])
+    tolerance = max(tolerance, 1e-15 * size * sizes[0])
+    state = np.uint64(88172645463325252)
+    attempt, fruitless = 0, 0
+    while fruitless < 2:
+        if attempt == 0 or direction.is_all:
+            copy_into(unary, direction.unary)
+            copy_into(extra, direction.extra)
+        else:
+            state = _draw(state, unary)
+            extra[:] = 0.0
+        attempt += 1
+        least = 1e-10 * max(_largest(unary), _largest(extra))
+        largest = _left_of(support, k, unary, extra)
+        grown = False
+        for sign in (1.0, -1.0):
+            if largest <= least:
+                break
+            epsilon, trial = sign * 1e-6 / largest, 0
+            # A structure just off the face can hide one that is on it; a smaller tilt tells them apart.
+            while trial < 3 or abs(epsilon) * largest > 5.0 * tolerance:
+                trial += 1
+                for i in range(scores.shape[0]):
+                    tilted[i] = scores[i] - marginals[i] + epsilon * unary[i]
+                for i in range(additional.shape[0]):
+                    tilted_additional[i] = additional[i] + epsilon * extra[i]
+                if not oracle(tilted, tilted_additional, dims, work, found, found_additional) > -np.inf:
+                    break
+                if best - _reduced_score(scores, additional, marginals, found, found_additional) <= tolerance:
+                    pivot_squared = project_on_support(support, k, found)
+                    if pivot_squared > 0.0:
+                        support = grow(support, k)
+                        k = append(support, k, found, found_additional, 0.0, 0.0, pivot_squared)
+                        grown = True
+                    break
+                epsilon *= 0.1
+            if grown:
+                break
+        if grown:
+            fruitless = 0
+        elif direction.is_all:
+            fruitless = 2
+        elif attempt > 1:
+            fruitless += 1
+    return support, k
+
+
+@entry(
+    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
+        ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, DIRECTION, types.float64
+    )
+)
+def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
+    """Return the structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
+
+    The factor, of shape (k, k), is the Cholesky factor R of K = M'M + 11', in the upper triangle.
+    """
+    support, k = span_face(
+        oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
+    )
+    return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
+
+
+@kernel
+def spread(support, k, weights, unary, additional):
+    """Write ``M weights`` and ``N weights``."""
+    unary[:] = 0.0
+    additional[:] = 0.0
+    for s in range(k):
+        for part in support.slots[s]:
+            if part >= 0:
+                unary[part] += weights[s]
+        for part in support.additional[s]:
+            if part >= 0:
+                additional[part] += weights[s]
+
+
+def face_of(slots, additional_slots, n_parts, n_additional, repeats=False):
+    """Return the `Face` that given structures span, or None if they are not affinely independent."""
+    with_ones = np.hstack([slots, np.full((len(slots), 1), n_parts)])
+    if repeats:
+        counts = np.array([np.bincount(row, minlength=n_parts + 1) for row in with_ones], np.float64)
+        K = counts @ counts.T
+    else:
+        common = (with_ones[:, None, :] == with_ones[None, :, :]) & (with_ones >= 0)
+        K = common.sum(axis=2).astype(np.float64)
+    try:
+        factor = np.linalg.cholesky(K).T
+    except np.linalg.LinAlgError:
+        return None
+    if np.diagonal(factor).min() ** 2 <= DEPENDENT * K.max():
+        return None
+    return Face(slots, additional_slots, factor, n_parts, n_additional)
+
+
+class Face:
+    """The face of a solution: products with the projector onto its direction space.
+
+    Parameters
+    ----------
+    slots, additional_slots : arrays of shape (k, n_slots) and (k, n_additional_slots)
+        Affinely independent structures that span the face.
+    factor : array of shape (k, k)
+        Upper Cholesky factor of K = M'M + 11'.
+    n_parts, n_additional : int
+        Number of unary and of additional scores.
+    """
+
+    def __init__(self, slots, additional_slots, factor, n_parts, n_additional):
+        self.slots, self.additional_slots = slots, additional_slots
+        self.factor = np.triu(factor)
+        self.n_parts, self.n_additional = n_parts, n_additional
+        self.ones = solve_triangular(self.factor, np.ones(len(factor)), trans="T")
+
+    def products(self, unary, additional=None):
+        """Return ``Q (M'unary + N'additional)``, shape (k,): how the weights on the face respond."""
+        p = gather_rows(self.slots, unary)
+        if additional is not None:
+            p = p + gather_rows(self.additional_slots, additional)
+        return self.respond(p)
+
+    def respond(self, p):
+        """Return ``Q p``: how the weights respond when the structures' total scores change by `p`."""
+        p = solve_triangular(self.factor, p, trans="T")
+        p -= self.ones * ((self.ones @ p) / (self.ones @ self.ones))
+        return solve_triangular(self.factor, p)
+
+    def spread(self, weights):
+        """Return ``(M weights, N weights)``."""
+        return (
+            scatter_rows(self.slots, weights, self.n_parts),
+            scatter_rows(self.additional_slots, weights, self.n_additional),
+        )
+
+
+def gather_rows(slots, values):
+    """Sum the values of each structure's parts; -1 marks an empty slot."""
+    return np.append(values, 0.0)[slots].sum(axis=1)
+
+
+def scatter_rows(slots, weights, n):
+    """Add each structure's weight to its parts."""
+    totals = np.bincount((slots + 1).ravel(), np.repeat(weights, slots.shape[1]), minlength=n + 1)
+    return totals[1:]

@@ -1,0 +1,40 @@
+"""Jacobian products of many problems that were solved by facets, in one compiled call."""
+
+from collections import namedtuple
+
+from numba import types
+
+from .._jit import FLOATS, INTS, PARTS, entry
+from .backward import DIRECTIONS, PRODUCTS
+from .facets import PRODUCTS as FACET_PRODUCTS
+from .loops import PROBLEMS
+
+# What solvers by facets returned, for problems one after the other: those of problem i begin at ptr[i] and end at
+# ptr[i + 1]. `usable` is 0 where facets do not tell the face, or the problem was solved by structures.
+Facets = namedtuple("Facets", ["slots", "slot_ptr", "additional", "additional_ptr", "weights", "weight_ptr", "usable"])
+FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], Facets)
+
+
+@entry(
+    types.void(FACET_PRODUCTS, PROBLEMS, types.int64, types.int64, FACETS_TYPE, FLOATS, DIRECTIONS, PRODUCTS)
+)
+def facet_products_range(products, problems, start, stop, facets, marginals, directions, out):
+    """Multiply directions with the Jacobians of those of problems start..stop whose facets are usable."""
+    extra_ptr = directions.extra_ptr
+    for i in range(start, stop):
+        if not facets.usable[i]:
+            continue
+        first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+        for a in range(extra_ptr[i], extra_ptr[i + 1]):
+            out.extra[a] = 0.0
+        products(
+            problems.dims[i],
+            marginals[first:last],
+            facets.slots[facets.slot_ptr[i] : facets.slot_ptr[i + 1]],
+            facets.additional[facets.additional_ptr[i] : facets.additional_ptr[i + 1]],
+            facets.weights[facets.weight_ptr[i] : facets.weight_ptr[i + 1]],
+            directions.unary[first:last],
+            directions.extra[extra_ptr[i] : extra_ptr[i + 1]],
+            out.unary[first:last],
+            out.extra[extra_ptr[i] : extra_ptr[i + 1]],
+        )

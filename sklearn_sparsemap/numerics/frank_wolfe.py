@@ -1,0 +1,189 @@
+"""Conditional gradient (Frank-Wolfe) in one loop with a rule of direction (S A.1, Alg. 1).
+
+Vanilla goes always towards the structure that the oracle finds. The away-step variant may also go away from the worst
+structure of the support, and the pairwise one moves weight from that to the one found.
+
+They need nothing but the oracle and one line search a step, and converge slowly (vanilla) or linearly. The active set
+is faster and exact; these are here to compare with.
+"""
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from .cholesky import dot
+from .solver import INFEASIBLE, as_solver
+from .support import certified_gap, find, gather, mix, rounding_of_gap, score
+
+_VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
+# The marginals are made again from the weights after so many steps, before rounding adds up.
+_REFRESH_EVERY = 100
+
+
+@kernel
+def _with_room(rows, k):
+    """Return a 2-D array with room for one more row after the first k."""
+    if k < rows.shape[0]:
+        return rows
+    larger = np.empty((2 * k, rows.shape[1]), rows.dtype)
+    for s in range(k):
+        copy_into(larger[s], rows[s])
+    return larger
+
+
+@kernel
+def _step_size(slope, curvature, largest):
+    """Maximise ``slope * step - curvature / 2 * step^2`` for steps from 0 to `largest`."""
+    if slope >= largest * curvature:
+        return largest
+    return max(0.0, slope / curvature)
+
+
+@kernel
+def _choose(variant, gap, gap_of_worst, weight):
+    """Choose a direction: all that the variants differ by.
+
+    `gap` is how far the structure found lies above the mixture, and `gap_of_worst` how far the worst one of the
+    support, of this weight, lies below.
+
+    Returns
+    -------
+    to_found, from_worst : bool
+        Whether it leads to the structure found, and away from the worst one.
+    scale : float
+        How the weights of all structures change with it: -1.0 where it leads away from the mixture.
+    largest : float
+        The largest step.
+    """
+    if variant == _PAIRWISE:
+        return True, True, 0.0, weight
+    if variant == _AWAY_STEP and gap_of_worst > gap:
+        return False, True, 1.0, weight / (1.0 - weight)
+    return True, False, -1.0, 1.0
+
+
+def _solver(name, variant):
+    """Make the solver of one variant."""
+
+    def frank_wolfe(
+        oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+    ):
+        """Solve one problem; see `protocol.py`."""
+        n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
+        work = np.zeros(n_work)
+        new_slots, new_additional = np.empty(n_slots, np.int32), np.empty(n_additional, np.int32)
+        reduced, forward = np.empty(scores.shape[0]), np.empty(scores.shape[0])
+        n_warm = warm_weights.shape[0]
+        capacity = max(16, 2 * n_warm)
+        slots, extra = np.empty((capacity, n_slots), np.int32), np.empty((capacity, n_additional), np.int32)
+        # Columns: weight, score.
+        weights_and_scores = np.zeros((capacity, 2))
+        k, n_iter = np.int64(0), 0
+        if n_warm == 0:
+            value = oracle(scores, additional, dims, work, new_slots, new_additional)
+            n_iter = 1
+            if value == -np.inf:
+                return slots, extra, np.zeros(1), INFEASIBLE, 0.0, 0.0, n_iter
+            copy_into(slots[0], new_slots)
+            copy_into(extra[0], new_additional)
+            weights_and_scores[0, 0] = 1.0
+            weights_and_scores[0, 1] = score(scores, additional, new_slots, new_additional)
+            k += 1
+        total = 0.0
+        for s in range(n_warm):
+            total += warm_weights[s]
+        for s in range(n_warm):
+            copy_into(slots[s], warm_slots[s])
+            copy_into(extra[s], warm_additional[s])
+            weights_and_scores[s, 0] = warm_weights[s] / total
+            weights_and_scores[s, 1] = score(scores, additional, warm_slots[s], warm_additional[s])
+            k += 1
+        aim = max(aim, rounding_of_gap(scores, additional, slots[0], extra[0]))
+
+        step_number = 0
+        while True:
+            weights, theta = weights_and_scores[:, 0], weights_and_scores[:, 1]
+            if step_number % _REFRESH_EVERY == 0:
+                mix(slots, k, weights, marginals)
+            step_number += 1
+            linear = 0.0
+            for s in range(k):
+                linear += weights[s] * theta[s]
+            norm_squared = dot(marginals, marginals)
+            for i in range(scores.shape[0]):
+                reduced[i] = scores[i] - marginals[i]
+            value = oracle(reduced, additional, dims, work, new_slots, new_additional)
+            n_iter += 1
+            here = linear - norm_squared
+            gap = certified_gap(value, here)
+            if gap <= aim or gap == np.inf or n_iter >= limit[0]:
+                break
+
+            # The structure of the support that is worst under the reduced scores.
+            worst, lowest = np.int64(0), np.inf
+            if variant != _VANILLA:
+                for s in range(k):
+                    reduced_score = theta[s] - gather(marginals, slots[s])
+                    if reduced_score < lowest:
+                        worst, lowest = s, reduced_score
+            to_found, from_worst, scale, largest = _choose(variant, gap, here - lowest, weights[worst])
+
+            place = np.int64(-1)
+            if to_found:
+                place = find(slots, extra, k, new_slots, new_additional)
+                if place < 0:
+                    slots, extra = _with_room(slots, k), _with_room(extra, k)
+                    weights_and_scores = _with_room(weights_and_scores, k)
+                    weights, theta = weights_and_scores[:, 0], weights_and_scores[:, 1]
+                    copy_into(slots[k], new_slots)
+                    copy_into(extra[k], new_additional)
+                    weights[k], theta[k] = 0.0, score(scores, additional, new_slots, new_additional)
+                    place = k
+                    k += 1
+
+            # The direction in the unary parts, and how the objective changes along it.
+            slope = scale * here
+            for i in range(scores.shape[0]):
+                forward[i] = scale * marginals[i]
+            if to_found:
+                slope += value
+                for part in slots[place]:
+                    if part >= 0:
+                        forward[part] += 1.0
+            if from_worst:
+                slope -= lowest
+                for part in slots[worst]:
+                    if part >= 0:
+                        forward[part] -= 1.0
+            step = _step_size(slope, dot(forward, forward), largest)
+            for i in range(scores.shape[0]):
+                marginals[i] += step * forward[i]
+            for s in range(k):
+                weights[s] *= 1.0 + scale * step
+            if to_found:
+                weights[place] += step
+            if from_worst:
+                # A full step drops the structure, exactly.
+                weights[worst] = 0.0 if step == largest else weights[worst] - step
+            kept = np.int64(0)
+            for s in range(k):
+                if weights[s] > 0.0:
+                    if kept < s:
+                        copy_into(slots[kept], slots[s])
+                        copy_into(extra[kept], extra[s])
+                        weights[kept], theta[kept] = weights[s], theta[s]
+                    kept += 1
+            k = kept
+        final = np.empty(k)
+        for s in range(k):
+            final[s] = weights_and_scores[s, 0]
+        # Away from a structure, rounding can leave less than nothing of its parts.
+        mix(slots, k, final, marginals)
+        return slots, extra, final, k, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter
+
+    frank_wolfe.__name__ = name
+    return as_solver(frank_wolfe)
+
+
+conditional_gradient = _solver("conditional_gradient", _VANILLA)
+away_step = _solver("away_step", _AWAY_STEP)
+pairwise = _solver("pairwise", _PAIRWISE)

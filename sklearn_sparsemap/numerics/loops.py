@@ -1,0 +1,160 @@
+"""The loop over many problems: MAP and SparseMAP of a range of a batch, inside one compiled call each."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import types
+
+from .._jit import (
+    FLOATS,
+    FLOATS_2D_OUT,
+    FLOATS_OUT,
+    INTS,
+    INTS_2D,
+    ORACLE,
+    PARTS_OUT,
+    copy_into,
+    entry,
+    kernel,
+    readonly,
+)
+from .active_set import active_set
+from .frank_wolfe import away_step, conditional_gradient, pairwise
+from .places import places_of, starts
+from .solver import INFEASIBLE, SOLVER
+
+# Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
+# may share additional scores), dims[i] and sizes[i] (what `Structure.layout`
+# returns). All arrays are made read-only with `readonly`.
+Problems = namedtuple(
+    "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
+)
+PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
+
+# By the names of the public `solver` parameter.
+SOLVERS = {
+    "active_set": active_set,
+    "cg": conditional_gradient,
+    "away_step": away_step,
+    "pairwise": pairwise,
+}
+
+# Columns of the statistics of a batch; the last three say how many entries of each pool a problem has.
+N_STATISTICS = 7
+OBJECTIVE, GAP, N_ITER, N_STRUCTURES, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(N_STATISTICS)
+
+
+@entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
+def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
+    """Find the MAP structures of problems start..stop, problem i into slots[slot_ptr[i]:slot_ptr[i + 1]]."""
+    for i in range(start, stop):
+        work = np.zeros(problems.sizes[i, 2])
+        additional_slots = np.empty(problems.sizes[i, 1], np.int32)
+        values[i] = oracle(
+            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+            problems.dims[i],
+            work,
+            slots[slot_ptr[i] : slot_ptr[i + 1]],
+            additional_slots,
+        )
+
+
+@entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
+def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition):
+    """Compute the Gibbs marginals of problems start..stop; additional ones into expected[expected_ptr[i]:]."""
+    none = np.empty(0, np.int32)
+    for i in range(start, stop):
+        work = np.empty(problems.sizes[i, 3])
+        first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
+        additional = problems.additional[problems.additional_start[i] : problems.additional_stop[i]]
+        log_partition[i] = oracle(problems.scores[first:last], additional, problems.dims[i], work, none, none)
+        n_parts = last - first
+        copy_into(marginals[first:], work[:n_parts])
+        copy_into(expected[expected_ptr[i] :], work[n_parts : n_parts + additional.shape[0]])
+
+
+def take_problems(problems, chosen):
+    """Return some of the problems, as problems of their own."""
+    lengths = np.diff(problems.score_ptr)[chosen]
+    return Problems(
+        readonly(problems.scores[places_of(problems.score_ptr[:-1][chosen], lengths)]),
+        readonly(starts(lengths), np.int64),
+        problems.additional,
+        *(readonly(array[chosen], np.int64) for array in problems[3:]),
+    )
+
+
+@kernel
+def with_room(pool, used, needed):
+    """Return `pool` with room for `needed` more entries."""
+    if used + needed <= pool.shape[0]:
+        return pool
+    larger = np.empty(2 * (used + needed), pool.dtype)
+    copy_into(larger, pool[:used])
+    return larger
+
+
+_SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
+
+
+@entry(
+    _SUPPORTS(
+        ORACLE, SOLVER, PROBLEMS, types.int64, types.int64, types.float64, types.float64, INTS, FLOATS_OUT,
+        FLOATS_2D_OUT,
+    )
+)  # fmt: skip
+def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marginals, statistics):
+    """Solve problems start..stop; see `protocol.py` for `aim`, `tol` and `limit`.
+
+    Marginals and statistics (see the column names above) are written in place. The supports are returned one after
+    the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.
+    """
+    # As int64: Numba compiles a second version of what is called with a literal 0.
+    n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)
+    slot_pool = np.empty(64, np.int32)
+    additional_pool = np.empty(64, np.int32)
+    weight_pool = np.empty(16)
+    no_slots = np.empty((0, 0), np.int32)
+    no_weights = np.empty(0)
+    for i in range(start, stop):
+        slots, additional_slots, weights, k, objective, gap, n_iter = solver(
+            oracle,
+            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+            problems.dims[i],
+            problems.sizes[i],
+            aim,
+            tol,
+            limit,
+            no_slots,
+            no_slots,
+            no_weights,
+            marginals[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+        )
+        statistics[i, OBJECTIVE] = objective
+        statistics[i, GAP] = gap
+        statistics[i, N_ITER] = n_iter
+        statistics[i, N_STRUCTURES] = k
+        # What is no structure is returned whole.
+        n_rows, n_weights = max(k, 0), max(k, 0)
+        if k < INFEASIBLE:
+            n_rows, n_weights = max(slots.shape[0], additional_slots.shape[0]), weights.shape[0]
+        slot_pool = with_room(slot_pool, n_slots_used, n_rows * slots.shape[1])
+        additional_pool = with_room(additional_pool, n_additional_used, n_rows * additional_slots.shape[1])
+        weight_pool = with_room(weight_pool, n_weights_used, n_weights)
+        for s in range(n_rows):
+            copy_into(slot_pool[n_slots_used:], slots[s])
+            copy_into(additional_pool[n_additional_used:], additional_slots[s])
+            n_slots_used += slots.shape[1]
+            n_additional_used += additional_slots.shape[1]
+        copy_into(weight_pool[n_weights_used:], weights[:n_weights])
+        n_weights_used += n_weights
+        statistics[i, N_SLOTS] = n_rows * slots.shape[1]
+        statistics[i, N_ADDITIONAL] = n_rows * additional_slots.shape[1]
+        statistics[i, N_WEIGHTS] = n_weights
+    return (
+        slot_pool[:n_slots_used].copy(),
+        additional_pool[:n_additional_used].copy(),
+        weight_pool[:n_weights_used].copy(),
+    )

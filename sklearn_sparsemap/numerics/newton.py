@@ -1,0 +1,400 @@
+"""The multipliers of cuts between rows that are points of the simplex: a semismooth Newton method on the dual.
+
+The problem is ``max <scores, u> - |u|^2 / 2`` over matrices u whose rows are points of the simplex, with cuts
+``cut_k(u) <= bound_k`` (equations for the first `n_free`). Given multipliers, each row is a projection onto the
+simplex; the dual is concave and piecewise quadratic, and a Newton step solves it exactly once the supports stay. It is
+the semi-dual of optimal transport with a quadratic regulariser (Blondel, Seguy and Rolet 2018; Lorenz, Manns and Meyer
+2019), with general cuts in the place of columns.
+
+A row whose sum is at most 1 (``at_most``) may also be slack: its threshold is then 0, and its entries move freely,
+which is what an infinite `count` of its support says.
+
+Conventions: of `cuts`, k exist. A cut takes the entries u[r, i] of the rows r and the columns i of one set of nodes,
+where row r belongs to node r + 1: ``member`` (capacity, n_columns) says which nodes are in the set, as 0 and 1, and
+``bits`` the same, 64 nodes a word. With no `bits`, cut k is column k of all rows.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from .._jit_lanes import WIDTH, load, padded, pick, store
+from .cholesky import add_scaled, dot, solve_lower, solve_upper
+from .facets import BINDING, TIE
+from .products import take_off_products
+from .sparsemax import sparsemax
+
+Rows = namedtuple("Rows", ["scores", "shifted", "threshold", "count", "u", "at_most"])
+Cuts = namedtuple("Cuts", ["member", "bits", "bound", "multiplier", "slope"])
+
+# The largest violation that is left, where scores are of size 1.
+_RESIDUAL = 1e-13
+# A pivot this small, against the diagonal, belongs to a cut that depends on those before it.
+_DEPENDENT = 1e-10
+
+
+@kernel
+def new_rows(n_rows, n_columns):
+    """Make room for rows; their scores are to be filled."""
+    threshold, at_most = np.empty(n_rows), np.empty(n_rows, np.bool_)
+    for r in range(n_rows):
+        # Whatever it is, projections start from there.
+        threshold[r] = np.inf
+        at_most[r] = False
+    return Rows(
+        np.empty((n_rows, n_columns)), np.empty((n_rows, n_columns)), threshold, np.empty(n_rows),
+        np.empty((n_rows, n_columns)), at_most,
+    )  # fmt: skip
+
+
+@kernel
+def new_cuts(capacity, n_columns, of_sets):
+    """Make room for cuts: of sets of nodes, or of columns."""
+    n_words = (n_columns + 63) >> 6
+    kept = capacity if of_sets else 0
+    bound, multiplier = np.empty(capacity), np.empty(capacity)
+    for c in range(capacity):
+        bound[c], multiplier[c] = 1.0, 0.0
+    member, bits = np.empty((kept, n_columns)), np.empty((kept, n_words), np.uint64)
+    return Cuts(member, bits, bound, multiplier, np.empty(capacity))
+
+
+@kernel
+def popcount(x):
+    """Count the bits that are set."""
+    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def _project_row(rows, r):
+    """Project a row's shifted scores onto the simplex, or onto what is below it."""
+    shifted, u = rows.shifted[r], rows.u[r]
+    if rows.at_most[r]:
+        total = 0.0
+        for i in range(u.shape[0]):
+            u[i] = max(shifted[i], 0.0)
+            total += u[i]
+        if total <= 1.0:
+            rows.threshold[r], rows.count[r] = 0.0, np.inf
+            return
+    rows.threshold[r], rows.count[r] = sparsemax(shifted, rows.threshold[r], u)
+
+
+@kernel
+def evaluate(rows, cuts, k, multiplier, slope):
+    """Project all rows under the multipliers; write the cuts' violations into `slope` and return the dual value."""
+    n_rows = rows.u.shape[0]
+    of_sets = cuts.bits.shape[0] > 0
+    value = 0.0
+    for c in range(k):
+        slope[c] = -cuts.bound[c]
+        value -= multiplier[c] * cuts.bound[c]
+    for r in range(n_rows):
+        shifted, u = rows.shifted[r], rows.u[r]
+        copy_into(shifted, rows.scores[r])
+        if of_sets:
+            for c in range(k):
+                if multiplier[c] != 0.0 and cuts.member[c, r + 1] != 0.0:
+                    add_scaled(shifted, -multiplier[c], cuts.member[c])
+        else:
+            add_scaled(shifted, -1.0, multiplier)
+        _project_row(rows, r)
+        # On the support shifted = u + threshold, and u sums to 1 unless the threshold is 0.
+        value -= 0.5 * dot(u, u) + rows.threshold[r]
+        if of_sets:
+            for c in range(k):
+                if cuts.member[c, r + 1] != 0.0:
+                    slope[c] += dot(cuts.member[c], u)
+        else:
+            add_scaled(slope, 1.0, u)
+    return value
+
+
+@kernel
+def _support_bits(u, bits):
+    """Write the support of a row as bits."""
+    for w in range(bits.shape[0]):
+        bits[w] = np.uint64(0)
+    for i in range(u.shape[0]):
+        if u[i] > 0.0:
+            bits[i >> 6] |= np.uint64(1) << np.uint64(i & 63)
+
+
+@kernel
+def _curvature_of_sets(rows, cuts, chosen, n, curvature):
+    """Add to the upper triangle what each row says of pairs of sets: |s & S & T| - |s & S| |s & T| / |s|."""
+    n_words = cuts.bits.shape[1]
+    bits = np.empty(n_words, np.uint64)
+    place, inside = np.empty(n, np.int64), np.empty(n)
+    for r in range(rows.u.shape[0]):
+        if rows.count[r] < 2.0:
+            continue
+        _support_bits(rows.u[r], bits)
+        found = 0
+        for a in range(n):
+            c = chosen[a]
+            if cuts.member[c, r + 1] != 0.0:
+                common = 0
+                for w in range(n_words):
+                    common += popcount(cuts.bits[c, w] & bits[w])
+                # A set that holds the whole support, or nothing of it, says nothing.
+                if 0 < common < rows.count[r]:
+                    place[found], inside[found] = a, common
+                    found += 1
+        for i in range(found):
+            a, row = chosen[place[i]], curvature[place[i]]
+            share = inside[i] / rows.count[r]
+            for j in range(i, found):
+                b = chosen[place[j]]
+                common = 0
+                for w in range(n_words):
+                    common += popcount(cuts.bits[a, w] & cuts.bits[b, w] & bits[w])
+                row[place[j]] += common - share * inside[j]
+
+
+@kernel
+def _curvature_of_columns(rows, chosen, n, curvature):
+    """Add to the upper triangle what each row says of pairs of columns: diag(s) - s s' / |s|."""
+    n_rows, width = rows.u.shape[0], curvature.shape[1]
+    inside, shares = np.zeros((n_rows, width)), np.zeros((n_rows, width))
+    for r in range(n_rows):
+        share = 1.0 / rows.count[r]
+        for a in range(n):
+            if rows.u[r, chosen[a]] > 0.0:
+                inside[r, a], shares[r, a] = 1.0, share
+                curvature[a, a] += 1.0
+    take_off_products(shares, inside, n, curvature)
+
+
+@kernel
+def curvature_of(rows, cuts, chosen, n, curvature):
+    """Write minus the Hessian of the dual in the chosen cuts into the upper triangle."""
+    for a in range(n):
+        row = curvature[a]
+        for b in range(curvature.shape[1]):
+            row[b] = 0.0
+    if cuts.bits.shape[0] > 0:
+        _curvature_of_sets(rows, cuts, chosen, n, curvature)
+    else:
+        _curvature_of_columns(rows, chosen, n, curvature)
+
+
+@kernel
+def factorize(matrix, kept, k, ridge, factor):
+    """Write the upper Cholesky factor of ``matrix[kept, kept] + ridge I``.
+
+    Rows of the factor are padded. Of a row and column that depend on those before it, without a ridge, the factor is
+    that of the unit matrix, and ``factor[j, j]`` is infinite: a solution is zero there.
+    """
+    width, used = factor.shape[1], padded(k)
+    for i in range(k):
+        a = kept[i]
+        row = factor[i]
+        for j in range(i + 1, k):
+            row[j] = matrix[a, kept[j]]
+        for j in range(k, used):
+            row[j] = 0.0
+        row[i] = matrix[a, a] + ridge
+    for i in range(k):
+        row, pivot, first = factor[i], factor[i, i], i * width
+        if pivot <= _DEPENDENT * (1.0 + matrix[kept[i], kept[i]]) and ridge == 0.0:
+            for j in range(i, k):
+                row[j] = 0.0
+            row[i] = np.inf
+            continue
+        scale = 1.0 / np.sqrt(max(pivot, 1e-300))
+        for p in range(i // WIDTH * WIDTH, used, WIDTH):
+            scaled = load(factor, first + p) * scale
+            store(factor, first + p, scaled)
+            for j in range(i + 1, min(k, p + WIDTH)):
+                q = j * width + p
+                store(factor, q, load(factor, q) - scaled * pick(factor, first + j))
+
+
+@kernel
+def _symmetric_product(matrix, n, d, a):
+    """Return entry `a` of the product with a matrix that is known by its upper triangle."""
+    total = dot(matrix[a, a:n], d[a:n])
+    for b in range(a):
+        total += matrix[b, a] * d[b]
+    return total
+
+
+@kernel
+def _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x):
+    """Maximise the quadratic model over the entries that are not fixed, into the first of `x`; return how many."""
+    k = np.int64(0)
+    for a in range(n):
+        if not fixed[a]:
+            kept[k] = a
+            k += 1
+    for i in range(k):
+        x[i] = slope[kept[i]]
+    for a in range(n):
+        if fixed[a] and d[a] != 0.0:
+            for i in range(k):
+                b = kept[i]
+                x[i] -= (curvature[a, b] if a < b else curvature[b, a]) * d[a]
+    factorize(curvature, kept, k, ridge, factor)
+    solve_lower(factor, k, x)
+    solve_upper(factor, k, x)
+    return k
+
+
+@kernel
+def _ascent(curvature, ridge, slope, lower, n, d, fixed):
+    """Maximise ``slope'd - d'(curvature + ridge)d / 2`` over d >= lower, in all but rare cases exactly, into `d`.
+
+    First all entries that go below their bound are dropped at once, which takes one or two solves. That can end in a
+    direction that does not ascend; then again from zero, dropping the first that blocks, which cannot.
+    """
+    kept, x, factor = np.empty(n, np.int64), np.empty(n), np.empty((n, padded(n)))
+    for careful in range(2):
+        for a in range(n):
+            fixed[a] = False
+            d[a] = 0.0
+        done = False
+        while not done:
+            k = _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x)
+            done = True
+            step, first = 1.0, np.int64(-1)
+            for i in range(k):
+                a = kept[i]
+                if x[i] < lower[a]:
+                    done = False
+                    if careful:
+                        ratio = (lower[a] - d[a]) / (x[i] - d[a])
+                        if first < 0 or ratio < step:
+                            step, first = ratio, a
+                    else:
+                        fixed[a] = True
+                        d[a] = lower[a]
+            if careful or done:
+                for i in range(k):
+                    d[kept[i]] += step * (x[i] - d[kept[i]])
+            if first >= 0:
+                fixed[first] = True
+                d[first] = lower[first]
+        model = 0.0
+        for a in range(n):
+            model += d[a] * (slope[a] - 0.5 * (_symmetric_product(curvature, n, d, a) + ridge * d[a]))
+        if model > 0.0:
+            break
+
+
+@kernel
+def largest_violation(multiplier, slope, k, n_free):
+    """Return the largest violation of the optimality conditions."""
+    largest = 0.0
+    for c in range(k):
+        if c < n_free or multiplier[c] > 0.0 or slope[c] > 0.0:
+            largest = max(largest, abs(slope[c]))
+    return largest
+
+
+@kernel
+def maximise_dual(rows, cuts, k, n_free, size, limit):
+    """Find the multipliers of the first `k` cuts, starting at those in `cuts`; return how many Newton steps it took.
+
+    `size` is that of the scores, for rounding. More than `limit` steps are a failure, which the violation shows.
+    """
+    multiplier, slope = cuts.multiplier, cuts.slope
+    value = evaluate(rows, cuts, k, multiplier, slope)
+    trial, trial_slope, d, lower, ascent = np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+    fixed, chosen = np.empty(k, np.bool_), np.empty(k, np.int64)
+    curvature = np.empty((k, padded(k)))
+    goal = max(_RESIDUAL, 4e-16 * size)
+    steps = 0
+    while steps < limit:
+        violation = largest_violation(multiplier, slope, k, n_free)
+        if violation <= goal:
+            break
+        steps += 1
+        n, largest = np.int64(0), 0.0
+        for c in range(k):
+            if c < n_free or multiplier[c] > 0.0 or slope[c] > 0.0:
+                chosen[n] = c
+                ascent[n] = slope[c]
+                lower[n] = -np.inf if c < n_free else -multiplier[c]
+                n += 1
+        curvature_of(rows, cuts, chosen, n, curvature)
+        for a in range(n):
+            largest = max(largest, curvature[a, a])
+        ridge = max(0.01 * min(violation, 1.0), 1e-12) * (0.1 + largest)
+        _ascent(curvature, ridge, ascent, lower, n, d, fixed)
+        rise = dot(ascent[:n], d[:n])
+        slack = 1e-12 * (1.0 + abs(value))
+        t = 1.0
+        for attempt in range(40):
+            copy_into(trial, multiplier[:k])
+            for a in range(n):
+                c = chosen[a]
+                moved = multiplier[c] + t * d[a]
+                trial[c] = 0.0 if c >= n_free and (moved < 0.0 or (t >= 1.0 and fixed[a])) else moved
+            new = evaluate(rows, cuts, k, trial, trial_slope)
+            left = largest_violation(trial, trial_slope, k, n_free)
+            if left <= 0.5 * violation and new >= value - slack:
+                break
+            rise_there = 0.0
+            for a in range(n):
+                c = chosen[a]
+                if c < n_free or trial[c] > 0.0 or d[a] > 0.0:
+                    rise_there += trial_slope[c] * d[a]
+            if rise_there >= 0.9 * rise and attempt < 8 and t >= 1.0 and rise > 1e-10:
+                # No curvature on the way: on to the next breakpoint.
+                t *= 4.0
+                continue
+            if new >= value + 1e-4 * t * rise or (left < violation and new >= value - slack):
+                break
+            # Too far, as the slope has turned: its secant.
+            secant = t * rise / (rise - rise_there) if rise_there < 0.0 else 0.5 * t
+            t = min(max(secant, 0.1 * t), 0.7 * t)
+        copy_into(multiplier, trial)
+        copy_into(slope, trial_slope)
+        value = new
+    return steps
+
+
+@kernel
+def dependent_cuts(rows, cuts, chosen, n):
+    """Tell of each of the `n` chosen cuts whether, on the supports, it says no more than those before it."""
+    curvature, factor = np.empty((n, padded(n))), np.empty((n, padded(n)))
+    places, dependent = np.empty(n, np.int64), np.empty(n, np.bool_)
+    for a in range(n):
+        places[a] = a
+    curvature_of(rows, cuts, chosen, n, curvature)
+    factorize(curvature, places, n, 0.0, factor)
+    for a in range(n):
+        dependent[a] = factor[a, a] == np.inf
+    return dependent
+
+
+@kernel
+def has_flat_dual(rows, cuts, k, n_free):
+    """Tell whether other multipliers may be as good, and a cut without one, of those that are known, have one there.
+
+    The multipliers are unique if the tight cuts are independent. A cut that is not tight has none in any solution. That
+    the first cut is tight without a multiplier is common, and taken for a kink only if it depends on the others; of
+    others it is rare. One that is constant on the supports says nothing.
+    """
+    # As int64: Numba compiles a second version of what is called with a literal.
+    tight, n, idle = np.empty(k, np.int64), np.int64(0), 0
+    curvature = np.empty((1, padded(k)))
+    for c in range(k):
+        if c < n_free or cuts.multiplier[c] > BINDING or cuts.slope[c] >= -TIE:
+            tight[n] = c
+            if c >= n_free and cuts.multiplier[c] <= BINDING:
+                curvature_of(rows, cuts, tight[n:], np.int64(1), curvature)
+                if curvature[0, 0] <= _DEPENDENT:
+                    continue
+                idle += 1
+                if cuts.bits.shape[0] > 0 and c > 0:
+                    return True
+            n += 1
+    if idle == 0:
+        return False
+    return dependent_cuts(rows, cuts, tight, n).any()

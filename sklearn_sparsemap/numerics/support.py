@@ -1,0 +1,256 @@
+"""Support: the structures that a solution is made of, their weights, and the factor of their Gram matrix."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .._jit import copy_into, kernel
+from .cholesky import append_column, remove_column, solve_lower
+
+# Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score less the score
+# of the first structure, so that large scores cost no digits. `factor` and `rhs` belong to K = M'M + 11', where the
+# columns of M are the unary indicators, or counts where parts may repeat; see _linalg.py. Only the first k entries of
+# each array are in use, and k is kept by the solver.
+Support = namedtuple(
+    "Support", ["slots", "additional", "theta", "weights", "factor", "rhs", "column", "target", "scratch", "repeats"]
+)
+
+# K has integer entries; a squared pivot below this share of its diagonal is rounding, not information.
+DEPENDENT = 1e-9
+# Largest violation of a constraint of the polytope; marginals that violate one by more are certified by nothing, and
+# another solver takes the problem over. Rounding of ordinary scores stays a hundred times below it.
+FEASIBLE = 1e-9
+# Distance from 1.0 to the next float64.
+EPS = 2.220446049250313e-16
+
+
+@kernel
+def parts_repeat(sizes):
+    """Tell from what `Structure.layout` returned whether a part may stand in several slots."""
+    return sizes.shape[0] > 4
+
+
+@kernel
+def new_support(capacity, n_slots, n_additional, repeats):
+    """Return an empty support, and its size.
+
+    The size comes from here, as an int64, because Numba compiles a second version of what is called with a literal 0.
+    """
+    support = Support(
+        np.empty((capacity, n_slots), np.int32),
+        np.empty((capacity, n_additional), np.int32),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty((capacity, capacity)),
+        np.empty((2, capacity)),
+        np.empty(capacity),
+        np.empty(capacity),
+        np.empty(capacity),
+        repeats,
+    )
+    return support, np.int64(0)
+
+
+@kernel
+def grow(support, k):
+    """Return the support, twice as large if its k structures fill it."""
+    if k < support.theta.shape[0]:
+        return support
+    larger, _ = new_support(2 * k, support.slots.shape[1], support.additional.shape[1], support.repeats)
+    for s in range(k):
+        copy_into(larger.slots[s], support.slots[s])
+        copy_into(larger.additional[s], support.additional[s])
+        copy_into(larger.factor[s], support.factor[s])
+    for r in range(2):
+        copy_into(larger.rhs[r], support.rhs[r])
+    copy_into(larger.theta, support.theta)
+    copy_into(larger.weights, support.weights)
+    copy_into(larger.column, support.column)
+    return larger
+
+
+@kernel
+def gather(values, slots):
+    """Return the sum of the values of a structure's parts."""
+    total = 0.0
+    for t in range(slots.shape[0]):
+        if slots[t] >= 0:
+            total += values[slots[t]]
+    return total
+
+
+@kernel
+def score(scores, additional, slots, additional_slots):
+    """Return the total score of a structure."""
+    return gather(scores, slots) + gather(additional, additional_slots)
+
+
+@kernel
+def _product_of_counts(a, b):
+    """Return the sum over parts of how often two structures have them, multiplied; slots are in order."""
+    total, s, t = 0, 0, 0
+    while s < a.shape[0] and t < b.shape[0]:
+        if a[s] < b[t]:
+            s += 1
+        elif a[s] > b[t]:
+            t += 1
+        else:
+            part, n_first, n_second = a[s], 0, 0
+            while s < a.shape[0] and a[s] == part:
+                n_first += 1
+                s += 1
+            while t < b.shape[0] and b[t] == part:
+                n_second += 1
+                t += 1
+            total += n_first * n_second
+    return total
+
+
+@kernel
+def common_parts(a, b, repeats):
+    """Return the number of unary parts that two structures share: the product of their columns of M."""
+    if repeats:
+        return _product_of_counts(a, b)
+    count = np.int32(0)
+    for t in range(a.shape[0]):
+        count += np.int32((a[t] == b[t]) & (a[t] >= 0))
+    return np.int64(count)
+
+
+@kernel
+def project_on_support(support, k, slots):
+    """Put ``R'^{-1}`` times the new structure's column of K into `support.column`; return its squared pivot.
+
+    A return value of 0 says that the structure is affinely dependent on the support.
+    """
+    column = support.column
+    for s in range(k):
+        column[s] = common_parts(support.slots[s], slots, support.repeats) + 1.0
+    solve_lower(support.factor, k, column)
+    diagonal = common_parts(slots, slots, support.repeats) + 1.0
+    pivot_squared = diagonal
+    for s in range(k):
+        pivot_squared -= column[s] * column[s]
+    return pivot_squared if pivot_squared > DEPENDENT * diagonal else 0.0
+
+
+@kernel
+def append(support, k, slots, additional_slots, theta, weight, pivot_squared):
+    """Add the structure that was just projected, with room assured by `grow`; return the new size."""
+    copy_into(support.slots[k], slots)
+    copy_into(support.additional[k], additional_slots)
+    support.theta[k] = theta
+    support.weights[k] = weight
+    append_column(support.factor, support.rhs, k, support.column, pivot_squared, theta)
+    return k + 1
+
+
+@kernel
+def remove(support, k, j):
+    """Drop structure `j`, keeping the order of the others; return the new size."""
+    remove_column(support.factor, support.rhs, k, j, support.scratch)
+    for s in range(j, k - 1):
+        copy_into(support.slots[s], support.slots[s + 1])
+        copy_into(support.additional[s], support.additional[s + 1])
+        support.theta[s] = support.theta[s + 1]
+        support.weights[s] = support.weights[s + 1]
+    return k - 1
+
+
+@kernel
+def refactor(support, k):
+    """Rebuild the factor from the structures, leaving out those that turn out to be dependent; return the size."""
+    kept = np.int64(0)
+    for s in range(k):
+        pivot_squared = project_on_support(support, kept, support.slots[s])
+        if pivot_squared > 0.0:
+            append(
+                support,
+                kept,
+                support.slots[s],
+                support.additional[s],
+                support.theta[s],
+                support.weights[s],
+                pivot_squared,
+            )
+            kept += 1
+    return kept
+
+
+@kernel
+def independent_support(slots, additional):
+    """As `independent_support_of`, for structures whose parts do not repeat."""
+    return independent_support_of(slots, additional, slots.shape[0] < 0)
+
+
+@kernel
+def independent_support_of(slots, additional, repeats):
+    """Return a support of given structures, one a row, and its size, without scores, weights, and dependent ones."""
+    support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional.shape[1], repeats)
+    for s in range(slots.shape[0]):
+        pivot_squared = project_on_support(support, k, slots[s])
+        if pivot_squared > 0.0:
+            k = append(support, k, slots[s], additional[s], 0.0, 0.0, pivot_squared)
+    return support, k
+
+
+@kernel
+def find(slots, additional, k, new_slots, new_additional):
+    """Return the place of a structure among the first k rows, or -1."""
+    for s in range(k):
+        same = True
+        for t in range(new_slots.shape[0]):
+            same &= slots[s, t] == new_slots[t]
+        for t in range(new_additional.shape[0]):
+            same &= additional[s, t] == new_additional[t]
+        if same:
+            return s
+    return -1
+
+
+@kernel
+def mix(slots, k, weights, marginals):
+    """Write the mixture of the first k structures' unary indicators into `marginals`."""
+    marginals[:] = 0.0
+    for s in range(k):
+        row, weight = slots[s], weights[s]
+        for t in range(row.shape[0]):
+            if row[t] >= 0:
+                marginals[row[t]] += weight
+
+
+@kernel
+def is_distribution(weights):
+    """Tell whether weights are probabilities: a mixture with them is in the polytope, where a gap is a certificate."""
+    total = 0.0
+    for w in weights:
+        total += w
+        if not w >= 0.0:
+            return False
+    return abs(total - 1.0) <= FEASIBLE
+
+
+@kernel
+def certified_gap(value, here):
+    """Return how far the best structure's reduced score is above that of the mixture.
+
+    It is infinite where the oracle found nothing, or no number, though there is a structure: nothing is certain then.
+    """
+    return value - here if -np.inf < value < np.inf else np.inf
+
+
+@kernel
+def rounding_of_gap(scores, additional, slots, additional_slots):
+    """Return the gap that rounding alone can leave, judged by the scores of one good structure."""
+    size = 1.0 + slots.shape[0]
+    run = 0.0
+    for t in range(slots.shape[0]):
+        if slots[t] >= 0:
+            size += abs(scores[slots[t]])
+            # What repeats is side by side, and has marginals as large as it repeats.
+            run = run + 1.0 if t > 0 and slots[t] == slots[t - 1] else 0.0
+            size += 2.0 * run
+    for t in range(additional_slots.shape[0]):
+        if additional_slots[t] >= 0:
+            size += abs(additional[additional_slots[t]])
+    return 8.0 * EPS * size

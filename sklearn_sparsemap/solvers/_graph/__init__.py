@@ -1,1 +1,0 @@
-"""Solvers over factor graphs: logic, pairs and structures that share variables."""

@@ -1,1 +1,0 @@
-"""Solvers over one polytope that is known by its MAP oracle alone."""

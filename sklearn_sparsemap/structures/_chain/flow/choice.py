@@ -1,0 +1,93 @@
+"""The solver of chains by their flow, and when it is quicker than the active set, which goes by single paths."""
+
+from functools import lru_cache
+
+import numpy as np
+from numba import types
+
+from ...._jit import FLOATS_OUT, entry, kernel
+from ....numerics.loops import PROBLEMS
+from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
+from ....numerics.sparsemax import highest, sparsemax
+from .paths import flow_paths
+from .solver import chain_interior_point, chain_products, node_scores, part_of
+
+
+@kernel
+def _spread_of_paths(scores, additional, dims):
+    """Return how many states, over all steps, have mass if each step projects what its best paths are worth.
+
+    A solution of single paths takes about one path for each of them, and many more where transitions are small.
+    """
+    n_steps, n_states = dims[0], dims[1]
+    nodes = node_scores(scores, additional, dims)
+    before, after, here = np.empty((n_steps, n_states)), np.zeros((n_steps, n_states)), np.empty(n_states)
+    for i in range(n_states):
+        before[0, i] = nodes[0, i]
+    for t in range(1, n_steps):
+        for j in range(n_states):
+            best = -np.inf
+            for i in range(n_states):
+                best = max(best, before[t - 1, i] + additional[part_of(dims, t - 1, i, j)])
+            before[t, j] = best + nodes[t, j]
+    if highest(before[n_steps - 1]) == -np.inf:
+        return 0.0
+    for t in range(n_steps - 2, -1, -1):
+        for i in range(n_states):
+            best = -np.inf
+            for j in range(n_states):
+                best = max(best, additional[part_of(dims, t, i, j)] + nodes[t + 1, j] + after[t + 1, j])
+            after[t, i] = best
+    total = 0.0
+    for t in range(n_steps):
+        for i in range(n_states):
+            before[t, i] += after[t, i]
+        _, count = sparsemax(before[t], np.inf, here)
+        total += count
+    return total
+
+
+@entry(types.void(PROBLEMS, types.int64, types.int64, FLOATS_OUT))
+def spread_of_paths_range(problems, start, stop, spread):
+    """Judge chains start..stop, which have transitions; infeasible ones get 0."""
+    for i in range(start, stop):
+        spread[i] = _spread_of_paths(
+            problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
+            problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
+            problems.dims[i],
+        )
+
+
+# Fraction of the time of a flow that is spent on a search for few paths first, if they seem to be few.
+_SPENT_ON_PATHS = 0.5
+
+
+@lru_cache(maxsize=4096)
+def _most_paths(n_steps, n_states):
+    """Return how many paths are found in a fraction of the time that the flow of a chain takes, and in all of it.
+
+    A path costs a call of the oracle, and a comparison and a product with each path before it. The numbers are
+    nanoseconds of one machine, and only their ratios matter.
+    """
+    k = np.arange(1, 4097)
+    paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + 0.5 * k**2)
+    flow = n_steps * (6.0 * n_states**3 + 2500.0 * n_states)
+    return tuple(max(16, int(np.searchsorted(paths, fraction * flow))) for fraction in (_SPENT_ON_PATHS, 1.0))
+
+
+def _limits(dims):
+    """Return the limits of `CallBudget`; None for chains without transitions, whose flow is a closed form."""
+    if not dims[:, 2].any():
+        return None
+    return np.array([_most_paths(*shape) for shape in dims[:, :2].tolist()]).T
+
+
+# Losses solve chains by paths, because they start from the paths of the epoch before.
+FLOW = PolytopeSolver(
+    "interior_point",
+    chain_interior_point,
+    chain_products,
+    prefers=never,
+    budget=CallBudget(_limits, spread_of_paths_range),
+    paths=flow_paths,
+)

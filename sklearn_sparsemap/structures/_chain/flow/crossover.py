@@ -1,0 +1,229 @@
+"""From a nearly optimal flow to the exact one: guess which arcs carry flow, solve the equations, mend the guess.
+
+On given arcs and nodes the problem has linear equations only. As flows are not penalised, they are found by proximal
+steps: each solves with ``weight = rho`` on the arcs and adds rho times the reduced gain to their flow. The same serves
+Jacobian products.
+"""
+
+import numpy as np
+
+from ...._jit import kernel
+from ...._jit_lanes import WIDTH, larger, largest, load, spread, store, total
+from .blocks import factorize, new_factors, solve
+from .interior_point import move_potentials, set_nodes, write_nodes
+
+_MOST_REPAIRS, _MOST_STEPS = 12, 40
+# What is left of the equations at the end, and the price of an arc that is worth opening.
+_EXACT, _WORTHWHILE = 1e-14, 1e-12
+
+
+@kernel
+def settle(network, open_arcs, on, total_flow, rho, state, factors):
+    """Solve the equations on open arcs and nodes that are on, from the flow in `state`; return the residual.
+
+    `total_flow` is 1, or 0 for a direction.
+    """
+    n_steps, width = on.shape
+    n_states = open_arcs.shape[1]
+    x = np.empty((2 * n_steps - 2, width))
+    ridge = 1e-10 * (1.0 + rho)
+    factorize(open_arcs, rho, on, n_steps, ridge, 0.5 * ridge, factors)
+    last, residual = np.inf, np.inf
+    for step in range(_MOST_STEPS):
+        set_nodes(network, on, n_steps, total_flow, state)
+        most = spread(0.0)
+        write_nodes(state, x)
+        for t in range(n_steps - 1):
+            enter = (2 * t + 1) * width
+            for i in range(n_states):
+                leaving = spread(0.0)
+                for p in range(0, width, WIDTH):
+                    q = (t * n_states + i) * width + p
+                    potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
+                    gain = load(open_arcs, q) * (load(network.gains, q) + potentials)
+                    wanted = load(state.flow, q) + rho * gain
+                    leaving += wanted
+                    store(x, enter + p, load(x, enter + p) - wanted)
+                    most = larger(larger(most, gain), 0.0 - gain)
+                x[2 * t, i] -= total(leaving)
+        residual = largest(most)
+        if step > 1 and (residual <= _EXACT * network.scale or (residual > 0.5 * last and step > 8)):
+            break
+        last = residual
+        solve(factors, x)
+        move_potentials(state, x, 1.0)
+        for t in range(n_steps - 1):
+            for i in range(n_states):
+                for p in range(0, width, WIDTH):
+                    q = (t * n_states + i) * width + p
+                    potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
+                    gain = load(open_arcs, q) * (load(network.gains, q) + potentials)
+                    store(state.flow, q, load(state.flow, q) + rho * gain)
+    return residual
+
+
+@kernel
+def _nodes_of(open_arcs, on):
+    """Write which nodes an open arc leaves or enters."""
+    n_steps, n_states = on.shape[0], open_arcs.shape[1]
+    for t in range(n_steps):
+        for i in range(n_states):
+            on[t, i] = 0.0
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            for j in range(n_states):
+                if open_arcs[t, i, j] > 0.0:
+                    on[t, i] = on[t + 1, j] = 1.0
+
+
+@kernel
+def best_paths(network, state, before, after):
+    """Write the best reduced scores of paths up to each node, and of those that go on from it."""
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
+    for t in range(n_steps):
+        for i in range(n_states):
+            before[t, i] = after[t, i] = -np.inf
+    for i in range(n_states):
+        if network.on[0, i] > 0.0:
+            before[0, i] = network.scores[0, i] - state.u[0, i]
+        if network.on[n_steps - 1, i] > 0.0:
+            after[n_steps - 1, i] = 0.0
+    for t in range(1, n_steps):
+        for i in range(n_states):
+            for j in range(n_states):
+                if network.allowed[t - 1, i, j] > 0.0:
+                    total = before[t - 1, i] + network.gains[t - 1, i, j] + network.scores[t, j] - state.u[t, j]
+                    before[t, j] = max(before[t, j], total)
+    for t in range(n_steps - 2, -1, -1):
+        for i in range(n_states):
+            for j in range(n_states):
+                after[t, i] = max(after[t, i], onward(network, state, after, t, i, j))
+
+
+@kernel
+def onward(network, state, after, t, i, j):
+    """Return the best reduced score of what follows node i of step t on paths that go to node j."""
+    if network.allowed[t, i, j] == 0.0:
+        return -np.inf
+    return network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
+
+
+@kernel
+def _open_path(network, state, open_arcs, before, after, t, i, j):
+    """Open an arc, and those of the best path through it up to where open arcs come in and go on."""
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
+    open_arcs[t, i, j] = 1.0
+    for way in (-1, 1):
+        s, node = (t, i) if way < 0 else (t + 1, j)
+        connected = False
+        while not connected and s + min(way, 0) >= 0 and s + max(way, 0) < n_steps:
+            best, best_node = -np.inf, np.int64(0)
+            for k in range(n_states):
+                if way < 0:
+                    connected |= open_arcs[s - 1, k, node] > 0.0
+                    total = before[s - 1, k] + onward(network, state, after, s - 1, k, node)
+                else:
+                    connected |= open_arcs[s, node, k] > 0.0
+                    total = onward(network, state, after, s, node, k)
+                if total > best:
+                    best, best_node = total, k
+            if not connected:
+                if way < 0:
+                    open_arcs[s - 1, best_node, node] = 1.0
+                else:
+                    open_arcs[s, node, best_node] = 1.0
+                s, node = s + way, best_node
+
+
+@kernel
+def _open_paths(network, state, open_arcs, before, after):
+    """Open the best closed arc between any two steps, if a path through it beats those with flow; tell if one does.
+
+    Prices by potentials say nothing of paths through nodes without flow, whose potentials are anybody's.
+    """
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
+    best_paths(network, state, before, after)
+    here, size = 0.0, 0.0
+    for t in range(n_steps):
+        for i in range(n_states):
+            u = state.u[t, i]
+            if u > 0.0:
+                here += u * (network.scores[t, i] - u)
+                size += u * abs(network.scores[t, i])
+            if t < n_steps - 1:
+                for j in range(n_states):
+                    here += state.flow[t, i, j] * network.gains[t, i, j]
+    least, found = here + _WORTHWHILE * network.scale + 1e-14 * (size + abs(here)), False
+    for t in range(n_steps - 1):
+        best, best_from, best_to = least, np.int64(-1), np.int64(-1)
+        for i in range(n_states):
+            for j in range(n_states):
+                if open_arcs[t, i, j] == 0.0:
+                    through = before[t, i] + onward(network, state, after, t, i, j)
+                    if through > best:
+                        best, best_from, best_to = through, i, j
+        if best_from >= 0:
+            _open_path(network, state, open_arcs, before, after, t, best_from, best_to)
+            found = True
+    return found
+
+
+@kernel
+def cross_over(network, state, open_arcs, on):
+    """Make the flow exact; `open_arcs` and `on` get the arcs and nodes that carry it.
+
+    Returns
+    -------
+    lowest : float
+        The smallest flow; below zero where the guess could not be mended.
+    best_price : float
+        The best reduced gain of a closed arc; above zero likewise.
+    """
+    n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
+    factors = new_factors(n_steps, n_states)
+    rho = 100.0 / (n_states * network.scale)
+    most_rho = 100.0 * rho
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            for j in range(n_states):
+                slack = -(network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j])
+                is_open = network.allowed[t, i, j] > 0.0 and state.flow[t, i, j] * n_states * network.scale > slack
+                open_arcs[t, i, j] = 1.0 if is_open else 0.0
+                if not is_open:
+                    state.flow[t, i, j] = 0.0
+    before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
+    lowest, best_price = -np.inf, np.inf
+    for _ in range(_MOST_REPAIRS):
+        _nodes_of(open_arcs, on)
+        residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
+        while residual > 1e3 * _EXACT * network.scale and rho < most_rho:
+            # The steps got on slowly: longer ones. Very long ones would cost digits.
+            rho *= 10.0
+            residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
+        lowest, best_price = np.inf, -np.inf
+        for t in range(n_steps - 1):
+            for i in range(n_states):
+                for j in range(n_states):
+                    if open_arcs[t, i, j] > 0.0:
+                        lowest = min(lowest, state.flow[t, i, j])
+                    elif network.allowed[t, i, j] > 0.0:
+                        best_price = max(best_price, network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j])
+        if lowest >= 0.0 and best_price <= _WORTHWHILE * network.scale:
+            if not _open_paths(network, state, open_arcs, before, after):
+                break
+            continue
+        # Arcs below zero close; where there are none, the best arc between two steps opens.
+        for t in range(n_steps - 1):
+            best, best_from, best_to = _WORTHWHILE * network.scale, np.int64(-1), np.int64(-1)
+            for i in range(n_states):
+                for j in range(n_states):
+                    if open_arcs[t, i, j] > 0.0:
+                        if state.flow[t, i, j] <= 0.0:
+                            open_arcs[t, i, j] = state.flow[t, i, j] = 0.0
+                    elif network.allowed[t, i, j] > 0.0:
+                        gain = network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j]
+                        if gain > best:
+                            best, best_from, best_to = gain, i, j
+            if best_from >= 0 and lowest >= 0.0:
+                open_arcs[t, best_from, best_to] = 1.0
+    return lowest, best_price

@@ -1,0 +1,1 @@
+"""Rankings: best by sorting, SparseMAP by isotonic regression."""

@@ -1,0 +1,145 @@
+"""SparseMAP over rankings in closed form: the projection onto a permutahedron by isotonic regression.
+
+With the items in the order of their scores, the marginals are the scores less the nonincreasing sequence that is
+nearest to scores less points (Blondel, Teboul, Berthet and Djolonga: Fast Differentiable Sorting and Ranking, ICML
+2020). It is constant on blocks of items, found by pooling adjacent violators; within a block, marginals are the scores,
+moved to the mean of the block's points.
+"""
+
+import numpy as np
+
+from ..._jit import kernel
+from ..._select import order_downwards
+from ...numerics.facets import FACETS, GAVE_UP, TIE, as_products
+from ...numerics.polytope_solver import PolytopeSolver
+from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.support import EPS, FEASIBLE, certified_gap
+
+
+@kernel
+def _pool(levels, ends):
+    """Replace `levels` by the nonincreasing sequence that is nearest; return the number of its blocks.
+
+    Block b goes up to ``ends[b]``, and ``levels[b]`` is its level.
+    """
+    n_blocks = np.int64(0)
+    for j in range(levels.shape[0]):
+        level, size = levels[j], 1
+        while n_blocks > 0 and levels[n_blocks - 1] <= level:
+            n_blocks -= 1
+            before = ends[n_blocks] - (ends[n_blocks - 1] if n_blocks > 0 else 0)
+            # Towards the mean of both, without a sum of all.
+            level += (levels[n_blocks] - level) * before / (before + size)
+            size += before
+        levels[n_blocks], ends[n_blocks] = level, j + 1
+        n_blocks += 1
+    return n_blocks
+
+
+@kernel
+def _fill_block(scores, order, first, last, n_points, marginals):
+    """Write the marginals of the items of a block, from place `first` to `last` in the order of their scores."""
+    top, size = scores[order[first]], last - first
+    # Relative to its best item, so that large scores cost no digits.
+    mean = 0.0
+    for j in range(first, last):
+        mean += (scores[order[j]] - top) / size
+    points = 0.0
+    for j in range(first, min(last, n_points)):
+        points += n_points - j
+    for j in range(first, last):
+        # Not negative but by rounding.
+        marginals[order[j]] = max((scores[order[j]] - top) - mean + points / size, 0.0)
+
+
+@kernel
+def _is_majorised(marginals, order, n_points):
+    """Tell whether the points majorise the marginals, which do not increase in this order: the permutahedron."""
+    total, most = 0.0, 0.0
+    for j in range(order.shape[0]):
+        u = marginals[order[j]]
+        total += u
+        most += max(n_points - j, 0)
+        slack = FEASIBLE * (1.0 + most)
+        if total > most + slack or (j > 0 and u > marginals[order[j - 1]] + slack):
+            return False
+    return total >= most - FEASIBLE * (1.0 + most)
+
+
+@kernel
+def _certify(scores, n_points, marginals, order):
+    """Return the objective, the gap by the best ranking for the scores less the marginals, and its rounding.
+
+    It is `certify` without an oracle, which would write down all points of the ranking. The gap is infinite if the
+    marginals are not in the polytope.
+    """
+    is_in_polytope = _is_majorised(marginals, order, n_points)
+    n = scores.shape[0]
+    reduced, linear, norm_squared = np.empty(n), 0.0, 0.0
+    for i in range(n):
+        u = marginals[i]
+        reduced[i] = scores[i] - u
+        if u > 0.0:
+            linear += scores[i] * u
+            norm_squared += u * u
+    order_downwards(reduced, order)
+    best, size = 0.0, 1.0 + norm_squared
+    for j in range(n_points):
+        best += reduced[order[j]] * (n_points - j)
+        size += abs(scores[order[j]]) * (n_points - j)
+    gap = max(certified_gap(best, linear - norm_squared), 0.0) if is_in_polytope else np.inf
+    return linear - 0.5 * norm_squared, gap, 8.0 * EPS * size
+
+
+@as_solver
+def ranking_facets(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Solve one problem exactly; see `protocol`. dims is (n items, n of them with points)."""
+    n, n_points = dims[0], dims[1]
+    none, order, ends = np.empty((1, 0), np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+    order_downwards(scores, order)
+    n_allowed = np.int64(0)
+    for i in range(n):
+        n_allowed += scores[i] > -np.inf
+    blocks = np.empty((1, n), np.int32)
+    if n_allowed < n_points:
+        return blocks, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
+    top, levels = scores[order[0]], np.empty(n_allowed)
+    for j in range(n_allowed):
+        levels[j] = (scores[order[j]] - top) - max(n_points - j, 0)
+    size = abs(levels[n_allowed - 1]) if n_allowed > 0 else 0.0
+    n_blocks, first, block = _pool(levels, ends), np.int64(0), np.int64(-1)
+    for i in range(n):
+        marginals[i] = 0.0
+        blocks[0, i] = -1
+    for b in range(n_blocks):
+        _fill_block(scores, order, first, ends[b], n_points, marginals)
+        # Blocks of one level are a face together. Where none has points, nothing changes.
+        if b == 0 or levels[b - 1] - levels[b] > max(TIE, 1e-15 * size):
+            block = block + 1 if first < n_points else -1
+        for j in range(first, ends[b]):
+            blocks[0, order[j]] = block
+        first = ends[b]
+    objective, gap, floor = _certify(scores, n_points, marginals, order)
+    if not gap <= max(tol, 4.0 * floor):
+        return blocks, none, np.empty(0), GAVE_UP, objective, gap, 1
+    return blocks, none, np.zeros(1), FACETS, objective, gap, 1
+
+
+@as_products
+def ranking_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
+    """Multiply `direction` with the Jacobian; see `protocol`. From each block it takes the mean."""
+    n = marginals.shape[0]
+    totals, counts = np.zeros(n), np.zeros(n)
+    for i in range(n):
+        if slots[i] >= 0:
+            totals[slots[i]] += direction[i]
+            counts[slots[i]] += 1.0
+    for i in range(n):
+        out[i] = direction[i] - totals[slots[i]] / counts[slots[i]] if slots[i] >= 0 else 0.0
+
+
+ISOTONIC = PolytopeSolver("facets", ranking_facets, ranking_products)

@@ -1,0 +1,156 @@
+"""Ranking: items in order, or the first few of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._jit import as_oracle
+from ..._select import order_downwards
+from ..._validation import check_positive
+from .._base import Structure, as_parts
+from .._matching.structure import Matching
+from .facets import ISOTONIC
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+@as_oracle
+def best_ranking(scores, additional, dims, work, slots, additional_slots):
+    """Sort the items by their scores; dims is (n items, n of them with points)."""
+    n, n_points = dims[0], dims[1]
+    ints = work.view(np.int64)
+    order, points = ints[:n], ints[n : 2 * n]
+    order_downwards(scores, order)
+    value = 0.0
+    for place in range(n):
+        points[order[place]] = max(n_points - place, 0)
+        if place < n_points:
+            value += scores[order[place]] * (n_points - place)
+    slot = np.int64(0)
+    for i in range(n):
+        for _ in range(points[i]):
+            slots[slot] = i
+            slot += 1
+    return value
+
+
+class Ranking(Structure):
+    """The order of some items, or the best few of them in order.
+
+    Scores have shape (n_items,). The first item of a ranking gets most points, each next one a point less, the last one
+    none; a ranking's score is the sum of all items' scores, each times its points. So sorting by scores finds the best
+    one, and marginals are the points that are expected: a soft ranking. They are a point of the permutahedron, the
+    nearest one to the scores [1]_, found by isotonic regression in O(n log n), with closed-form derivatives.
+
+    A structure is an int array with the items, the best one first; -inf forbids that an item has points.
+
+    Parameters
+    ----------
+    top_k : int, default=None
+        How many items have points: the first one `top_k`, the last one of them 1, all others 0. A structure has shape
+        (top_k,). None ranks all: of n items the first one has n - 1 points, and a structure has shape (n,).
+
+    Notes
+    -----
+    Points are counts, not probabilities: an item of 3 points is three times in a structure (`Structure.repeats`), which
+    takes memory for all points where structures are written down, n (n - 1) / 2 ints for n items. Marginals do without.
+    Scores are measured in points: items whose scores are 1 or more apart are in order for certain, and items of one
+    score share their points equally.
+
+    Losses with a margin cost half of the squared distance of the points. There are no Gibbs marginals. `score` of an
+    estimator is the share of pairs of items that are in the right order (with `top_k`, of those with an item of the
+    right ones). See `Structure` for the conventions.
+
+    References
+    ----------
+    .. [1] Blondel, Teboul, Berthet and Djolonga. Fast Differentiable Sorting and Ranking. ICML 2020.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import map_inference, sparsemap
+    >>> from sklearn_sparsemap.structures import Ranking
+    >>> map_inference(Ranking(), [0.5, 3.0, 1.0])[0].tolist()
+    [1, 2, 0]
+    >>> sparsemap(Ranking(), [0.5, 3.0, 1.0]).marginals.tolist()
+    [0.25, 2.0, 0.75]
+    >>> sparsemap(Ranking(top_k=1), [0.5, 3.0, 2.5]).marginals.tolist()
+    [0.0, 0.75, 0.25]
+    """
+
+    oracle = best_ranking
+    polytope_solver = ISOTONIC
+    fixed_size = True
+    repeats = True
+    strict_encode = True
+    no_marginals = "no way is known to sum over all orders of many items"
+
+    def __init__(self, top_k: int | None = None) -> None:
+        if top_k is not None:
+            check_positive("top_k", top_k, integer=True)
+            top_k = int(top_k)
+        self.top_k = top_k
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        n = shape[0]
+        if self.top_k is not None and n < self.top_k:
+            raise ValueError(f"there are {n} items, fewer than top_k={self.top_k}")
+        return n, n - 1 if self.top_k is None else self.top_k
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        n, n_points = dims
+        return n_points * (n_points + 1) // 2, 0, 2 * n
+
+    def n_best(self, sample: Any, k: int) -> Any:
+        # Without points, all rankings are one.
+        return [(np.zeros(0, np.int32), 0.0)] if sample.dims[1] == 0 else None
+
+    def n_best_by(self, sample: Any) -> Any:
+        n_points = int(sample.dims[1])
+
+        def read(slots):
+            items = slots - np.arange(n_points) * sample.n_parts
+            return np.sort(np.repeat(items, np.arange(n_points, 0, -1)))
+
+        # A ranking matches the places that have points with items.
+        return Matching(), np.arange(n_points, 0, -1)[:, None] * sample.scores, read
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        n, n_points = (int(d) for d in dims)
+        n_items = n if self.top_k is None else n_points
+        items = np.asarray(structure)
+        if items.shape != (n_items,) or items.dtype.kind not in "iu" or items.min() < 0 or items.max() >= n:
+            raise ValueError(
+                f"a ranking is {n_items} ints from 0 to {n - 1}, the items from the best one on; got {structure!r}"
+            )
+        if len(np.unique(items)) < n_items:
+            raise ValueError(f"each item is ranked once; got {items.tolist()}")
+        return as_parts(np.sort(np.repeat(items[:n_points], np.arange(n_points, 0, -1)))), as_parts([])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        n, n_points = (int(d) for d in dims)
+        order = np.argsort(-np.bincount(slots, minlength=n), kind="stable")
+        return order if self.top_k is None else order[:n_points]
+
+    def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
+        # Raises where it is no ranking.
+        self.encode(structure, dims)
+        n = int(dims[0])
+        # What is not ranked comes last, side by side.
+        right, found = (np.full(n, n) for _ in range(2))
+        for place, items in ((right, structure), (found, predicted)):
+            place[np.asarray(items)] = np.arange(len(items))
+        first, second = np.nonzero(right[:, None] < right)
+        return found[first] < found[second]
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        if len(rows) != 1:
+            raise ValueError(f"a sample of a ranking has one row for each item; got shape {rows}")
+        return rows
+
+    def example_shapes(self) -> Sequence[tuple[int, ...]]:
+        return super().example_shapes() if self.top_k is None else ((self.top_k,), (self.top_k + 2,))

@@ -1,0 +1,1 @@
+"""One of several choices: best by the maximum, SparseMAP by sparsemax."""

@@ -1,0 +1,56 @@
+"""Closed forms of SparseMAP, for the structures that have one."""
+
+import numpy as np
+
+from ...numerics.polytope_solver import PolytopeSolver
+from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.support import is_distribution
+from ...numerics.tight_face import SIMPLEX
+
+
+@as_solver
+def project_simplex(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `protocol.py`.
+
+    Only scores within 1 of the best can take part. Starting from these, drop those at or below the threshold until
+    none is left to drop (Michelot); each round is exact and a few are enough.
+    """
+    best = -np.inf
+    for i in range(scores.shape[0]):
+        best = scores[i] if scores[i] > best else best
+    threshold, count, kept = -1.0, -1, 0
+    while best > -np.inf:
+        total, kept = 0.0, 0
+        for i in range(scores.shape[0]):
+            # Relative to the best score, so that large scores cost no digits.
+            above = scores[i] - best
+            if above > threshold:
+                total += above
+                kept += 1
+        if kept >= count >= 0:
+            # More than before: a score at the threshold, which rounding takes in and out again.
+            break
+        threshold, count = (total - 1.0) / kept, kept
+    slots = np.empty((kept, 1), np.int32)
+    weights = np.empty(kept)
+    if kept == 0:
+        return slots, np.empty((0, 0), np.int32), weights, INFEASIBLE, 0.0, 0.0, 1
+    k, objective, value, reached = 0, best, -np.inf, 0.0
+    for i in range(scores.shape[0]):
+        above = scores[i] - best
+        u = max(above - threshold, 0.0)
+        marginals[i] = u
+        value = max(value, above - u)
+        if u > 0.0:
+            slots[k, 0] = i
+            weights[k] = u
+            k += 1
+            objective += u * (above - 0.5 * u)
+            reached += u * (above - u)
+    gap = max(value - reached, 0.0) if is_distribution(weights[:k]) else np.inf
+    return slots, np.empty((k, 0), np.int32), weights, k, objective, gap, 1
+
+
+PROJECTION = PolytopeSolver("facets", project_simplex, None, face=SIMPLEX)

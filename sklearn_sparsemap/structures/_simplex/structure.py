@@ -1,0 +1,101 @@
+"""Simplex: one of n choices, the structure of multiclass prediction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._jit import as_oracle
+from .._base import Structure, as_parts
+from .projection import PROJECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+@as_oracle
+def best_choice(scores, additional, dims, work, slots, additional_slots):
+    """Pick the choice of highest score, the first one of equals."""
+    best = 0
+    for i in range(scores.shape[0]):
+        if scores[i] > scores[best]:
+            best = i
+    slots[0] = best
+    return scores[best]
+
+
+@as_oracle
+def simplex_marginals(scores, additional, dims, work, slots, additional_slots):
+    """Compute the softmax; return the log of its normaliser."""
+    n = scores.shape[0]
+    top = -np.inf
+    for i in range(n):
+        top = scores[i] if scores[i] > top else top
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for i in range(n):
+        work[i] = np.exp(scores[i] - top)
+        total += work[i]
+    for i in range(n):
+        work[i] /= total
+    return top + np.log(total)
+
+
+def simplex_marginal_work(dims):
+    """Return the length of `work` that `simplex_marginals` needs."""
+    return int(dims[0])
+
+
+class Simplex(Structure):
+    """One of n choices.
+
+    SparseMAP over the simplex is sparsemax ([1]_, section 2), which has a closed form. Scores have shape (n,), a
+    structure is an int. See `Structure` for the conventions.
+
+    References
+    ----------
+    .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap import sparsemap
+    >>> from sklearn_sparsemap.structures import Simplex
+    >>> sparsemap(Simplex(), [1.0, 0.5, -2.0]).marginals.tolist()
+    [0.75, 0.25, 0.0]
+    """
+
+    score_ndim = 1
+    oracle = best_choice
+    marginal_oracle = simplex_marginals
+    polytope_solver = PROJECTION
+    codes_are_slots = True
+    labelled = True
+    strict_encode = True
+
+    def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
+        return shape
+
+    def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
+        return 1, 0, 0
+
+    def marginal_work(self, dims: NDArray[np.int64]) -> int:
+        return simplex_marginal_work(dims)
+
+    def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.arange(dims[0])[None]
+
+    def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
+        choice = np.asarray(structure)
+        if choice.shape != () or choice.dtype.kind not in "iu" or not 0 <= choice < dims[0]:
+            raise ValueError(f"a choice is an int from 0 to {dims[0] - 1}; got {structure!r}")
+        return as_parts([choice]), as_parts([])
+
+    def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
+        return int(slots[0])
+
+    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
+        return (n_outputs,)

@@ -1,0 +1,72 @@
+"""SparseMAP over subsets in closed form: scores less a threshold, clipped to [0, 1]."""
+
+import numpy as np
+
+from ..._jit import kernel
+from ...numerics.facets import BINDING, FACETS, GAVE_UP, TIE, as_products, certify
+from ...numerics.polytope_solver import PolytopeSolver
+from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.support import FEASIBLE
+from ...numerics.threshold import threshold
+from ...numerics.tight_face import SUBSET
+
+
+@kernel
+def _shift(scores, min_size, max_size):
+    """Return the multiplier of the bound on the size that binds; 0 if none does."""
+    total = 0.0
+    for i in range(scores.shape[0]):
+        total += min(max(scores[i], 0.0), 1.0)
+    ones = np.empty(scores.shape[0])
+    for i in range(scores.shape[0]):
+        ones[i] = 1.0
+    if total > max_size:
+        return threshold(scores, ones, float(max_size), 0.0, 0.0, np.inf)
+    if total < min_size:
+        return threshold(scores, ones, float(min_size), 0.0, -np.inf, 0.0)
+    return 0.0
+
+
+@as_solver
+def subset_facets(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Solve one problem exactly; see `protocol`."""
+    n_allowed = 0
+    for i in range(scores.shape[0]):
+        n_allowed += scores[i] > -np.inf
+    none = np.empty((0, sizes[0]), np.int32)
+    if n_allowed < dims[1]:
+        return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
+    shift = _shift(scores, dims[1], dims[2])
+    weights, total = np.empty(2), 0.0
+    weights[0], weights[1] = shift, 0.0
+    for i in range(scores.shape[0]):
+        p = scores[i] - shift
+        marginals[i] = min(max(p, 0.0), 1.0)
+        if -TIE <= p <= TIE or 1.0 - TIE <= p <= 1.0 + TIE:
+            weights[1] = 1.0
+        total += marginals[i]
+    objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
+    rounding = FEASIBLE * (1.0 + total)
+    if not dims[1] - rounding <= total <= dims[2] + rounding or not gap <= max(tol, 4.0 * floor):
+        return none, none, np.empty(0), GAVE_UP, objective, gap, 1
+    return none, none, weights, FACETS, objective, gap, 1
+
+
+@as_products
+def subset_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
+    """Multiply `direction` with the Jacobian; see `protocol`."""
+    total, count = 0.0, 0.0
+    for i in range(marginals.shape[0]):
+        if 0.0 < marginals[i] < 1.0:
+            total += direction[i]
+            count += 1.0
+    mean = total / count if abs(weights[0]) > BINDING and count > 0.0 else 0.0
+    for i in range(marginals.shape[0]):
+        out[i] = direction[i] - mean if 0.0 < marginals[i] < 1.0 else 0.0
+
+
+THRESHOLD = PolytopeSolver("facets", subset_facets, subset_products, face=SUBSET)

@@ -1,0 +1,211 @@
+"""SparseMAP over dependency trees of any shape by cuts: sets of words that no less than one arc may enter.
+
+A tree has one head a word, and no set of words without an arc from outside. With a point of the simplex for each word,
+what enters a set S is ``|S|`` minus the arcs inside, so that the cut of S is ``inside(S) <= |S| - 1``; a single root is
+the same as an equation for the set of all words. Few cuts bind; they are found where they are violated.
+"""
+
+import numpy as np
+
+from ..._jit import kernel
+from ...numerics.certificate import certify_rows, is_in_polytope
+from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
+from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
+from ...numerics.polytope_solver import PolytopeSolver, as_preference
+from ...numerics.row_face import add_entry, project
+from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.sparsemax import lower_to_zero, prefer_facets
+from ...numerics.tight_face import TREE
+from .separation import contract_cycles, minimum_cuts
+from .sets import add_set, have_crossing, place_of_set, read_set
+from .ties import settle
+
+_MOST_ROUNDS = 200
+
+
+@kernel
+def fill_rows(rows, scores, n):
+    """Copy the scores of arcs, by word, without those from a word to itself.
+
+    Return the largest difference, and whether any arc is forbidden.
+    """
+    size, forbidden = 0.0, False
+    for m in range(n):
+        row = rows.scores[m]
+        for h in range(n + 1):
+            row[h] = scores[h * n + m] if h != m + 1 else -np.inf
+        difference, n_forbidden = lower_to_zero(row)
+        # One is from the word to itself.
+        size, forbidden = max(size, difference), forbidden or n_forbidden > 1
+    return size, forbidden
+
+
+@kernel
+def _forget(cuts, k, since):
+    """Drop the cuts that do not bind, but for the first and those added `since`; return how many are left."""
+    kept = 1
+    for c in range(1, k):
+        if cuts.multiplier[c] > 0.0 or cuts.slope[c] > 0.0 or c >= since:
+            cuts.multiplier[kept], cuts.bound[kept] = cuts.multiplier[c], cuts.bound[c]
+            for v in range(cuts.member.shape[1]):
+                cuts.member[kept, v] = cuts.member[c, v]
+            for w in range(cuts.bits.shape[1]):
+                cuts.bits[kept, w] = cuts.bits[c, w]
+            kept += 1
+    return kept
+
+
+@kernel
+def cut_trees(rows, cuts, k, single_root, size, limit):
+    """Solve over the `k` cuts that are there, add what is violated, until nothing is.
+
+    Returns
+    -------
+    k : int
+        The number of cuts; -1 if more than `limit` Newton steps, or too many cuts, were wanted.
+    steps : int
+        The Newton steps.
+    """
+    n = rows.u.shape[0]
+    sets = np.empty((n + 1, n + 1), np.bool_)
+    capacity = cuts.bound.shape[0]
+    steps = maximise_dual(rows, cuts, k, np.int64(single_root), size, limit)
+    if n == 1:
+        return k, steps
+    for _ in range(_MOST_ROUNDS):
+        if steps >= limit:
+            return -1, steps
+        since = k
+        for f in range(contract_cycles(rows.u, sets)):
+            k = add_set(cuts, k, sets[f])
+        if k == since:
+            found, violated = minimum_cuts(rows.u, sets)
+            for f in range(found):
+                k = add_set(cuts, k, sets[f])
+            if violated == 0:
+                # Tight ones are known, too, for who asks whether the multipliers are unique.
+                evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
+                return k, steps
+        if k > capacity - 2 * (n + 1):
+            k = _forget(cuts, k, since)
+            if k > capacity - 2 * (n + 1):
+                return -1, steps
+        steps += maximise_dual(rows, cuts, k, np.int64(single_root), size, limit - steps)
+    return -1, steps
+
+
+@kernel
+def start_cuts(n):
+    """Make room for the cuts of `n` words, with that of all words, which nearly always binds."""
+    cuts = new_cuts(4 * n + 40, n + 1, True)
+    nodes = np.empty(n + 1, np.bool_)
+    for v in range(n + 1):
+        nodes[v] = v > 0
+    return cuts, add_set(cuts, np.int64(0), nodes)
+
+
+@kernel
+def _warm_cuts(cuts, k, slots, weights):
+    """Start at the sets and the multipliers of an earlier solution; return the number of cuts."""
+    nodes = np.empty(cuts.member.shape[1], np.bool_)
+    for s in range(min(slots.shape[0], cuts.bound.shape[0] - k - 1)):
+        read_set(slots[s], nodes)
+        place, k = place_of_set(cuts, k, nodes)
+        if place >= 0:
+            cuts.multiplier[place] = weights[s]
+    return k
+
+
+@kernel
+def _write_marginals(rows, marginals):
+    """Write the marginals in the order of the scores."""
+    n = rows.u.shape[0]
+    for h in range(n + 1):
+        for m in range(n):
+            marginals[h * n + m] = rows.u[m, h]
+
+
+@as_solver
+def tree_facets(
+    oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
+):
+    """Solve one problem exactly; see `protocol`."""
+    n, single_root = dims[0], dims[2] != 0
+    rows = new_rows(n, n + 1)
+    size, forbidden = fill_rows(rows, scores, n)
+    no_parts = np.empty((0, 0), np.int32)
+    if forbidden and not is_feasible(oracle, scores, additional, dims, sizes):
+        return no_parts, no_parts, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
+    cuts, k = start_cuts(n)
+    if warm_weights.shape[0] == warm_slots.shape[0] + 1:
+        k = _warm_cuts(cuts, k, warm_slots, warm_weights)
+    objective, gap, floor = 0.0, np.inf, 0.0
+    n_free = np.int64(single_root)
+    k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
+    if k >= 0:
+        _write_marginals(rows, marginals)
+        if is_in_polytope(rows, cuts, k, n_free):
+            objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
+    if not gap <= max(tol, 4.0 * floor):
+        return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, steps
+    tied, needed = False, np.zeros(k, np.bool_)
+    if has_ties(rows) or have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, n_free):
+        tied, k, needed = settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size)
+        if not tied:
+            _write_marginals(rows, marginals)
+    kept = 0
+    for c in range(k):
+        needed[c] |= c < n_free or cuts.multiplier[c] > BINDING
+        kept += needed[c]
+    sets, weights = np.empty((kept, n), np.int32), np.empty(kept + 1)
+    weights[kept] = tied
+    kept = 0
+    for c in range(k):
+        if needed[c]:
+            weights[kept] = cuts.multiplier[c]
+            place = 0
+            for v in range(1, n + 1):
+                sets[kept, v - 1] = -1
+                if cuts.member[c, v] != 0.0:
+                    sets[kept, place] = v
+                    place += 1
+            kept += 1
+    return sets, no_parts, weights, FACETS, objective, gap, steps
+
+
+@as_products
+def tree_products(
+    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+):
+    """Multiply `direction` with the Jacobian; see `protocol`."""
+    n, n_sets = dims[0], slots.shape[0] // dims[0]
+    rows, cuts = new_rows(n, n + 1), new_cuts(n_sets + 1, n + 1, True)
+    for m in range(n):
+        rows.count[m] = 0.0
+        for h in range(n + 1):
+            add_entry(rows, m, h, marginals[h * n + m], direction[h * n + m])
+    nodes, k = np.empty(n + 1, np.bool_), np.int64(0)
+    for c in range(n_sets):
+        read_set(slots[c * n : (c + 1) * n], nodes)
+        k = add_set(cuts, k, nodes)
+    tight = np.empty(k, np.int64)
+    for c in range(k):
+        tight[c] = c
+    project(rows, cuts, tight, k)
+    for m in range(n):
+        for h in range(n + 1):
+            out[h * n + m] = rows.shifted[m, h]
+
+
+# Entries in the supports of a word, and beyond them in all, from which on cuts are quicker than the active set; fitted
+# to times of 10 to 100 words.
+_ENOUGH = (1.75, 10.0)
+
+
+@as_preference
+def prefers_cuts(scores, dims):
+    """Tell whether cuts are likely to be quicker than the active set."""
+    return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
+
+
+CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, face=TREE)

@@ -1,0 +1,81 @@
+"""Sets of nodes whose cuts `newton` knows, as bits, 64 nodes a word: which are the same, which cross."""
+
+import numpy as np
+
+from ..._jit import kernel
+from ...numerics.facets import BINDING
+
+
+@kernel
+def holds(bits, v):
+    """Tell whether a node is in a set."""
+    return (bits[v >> 6] >> np.uint64(v & 63)) & np.uint64(1) != np.uint64(0)
+
+
+@kernel
+def same(x, y):
+    """Tell whether two sets are the same."""
+    different = False
+    for w in range(x.shape[0]):
+        different |= x[w] != y[w]
+    return not different
+
+
+@kernel
+def cross(x, y):
+    """Tell whether two sets overlap without one of them inside the other."""
+    common, only_x, only_y = False, False, False
+    for w in range(x.shape[0]):
+        common |= (x[w] & y[w]) != 0
+        only_x |= (x[w] & ~y[w]) != 0
+        only_y |= (y[w] & ~x[w]) != 0
+    return common and only_x and only_y
+
+
+@kernel
+def have_crossing(cuts, k):
+    """Tell whether two sets with a multiplier cross."""
+    for a in range(k):
+        if cuts.multiplier[a] > BINDING:
+            for b in range(a):
+                if cuts.multiplier[b] > BINDING and cross(cuts.bits[a], cuts.bits[b]):
+                    return True
+    return False
+
+
+@kernel
+def read_set(words, nodes):
+    """Mark the words that are listed; -1 fills up a row."""
+    for v in range(nodes.shape[0]):
+        nodes[v] = False
+    for v in words:
+        if v >= 0:
+            nodes[v] = True
+
+
+@kernel
+def place_of_set(cuts, k, nodes):
+    """Return which cut is that of a set, -1 if none is, and how many cuts there are; it is added unless it is known."""
+    n_words = cuts.bits.shape[1]
+    for w in range(n_words):
+        cuts.bits[k, w] = np.uint64(0)
+    size = 0
+    for v in range(nodes.shape[0]):
+        cuts.member[k, v] = 1.0 if nodes[v] else 0.0
+        if nodes[v]:
+            cuts.bits[k, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+            size += 1
+    if size < 2:
+        return np.int64(-1), k
+    for c in range(k):
+        if same(cuts.bits[c], cuts.bits[k]):
+            return c, k
+    cuts.bound[k] = size - 1.0
+    cuts.multiplier[k] = 0.0
+    return k, k + 1
+
+
+@kernel
+def add_set(cuts, k, nodes):
+    """Add the cut of a set, unless it is known; return the number of cuts."""
+    return place_of_set(cuts, k, nodes)[1]
