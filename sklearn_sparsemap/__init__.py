@@ -49,7 +49,6 @@ _SUBMODULES = {
     "penalties",
     "pipeline",
     "plotting",
-    "solvers",
     "structures",
     "testing",
 }

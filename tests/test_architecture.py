@@ -11,47 +11,17 @@ from types import FunctionType
 
 import pytest
 
+from sklearn_sparsemap import structures
+
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
-FOUNDATION = {
-    *("_jit", "_jit_cache", "_jit_lanes", "_jit_link", "_jit_lowering", "_jit_team", "_partition_files", "_ragged"),
-    *("_select", "_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
-}
-LEAVES = {"features", "datasets", "metrics"}
-MAY_IMPORT = {
-    **{name: FOUNDATION for name in FOUNDATION},
-    # Linear algebra, supports, faces, the active set: what structures and graphs stand on. It knows neither.
-    "numerics": FOUNDATION,
-    # Each owns its polytope.
-    "structures": FOUNDATION | {"numerics"},
-    # Penalties know nothing of structure.
-    "penalties": FOUNDATION - {"_version"},
-    # The machine of factor graphs.
-    "graphs": FOUNDATION | {"numerics"},
-    "factors": FOUNDATION | {"numerics", "structures", "graphs"},
-    "inference": FOUNDATION | {"numerics", "structures", "graphs", "factors"},
-    "losses": FOUNDATION | {"numerics", "structures", "graphs", "factors", "inference"},
-    # What PyTorch and JAX have in common; only `torch` and `jax` import them.
-    "_layers": FOUNDATION | {"numerics", "structures", "graphs", "factors", "inference", "losses"},
-    "torch": {"_layers", "_validation", "structures", "factors", "losses"},
-    "jax": {"_layers", "_validation", "structures", "factors"},
-    "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "numerics", "inference", "losses"},
-    "estimators": FOUNDATION
-    | {"structures", "graphs", "penalties", "factors", "numerics", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
-    "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
-    # Ahead of time it uses whatever a user may use first.
-    "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
-    "compile": {"_compile_ahead"},
-    # What it draws is handed to it; to trace solvers it calls them as a user does.
-    "plotting": {"_unwrap", "_validation", "inspection", "penalties", "inference", "factors"},
-    # Trains estimators on many machines, by what they have in common with users' own.
-    "distributed": {"_ragged", "_threads", "_validation", "estimators", "structures"},
-    # Around estimators: they know of these what any user knows.
-    "pipeline": set(),
-    "inspection": {"_unwrap", "_validation", "inference"},
-    # It checks what the others stand on, and looks behind the public functions for that.
-    "testing": FOUNDATION | {"numerics", "structures", "inference"},
-}
+ROOT_FILES = {"_compile_ahead", "compile"}
+
+
+def read_picture():
+    """Return the picture of the rooms in CONTRIBUTING.md: room -> rooms that it imports."""
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^(\w+) +->((?: \w+)*)(?:  .*)?$", text, re.MULTILINE)
+    return {room: set(imported.split()) for room, imported in rows}
 
 
 def rooms_imported(path):
@@ -70,14 +40,35 @@ def rooms_imported(path):
             assert not any(name.startswith("sklearn_sparsemap") for name in names), f"{path}: import relatively"
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_one_way(path):
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if room == "__init__":
-        return
-    allowed = MAY_IMPORT[room] | {room}
-    wrong = set(rooms_imported(path)) - allowed
-    assert not wrong, f"{path.relative_to(PACKAGE)} must not import {wrong}"
+def test_imports_go_one_way_as_the_picture_shows():
+    found, picture = {}, read_picture()
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if room != "__init__" and room not in ROOT_FILES:
+            found.setdefault(room, set()).update(set(rooms_imported(path)) - {room})
+    foundation = {room for room in found if room.startswith("_") and room not in picture}
+    assert {room: found[room] - foundation for room in picture} == picture
+    assert set(found) == foundation | set(picture)
+    assert all(found[room] <= foundation for room in foundation)
+    # Rooms that import nothing but rooms that are done can be done next.
+    order = []
+    while len(order) < len(picture):
+        ready = [room for room in picture if room not in order and picture[room] <= set(order)]
+        assert ready, f"rooms import each other: {set(picture) - set(order)}"
+        order += ready
+
+
+STRUCTURES = {name for name in structures.__all__ if name != "Structure"}
+
+
+def test_no_room_but_structures_asks_which_structure_it_is():
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] == "structures":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
+                named = {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)} & STRUCTURES
+                assert not named, f"{path.relative_to(PACKAGE)}:{node.lineno} asks for {named}"
 
 
 def test_only_jit_knows_numba_options():

@@ -1,7 +1,31 @@
-"""Where structures meet solvers: MAP, SparseMAP, LP-SparseMAP and marginal inference."""
+"""MAP, SparseMAP, LP-SparseMAP and marginal inference over structures and factor graphs, and their results."""
 
 from ._graph.solve import lp_sparsemap
 from ._n_best import n_best
 from ._public import map_inference, marginal_inference, sparsemap
+from ._results import (
+    LPSparseMAPBatch,
+    LPSparseMAPResult,
+    MAPBatch,
+    MAPResult,
+    MarginalBatch,
+    MarginalResult,
+    SparseMAPBatch,
+    SparseMAPResult,
+)
 
-__all__ = ["lp_sparsemap", "map_inference", "marginal_inference", "n_best", "sparsemap"]
+__all__ = [
+    "LPSparseMAPBatch",
+    "LPSparseMAPResult",
+    "MAPBatch",
+    "MAPResult",
+    "MarginalBatch",
+    "MarginalResult",
+    "SparseMAPBatch",
+    "SparseMAPResult",
+    "lp_sparsemap",
+    "map_inference",
+    "marginal_inference",
+    "n_best",
+    "sparsemap",
+]

@@ -59,6 +59,8 @@ class Structure:
         Name of the additional scores without which the rows of scores are independent choices.
     codes_are_slots : bool
         Whether a structure is an int, which is also its only slot.
+    can_repair : bool
+        Whether `misfits` and `repair` know gold structures that this one does not allow.
     strict_encode : bool
         Whether `encode` refuses whatever is no structure of the problem. If not, estimators ask the oracle about each
         structure that they are to learn from.
@@ -109,6 +111,7 @@ class Structure:
     extra_rows = 0
     coupled_by = None
     codes_are_slots = False
+    can_repair = False
     strict_encode = False
     # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.
     _decodes_stacks = False
@@ -210,6 +213,14 @@ class Structure:
         raise ValueError(
             f"known is for structures made of labels, trees without labels, and matchings; got {self!r}"
         )
+
+    def misfits(self, structure: Any) -> tuple[str, ...]:
+        """Return why a gold structure is none that this one allows, if `repair` could make it one."""
+        return ()
+
+    def repair(self, structure: Any) -> Any:
+        """Return a structure that this one allows, close to a gold one that has `misfits`."""
+        raise NotImplementedError
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
         """Return what the lengths of padded samples count, and how many lengths a sample may have."""

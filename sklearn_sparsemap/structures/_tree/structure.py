@@ -19,6 +19,7 @@ from .labels import (
     labelled_tree_marginals,
 )
 from .matrix_tree import tree_marginal_work, tree_marginals
+from .repair import make_fit, misfits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,6 +82,7 @@ class DependencyTree(Structure):
     _decodes_stacks = True
     fixed_size = True
     extra_rows = 1
+    can_repair = True
     strict_encode = True
 
     def __init__(self, projective: bool = False, single_root: bool = False, n_labels: int | None = None) -> None:
@@ -151,6 +153,18 @@ class DependencyTree(Structure):
                 check_known("the head of a word", head, 0, n_words)
                 forbidden[:, word] = np.arange(n_words + 1) != head
         return forbidden
+
+    def misfits(self, structure: Any) -> tuple[str, ...]:
+        return misfits_of(self._heads(np.asarray(structure)), self.projective, self.single_root)
+
+    def repair(self, structure: Any) -> Any:
+        tree = np.asarray(structure)
+        heads = make_fit(self._heads(tree).astype(np.int64), self.projective, self.single_root)
+        return heads if tree.ndim == 1 else np.column_stack([heads, tree[:, 1]])
+
+    def _heads(self, tree):
+        """Return the heads of a tree, whose second column has its labels if there are any."""
+        return tree[:, 0] if self.n_labels is not None and tree.ndim == 2 else tree
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
         return "the words of each sentence", (1,)

@@ -1,0 +1,72 @@
+"""Trees with several roots, or with arcs that cross: what is wrong with them, and trees nearby that fit."""
+
+import numpy as np
+
+
+def misfits_of(heads, projective, single_root):
+    """Return why the heads of a tree do not fit: tuple of str."""
+    heads, reasons = _as_tree(heads), []
+    if heads is not None and single_root and (heads == 0).sum() > 1:
+        reasons.append("several roots")
+    if heads is not None and projective and _find_unfit_arc(heads) is not None:
+        reasons.append("arcs that cross")
+    return tuple(reasons)
+
+
+def make_fit(heads, projective, single_root):
+    """Return the heads of a tree that fits.
+
+    Roots after the first one become its modifiers. Then arcs over words that do not hang on their head are lifted, the
+    shortest first, until there are none: the modifier goes to its head's head. (Nivre and Nilsson, Pseudo-Projective
+    Dependency Parsing, ACL 2005; without the labels that undo it.) A word that is moved still hangs on what it hung on
+    above its head, and not always the fewest are moved. With one root, which all words hang on, none is lifted to
+    become another.
+
+    Parameters
+    ----------
+    heads : int array of shape (n,)
+        A tree: 0 is the root, words count from 1.
+    projective, single_root : bool
+
+    Returns
+    -------
+    heads : int array of shape (n,)
+    """
+    heads = heads.copy()
+    if single_root:
+        roots = np.flatnonzero(heads == 0)
+        heads[roots[1:]] = roots[0] + 1
+    while projective and (word := _find_unfit_arc(heads)) is not None:
+        heads[word - 1] = heads[heads[word - 1] - 1]
+    return heads
+
+
+def _as_tree(heads):
+    """Return the heads of a sample as an array; None if they are no tree, which training reports."""
+    heads = np.asarray(heads)
+    n = len(heads) if heads.ndim == 1 else 0
+    if not n or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
+        return None
+    above = np.concatenate([[0], heads])
+    for _ in range(n.bit_length()):
+        above = above[above]
+    return None if above.any() else heads.astype(np.int64)
+
+
+def _find_unfit_arc(heads):
+    """Return the modifier of the shortest arc (of these the first) over a word that is not below its head, or None."""
+    n = len(heads)
+    words = np.arange(1, n + 1)
+    above = np.concatenate([[0], heads])
+    # Whether word w is below head h: of each word all that is above it, step by step.
+    below, place = np.zeros((n + 1, n + 1), bool), np.arange(n + 1)
+    while place.any():
+        below[place, np.arange(n + 1)] = True
+        place = above[place]
+    below[0] = True
+    for word in words[np.argsort(abs(heads - words), kind="stable")]:
+        head = heads[word - 1]
+        low, high = min(head, word), max(head, word)
+        if not below[head, low + 1 : high].all():
+            return int(word)
+    return None
