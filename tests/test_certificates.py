@@ -170,3 +170,17 @@ def test_forbidden_transitions_are_no_warning():
             LinearChain(), 1e3 * rng.normal(size=(6, 3)), transitions=transitions, solver="interior_point"
         )
         assert result.converged
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_minimum_of_float64_is_a_mask_too(name):
+    """Sums of such scores overflow; they count as -1e100."""
+    structure, _, _ = STRUCTURES[name]
+    rng = np.random.default_rng(5)
+    scores, additional = draw_masked(name, np.finfo(np.float64).min, rng)
+    bounded = {key: np.maximum(values, -1e100) for key, values in additional.items()}
+    result = sparsemap(structure, scores, **additional)
+    assert result.converged
+    np.testing.assert_array_equal(
+        result.marginals, sparsemap(structure, np.maximum(scores, -1e100), **bounded).marginals
+    )

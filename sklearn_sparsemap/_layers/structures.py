@@ -118,12 +118,12 @@ class StructureOperator(Operator):
         else:
             plan = self._full_plan(padded, n_samples, is_shared)
         flat = plan.places.take(scores.reshape(n_samples, -1))
-        check_values(flat, plan.places.sizes, "scores")
+        flat = check_values(flat, plan.places.sizes, "scores")
         if is_shared:
             joined = np.concatenate([additional[0][k.extra_mask] for k in plan.kinds])
         else:
             joined = plan.extra_places.take(additional)
-        check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
+        joined = check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
         ptr, start, stop, dims, sizes = plan.arrays
         problems = Problems(readonly(flat), ptr, readonly(joined), start, stop, dims, sizes)
         padded = PaddedProblems(self.structure, problems, plan)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import readonly
-from .._validation import are_scores, check_numbers, check_scores, is_batch
+from .._validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems
 from ..numerics.places import starts
 from ..structures import Structure
@@ -229,6 +229,7 @@ def _check_all(scores, ndim, name=None):
     else:
         arrays = [check_scores(s, ndim, name or f"scores[{i}]") for i, s in enumerate(scores)]
         return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
+    flat = bound_masks(flat)
     if not are_scores(flat):
         for i, sample in enumerate(scores):
             check_scores(sample, ndim, name or f"scores[{i}]")
