@@ -254,7 +254,7 @@ def test_parents_that_are_no_labels(parents, message):
 @pytest.mark.parametrize(
     ("parents", "message"),
     [
-        ([1, 2, 0, None], "above itself: ('a' -> 'b' -> 'c' -> 'a'|'b' -> 'c' -> 'a' -> 'b'|'c' -> 'a' -> 'b' -> 'c'),"),
+        ([1, 2, 0, None], "above itself: ('a' -> 'b' -> 'c' -> 'a'|'b' -> 'c' -> 'a' -> 'b'|'c' -> 'a' -> 'b' -> 'c')"),
         ([None, 2, 1, None], "above itself: ('b' -> 'c' -> 'b'|'c' -> 'b' -> 'c'), from labels to"),
         ([None, None, 2, None], "puts the label 'c' above itself: 'c' -> 'c', from"),
         ({"a": "b", "b": ["d", "a"]}, "above itself: ('a' -> 'b' -> 'a'|'b' -> 'a' -> 'b'), from"),
