@@ -53,7 +53,7 @@ def sparsemap(
     ----------
     structure : Structure
     scores : Array of shape (batch, ...) or of the shape of one sample
-        Computed in float64, returned in its dtype. -inf forbids a part.
+        Computed in float64, returned in its dtype. -inf forbids a part. The batch may be empty.
     lengths : int Array, default=None
         Which part of each sample is no padding.
     temperature : float, default=1.0

@@ -65,7 +65,7 @@ def sparsemap(
         For example ``LinearChain()``.
     scores : Tensor of shape (batch, ...) or of the shape of one sample
         float32 or float64 (half precision goes by float32); computed in float64, on the CPU but for what `backend`
-        says, and returned in its dtype on its device. -inf forbids a part.
+        says, and returned in its dtype on its device. -inf forbids a part. The batch may be empty.
     lengths : int Tensor of shape (batch,) or (batch, 2), default=None
         Which part of each sample is no padding: steps of chains (or steps and states), words of trees (whose scores
         have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
