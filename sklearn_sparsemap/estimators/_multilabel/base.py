@@ -85,10 +85,11 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self._marginals(self._model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute the probability of each label: its marginal.
+        """Compute the probability of each label: its marginal, but never certainty.
 
-        scikit-learn wants probabilities of labels strictly between 0 and 1: where a marginal is 0 or 1, this returns
-        the nearest number inside. `predict_marginals` returns what was computed.
+        scikit-learn asks for probabilities of labels strictly between 0 and 1. A marginal of 0 becomes the smallest
+        positive number, 2.2e-308, and a marginal of 1 the largest number below 1. To ask which labels are ruled out,
+        use `predict_marginals`, whose zeros are exact.
 
         Parameters
         ----------

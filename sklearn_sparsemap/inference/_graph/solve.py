@@ -220,7 +220,8 @@ def solve_graph(
             if not trials[i] or trial.accepts(u, joint):
                 trials[i] = []
                 statistics[RESIDUAL] += trial.snap(u)
-                statistics[OBJECTIVE] += trial.value(u, joint)
+                # By the original scores: a difference of large numbers would be rounded.
+                statistics[OBJECTIVE] = problems.take([i]).values(u[None], joint[None])[0] - 0.5 * (u @ u)
                 if _is_rounded(own_sizes[k], u, statistics, tol):
                     statistics[STATUS] = TOO_LARGE
             for array, offset in zip((found.multipliers, found.links), offsets):
