@@ -13,8 +13,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
-    *("_jit", "_jit_cache", "_jit_lanes", "_jit_link", "_jit_lowering", "_jit_team", "_partition_files", "_ragged"),
-    *("_select", "_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
+    *("_jit", "_jit_cache", "_jit_lanes", "_jit_link", "_jit_lowering", "_jit_team", "_indices"),
+    *("_partition_files", "_ragged", "_select", "_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._ragged import RaggedArray
-from ..._validation import check_choice, check_magnitude, check_parameters, check_positive
+from ..._validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
@@ -298,8 +298,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
         check_parameters(self, ["temperature", "n_jobs"])
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))
         return X
 
     def __sklearn_is_fitted__(self):

@@ -183,6 +183,11 @@ class OnlineOptimizer:
         return self.rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
 
     @property
+    def sizes(self):
+        """Numbers of features, of outputs and of additional scores."""
+        return self._n_features, self.n_outputs, self.store.n_dense - self.n_outputs
+
+    @property
     def n_outputs(self):
         return self.store.n_outputs
 
