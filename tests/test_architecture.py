@@ -36,7 +36,10 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
+    **{
+        name: {"_indices", "_jit", "_ragged", "_template_grammar", "_threads", "_validation"}
+        for name in LEAVES - {"datasets"}
+    },
     "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},

@@ -13,6 +13,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._indices import are_places
 from .._ragged import RaggedArray
 from .._validation import check_matrix, check_no_missing, check_same_length, check_samples
 
@@ -156,7 +157,10 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self):
         check_is_fitted(self)
-        is_selected = np.zeros(len(self.scores_), dtype=bool)
+        n_groups, n_features = len(self.scores_), self.n_features_in_
+        if not (are_places(self.selected_groups_, n_groups) and are_places(self.groups_, n_groups, n_features)):
+            raise ValueError("selected_groups_, groups_, scores_ and n_features_in_ do not go together; fit again")
+        is_selected = np.zeros(n_groups, dtype=bool)
         is_selected[self.selected_groups_] = True
         return is_selected[self.groups_]
 

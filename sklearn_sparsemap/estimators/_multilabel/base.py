@@ -298,9 +298,20 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
         check_parameters(self, ["temperature", "n_jobs"])
+        self._check_whole()
         X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))
         return X
+
+    def _check_whole(self):
+        """Raise ValueError unless the fitted attributes go together, each of which users may assign."""
+        n_labels = self._graph.n_labels
+        if np.shape(self.classes_) != (n_labels,):
+            raise ValueError(
+                f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_labels} outputs; assign one label "
+                "for each, or fit again"
+            )
+        self._model.check(self.n_features_in_, n_labels, len(self._graph.edges))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_graph")
