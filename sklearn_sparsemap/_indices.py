@@ -124,14 +124,14 @@ def _compressed(matrix):
     if indptr[-1] > n or falls.any():
         wrong = np.flatnonzero((indptr < 0) | (indptr > n))
         at = int(wrong[0]) - 1 if len(wrong) else int(np.argmax(falls))
-        fault = f"{line} {at} runs from {indptr[at]} to {indptr[at + 1]} of {n} entries, by `indptr`"
+        fault = f"by `indptr` a {line} runs from {indptr[at]} to {indptr[at + 1]} of {n} entries"
         return None if by_column or is_blocks else at, fault
     indices = indices[: indptr[-1]]
     at = _first_outside(indices, n_places)
     if at is None:
         return None
     on = int(np.searchsorted(indptr, at, side="right")) - 1
-    fault = f"{line} {on} has an entry in {place} {indices[at]}, but there are {n_places} {place}s"
+    fault = f"it has an entry in {place} {indices[at]}, but there are {n_places} {place}s"
     return None if by_column or is_blocks else on, fault
 
 
@@ -171,10 +171,10 @@ def _lists(matrix):
         return None, f"there are lists of {np.shape(matrix.rows)} and {np.shape(matrix.data)} for {n_rows} rows"
     for row, (columns, values) in enumerate(zip(matrix.rows, matrix.data)):
         if len(columns) != len(values):
-            return row, f"row {row} has {len(columns)} columns for {len(values)} values"
+            return row, f"there are {len(columns)} columns for {len(values)} values"
         wrong = [column for column in columns if not 0 <= column < n_columns]
         if wrong:
-            return row, f"row {row} has an entry in column {wrong[0]}, but there are {n_columns} columns"
+            return row, f"it has an entry in column {wrong[0]}, but there are {n_columns} columns"
     return None
 
 
