@@ -13,8 +13,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
-    *("_highs", "_jit", "_jit_cache", "_jit_lanes", "_jit_link", "_jit_lowering", "_jit_team", "_partition_files"),
-    *("_ragged", "_select", "_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
+    *("_highs", "_indices", "_jit", "_jit_cache", "_jit_lanes", "_jit_link", "_jit_lowering", "_jit_team"),
+    *("_partition_files", "_ragged", "_select", "_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
@@ -36,7 +36,10 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
+    **{
+        name: {"_indices", "_jit", "_ragged", "_template_grammar", "_threads", "_validation"}
+        for name in LEAVES - {"datasets"}
+    },
     "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._ragged import RaggedArray
 from ..._validation import (
     check_magnitude,
+    check_matrix,
     check_parameters,
     check_positive,
     check_same_length,
@@ -359,6 +360,7 @@ class LinearStructuredClassifier(
     def _check_predict_ready(self):
         check_is_fitted(self)
         check_parameters(self, ["n_jobs"])
+        self._check_whole()
 
     def _check_predict(self, X):
         self._check_predict_ready()
@@ -458,6 +460,7 @@ class LinearStructuredClassifier(
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
         if not first:
             self._check_same_structure(structure)
+            self._check_whole()
             structure = self._structure
         if structure.labelled:
             classes = given_classes(classes, None if first else self.classes_)
@@ -516,14 +519,14 @@ def _check_converged(gaps, objectives):
 def _one_row_each(values, dtype):
     """Return rows of numbers as samples; dense ones become those of a type, sparse ones are not copied."""
     values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
-    return RaggedArray(values, np.arange(values.shape[0] + 1))
+    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
 
 
 def _flat_rows(X):
     """Return X for data with one label a sample, which a RaggedArray is not."""
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
-    return X
+    return check_matrix(X)
 
 
 def _check_structured(structure, X, n_features, dtype):

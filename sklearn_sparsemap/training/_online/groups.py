@@ -38,6 +38,8 @@ class GroupOptimizer(OnlineOptimizer):
     alpha = 0.0
 
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
+        if np.shape(group_weights) != (groups._check().n_groups,):
+            raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
         self.mira, self.columns = mira, columns
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
