@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._jit import readonly
-from ..._jit_team import LINE
+from ..._jit_team import LARGEST_TEAM, LINE
 from ..._threads import count_threads, interruptible, together
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
@@ -159,7 +159,9 @@ class OnlineOptimizer:
     @property
     def _most_threads(self):
         """How many threads may work on an epoch: more than there are cores would wait for each other."""
-        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1)) if type(self.rule) is AdaGrad else 1
+        if type(self.rule) is not AdaGrad:
+            return 1
+        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
     def _n_threads(self, n_pieces, rows, targets):
         """Return how many threads are to work on these samples."""
