@@ -93,6 +93,11 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     return _backend.compile_kernel(function, {**_OPTIONS, "fastmath": allowed or False})
 
 
+def in_python(compiled):
+    """Return the Python function of a kernel, which Python can call."""
+    return getattr(compiled, "py_func", compiled)
+
+
 @kernel
 def copy_into(target, source):
     """Copy `source` to the start of `target`, both 1-D.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import objmode
 
-from .._jit import as_oracle, is_compiled, wrap_oracle
+from .._jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._validation import check_positive
 from ._base import Structure, as_parts
 
@@ -28,8 +28,7 @@ _TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 def _ask(number, scores, additional, slots, additional_slots):
     """Call a Python oracle; fill the slots with what it returns, and return its score."""
     structure = _called[int(number)]
-    for array in (scores, additional):
-        array.flags.writeable = False
+    scores, additional = readonly(scores), readonly(additional)
     found = structure.map_oracle(scores, additional) if structure.additional else structure.map_oracle(scores)
     if found is None:
         slots[:] = additional_slots[:] = -1

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from ..._jit import readonly
+from ..._jit import in_python, readonly
 from ..._jit_team import LARGEST_TEAM, LINE
 from ..._threads import count_threads, interruptible, together
 from .._columns import N_PIECES
@@ -23,7 +23,7 @@ _NEVER = 2**62
 _WORTH_THREADS = 2**12
 # Up to so many entries of the features, columns are not cut into pieces; else by the columns of the first ones.
 _MANY, _SEEN = 2**18, 2**16
-_space, _hand_out = most_space.py_func, hand_out.py_func
+_space, _hand_out = in_python(most_space), in_python(hand_out)
 
 
 class OnlineOptimizer:
