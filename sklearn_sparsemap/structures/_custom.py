@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import objmode
 
-from .._jit import as_oracle, is_compiled, wrap_oracle
+from .._jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._threads import deferred_errors
 from .._validation import check_positive
 from ._base import Structure, as_parts
@@ -45,8 +45,7 @@ def _ask(number, scores, additional, slots, additional_slots):
 
 def _answer(number, scores, additional, slots, additional_slots):
     structure = _called[int(number)]
-    for array in (scores, additional):
-        array.flags.writeable = False
+    scores, additional = readonly(scores), readonly(additional)
     found = structure.map_oracle(scores, additional) if structure.additional else structure.map_oracle(scores)
     if found is None:
         slots[:] = additional_slots[:] = -1

@@ -4,8 +4,8 @@ import numpy as np
 from scipy import sparse
 
 from ..._indices import are_places
-from ..._jit import readonly
-from ..._jit_team import LINE
+from ..._jit import in_python, readonly
+from ..._jit_team import LARGEST_TEAM, LINE
 from ..._threads import count_threads, interruptible, together
 from ...solvers._lazy import places_of
 from .._columns import N_PIECES
@@ -25,7 +25,7 @@ _NEVER = 2**62
 _WORTH_THREADS = 2**12
 # Up to so many entries of the features, columns are not cut into pieces; else by the columns of the first ones.
 _MANY, _SEEN = 2**18, 2**16
-_space, _hand_out = most_space.py_func, hand_out.py_func
+_space, _hand_out = in_python(most_space), in_python(hand_out)
 
 
 class OnlineOptimizer:
@@ -163,7 +163,9 @@ class OnlineOptimizer:
     @property
     def _most_threads(self):
         """How many threads may work on an epoch: more than there are cores would wait for each other."""
-        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1)) if type(self.rule) is AdaGrad else 1
+        if type(self.rule) is not AdaGrad:
+            return 1
+        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
     def _n_threads(self, n_pieces, rows, targets):
         """Return how many threads are to work on these samples."""
