@@ -12,9 +12,9 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, val
 from ._ragged import RaggedArray
 
 # Squares of features, and sums of scores, must not overflow.
-_LARGEST = 1e100
+LARGEST_SCORE = 1e100
 # Of features, by the type of what training keeps: sums of their squares.
-_LARGEST_FEATURE = {"float64": _LARGEST, "float32": 1e15}
+_LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 # Messages quote at most so much of the data.
 _LONGEST_QUOTE = 80
 
@@ -126,7 +126,8 @@ def check_numbers(values, name):
 def check_scores(scores, ndim, name="scores"):
     """Return `scores` as a float64 array with `ndim` axes, C-contiguous.
 
-    -inf is allowed (it forbids a part); NaN, +inf and empty arrays are not.
+    -inf is allowed (it forbids a part); NaN, +inf and empty arrays are not. Finite masks such as the minimum of float64
+    become -1e100, so that sums of them are finite.
     """
     if sparse.issparse(scores):
         raise ValueError(f"{name} must be dense; got a sparse matrix. Use {name}.toarray()")
@@ -135,6 +136,7 @@ def check_scores(scores, ndim, name="scores"):
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes; got shape {array.shape}")
+    array = bound_masks(array)
     if not are_scores(array):
         bad = np.isnan(array) | (array == np.inf)
         if bad.any():
@@ -143,20 +145,27 @@ def check_scores(scores, ndim, name="scores"):
                 f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part"
             )
         raise ValueError(
-            f"{name} has values beyond {_LARGEST:g}, with which sums overflow; rescale them, or forbid by -inf"
+            f"{name} has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale them, or forbid by -inf"
         )
     return array
+
+
+def bound_masks(array):
+    """Return float64 scores with -1e100 in place of finite ones below; a copy if there are any."""
+    if not array.min(initial=0.0) < -LARGEST_SCORE:
+        return array
+    return np.where((array < -LARGEST_SCORE) & (array > -np.inf), -LARGEST_SCORE, array)
 
 
 def are_scores(array):
     """Tell whether all entries of a float64 array are -inf, or finite with sums that are finite."""
     # The usual case without arrays in between, which would take longer than all else: neither is true of NaN.
-    most = _LARGEST / max(array.size, 1)
+    most = LARGEST_SCORE / max(array.size, 1)
     with np.errstate(invalid="ignore"):
         if array.min(initial=0.0) >= -most and array.max(initial=0.0) <= most:
             return True
     finite = np.isfinite(array)
-    return bool((array[~finite] == -np.inf).all()) and np.abs(array[finite]).max(initial=0.0) <= _LARGEST
+    return bool((array[~finite] == -np.inf).all()) and np.abs(array[finite]).max(initial=0.0) <= LARGEST_SCORE
 
 
 # What does not fit into float32 becomes infinite, and is found then.

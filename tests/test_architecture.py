@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "losses": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference"},
     # What PyTorch and JAX have in common; only `torch` and `jax` import them.
     "_layers": FOUNDATION | {"structures", "graphs", "factors", "solvers", "inference", "losses"},
-    "torch": {"_layers", "_validation", "structures", "factors", "losses"},
+    "torch": {"_layers", "_validation", "structures", "factors", "losses", "solvers"},
     "jax": {"_layers", "_validation", "structures", "factors"},
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION

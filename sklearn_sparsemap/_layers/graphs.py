@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._threads import over_groups
+from .._validation import bound_masks
 from ..factors import FactorGraph
 from ..graphs._arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
 from ..inference._graph.problems import GraphProblems
@@ -143,7 +144,7 @@ class GraphOperator(Operator):
         if n_samples == 0:
             raise ValueError("scores has no samples; there must be at least one")
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths, n_samples))
-        scores, groups = scores.reshape(n_samples, -1), []
+        scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
         _check_inside(scores, kinds, [self._kind(padded, shape).columns for shape in shapes], "scores")
         columns = [self._kind(padded, shape).extra_columns for shape in shapes]
         if len(additional) == 1:

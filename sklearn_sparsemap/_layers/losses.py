@@ -94,6 +94,7 @@ class _StructureGibbs(StructureOperator):
         padded = self.lay_out(scores, additional, lengths)
         oracle = self.structure.marginal_oracle
         flat, log_partition, expected = marginal_problems(oracle, padded.problems, n_jobs=self.n_jobs)
+        padded.restore(log_partition, flat, expected)
         marginals = padded.places.put(flat).reshape(scores.shape)
         return _Gibbs(marginals, padded.extra_places.put(expected), log_partition)
 

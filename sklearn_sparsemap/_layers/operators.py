@@ -13,11 +13,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from .._validation import LARGEST_SCORE, bound_masks
 from .padding import flat_size
 
 # So many operators are held, the last that were used. Who needs one for longer holds it, as modules do.
 _MOST = 1024
-_LARGEST = 1e100
 
 
 class Operator:
@@ -81,15 +81,19 @@ def operator(handle):
 
 
 def check_values(values, sizes, what):
-    """Raise ValueError for NaN or +inf; `values` are flat, with `sizes[i]` of sample i, or of all samples for None."""
+    """Return scores with bounded masks; raise ValueError for NaN and +inf.
+
+    `values` are flat, with `sizes[i]` of sample i, or of all samples for None.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.abs(values).sum() < _LARGEST:
-            return
-    bad = ~(values < _LARGEST) | ((values < -_LARGEST) & (values > -np.inf))
+        if np.abs(values).sum() < LARGEST_SCORE:
+            return values
+    bad = ~(values < LARGEST_SCORE)
     if bad.any():
         place = int(np.argmax(bad))
         which = "" if sizes is None else f"[{int(np.searchsorted(np.cumsum(sizes), place, side='right'))}]"
         raise ValueError(
-            f"{what}{which} contains {values[place]}; scores must be finite and below {_LARGEST:g}, or -inf to "
+            f"{what}{which} contains {values[place]}; scores must be finite and below {LARGEST_SCORE:g}, or -inf to "
             "forbid a part"
         )
+    return bound_masks(values)

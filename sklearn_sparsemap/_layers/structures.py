@@ -131,15 +131,17 @@ class StructureOperator(Operator):
         else:
             plan = self._full_plan(padded, n_samples, is_shared)
         flat = plan.places.take(scores.reshape(n_samples, -1))
-        check_values(flat, plan.places.sizes, "scores")
+        flat = check_values(flat, plan.places.sizes, "scores")
         if is_shared:
             joined = np.concatenate([additional[0][k.extra_mask] for k in plan.kinds])
         else:
             joined = plan.extra_places.take(additional)
-        check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
+        joined = check_values(joined, None if is_shared else plan.extra_places.sizes, "additional")
         ptr, start, stop, dims, sizes = plan.arrays
         problems = Problems(readonly(flat), ptr, readonly(joined), start, stop, dims, sizes)
-        return PaddedProblems(self.structure, problems, plan)
+        padded = PaddedProblems(self.structure, problems, plan)
+        padded.raise_masks()
+        return padded
 
     def _make_plan(self, padded, n_samples, lengths, is_shared):
         if lengths.shape[1]:

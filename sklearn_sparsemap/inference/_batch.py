@@ -191,8 +191,6 @@ def _merge(problems, solution, chosen, found):
 
 def solver_of(structure, solver="auto"):
     """Return the compiled solver of a structure for any scores: its closed form, where it has one."""
-    if structure.facets == "ranking" and solver in ("auto", "facets"):
-        return FACET_SOLVERS["ranking"]
     if structure.projection is not None and solver in ("auto", "active_set", "facets"):
         return PROJECTIONS[structure.projection]
     return SOLVERS["active_set" if solver == "auto" else solver]

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import readonly
-from .._validation import are_scores, check_numbers, check_scores, is_batch
+from .._validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
 from ..solvers._lazy import starts
 from ..solvers._polytope.batch import Problems
 from ..structures import Structure
+from ._masks import raise_masks
 
 
 class Problem:
@@ -101,11 +102,27 @@ class Samples(Sequence):
         and with each, the shapes of the additional scores that are given, in the structure's order.
     kind : int array
         Which of these each sample has.
+
+    Attributes
+    ----------
+    moved : Moved or None
+        By how much `raise_masks` has raised scores.
     """
 
     def __init__(self, structure, problems, shapes, given, kind):
         self.structure, self.problems, self.kind = structure, problems, kind
         self._shapes, self._given = shapes, given
+        self.moved = None
+
+    def raise_masks(self):
+        """Make masks small; solutions and their derivatives stay as they are. Return the problems."""
+        self.problems, self.moved = raise_masks(self.problems)
+        return self.problems
+
+    def restore(self, values, marginals, expected):
+        """Overwrite the values of solutions, which `raise_masks` has changed, with those of the scores as given."""
+        if self.moved is not None:
+            values -= self.moved.of(self.problems, marginals, expected)
 
     def __len__(self):
         return len(self.kind)
@@ -212,6 +229,7 @@ def _check_all(scores, ndim, name=None):
     else:
         arrays = [check_scores(s, ndim, name or f"scores[{i}]") for i, s in enumerate(scores)]
         return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
+    flat = bound_masks(flat)
     if not are_scores(flat):
         for i, sample in enumerate(scores):
             check_scores(sample, ndim, name or f"scores[{i}]")

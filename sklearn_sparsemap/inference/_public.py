@@ -148,7 +148,7 @@ def sparsemap(
     if max_iter is not None:
         check_positive("max_iter", max_iter, integer=True)
     samples, many, own_names = lay_out(structure, scores, additional)
-    problems = samples.problems
+    problems = samples.raise_masks()
     solution = sparsemap_problems(
         structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many
     )
@@ -211,7 +211,7 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     check_structure(structure)
     oracle = marginal_oracle_of(structure, "marginal_inference")
     samples, many, _ = lay_out(structure, scores, additional)
-    problems = samples.problems
+    problems = samples.raise_masks()
     marginals, log_partition, expected = marginal_problems(oracle, problems, n_jobs=n_jobs, many=many)
     batch = MarginalBatch(structure, samples, problems, marginals, expected, log_partition)
     return batch if many else batch[0]

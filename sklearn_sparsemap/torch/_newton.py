@@ -7,6 +7,8 @@ there are -inf. Columns take at most 1, and exactly 1 in samples that are `squar
 
 import torch
 
+from ..solvers._polytope.support import FEASIBLE
+
 _MOST_STEPS, _MOST_TRIALS = 60, 40
 _RESIDUAL = 1e-13
 # A cut with no more than this multiplier does not hold the solution.
@@ -110,8 +112,8 @@ def solve_matchings(scores, columns, square):
         multipliers, value, slope, u = _search(
             scores, columns, free, (multipliers, value, slope, u), d, fixed, violation, left
         )
-    # Rows that are there sum to 1 by themselves; whoever fails is solved by another method.
-    solved = (_violation(multipliers, slope, free) <= 1e3 * goal) & torch.isfinite(value)
+    # Rows that are there sum to 1 by themselves; samples that fail are solved by another method.
+    solved = (_violation(multipliers, slope, free) <= FEASIBLE) & torch.isfinite(value)
     return u, free | (multipliers > _BINDING), solved
 
 

@@ -6,6 +6,7 @@ from numba import types
 
 from ..._jit import FLOATS, INTS, INTS_2D, INTS_OUT, PARTS, entry
 from .._flow.chains import chain_interior_point, chain_products
+from .._flow.paths import flow_paths
 from .._polytope.backward import DIRECTIONS, PRODUCTS
 from .._polytope.batch import PROBLEMS
 from .matchings import matching_facets, matching_products
@@ -30,6 +31,9 @@ FACET_PRODUCTS_OF = {
     "subset": subset_products,
     "tree": tree_products,
 }
+
+# Those whose facets say which structures a solution is made of. Of all others the active set finds them.
+PATHS_OF = {"chain": flow_paths}
 
 # What solvers by facets returned, for problems one after the other: those of problem i begin at ptr[i] and end at
 # ptr[i + 1]. `usable` is 0 where facets do not tell the face, or the problem was solved by structures.

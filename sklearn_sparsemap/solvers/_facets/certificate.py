@@ -3,17 +3,29 @@
 import numpy as np
 
 from ..._jit import kernel
+from .._polytope.support import EPS, FEASIBLE
+from .newton import largest_violation
 
-_EPS = 2.220446049250313e-16
+
+@kernel
+def is_in_polytope(rows, cuts, k, n_free):
+    """Tell whether the entries of all rows sum to 1 and satisfy all cuts, and no cut with a multiplier is loose."""
+    for r in range(rows.u.shape[0]):
+        total = 0.0
+        for c in range(rows.u.shape[1]):
+            total += rows.u[r, c]
+        if not abs(total - 1.0) <= FEASIBLE:
+            return False
+    return largest_violation(cuts.multiplier, cuts.slope, k, n_free) <= FEASIBLE
 
 
 @kernel
 def certify_rows(scores, marginals, rows, cuts, k):
-    """Return the objective of `marginals`, a bound of their gap, and what of it rounding can leave.
+    """Return the objective of `marginals`, a bound of their gap, and the part of it that rounding can explain.
 
     The best structure's reduced score is at most what the `k` cuts allow for their multipliers and, for each row, the
     best reduced score less the multipliers. That is as sharp as a call of the oracle, for which reduced scores are
-    hard: all that carries weight ties.
+    hard: all that carries weight ties. It is a certificate if the marginals are in the polytope.
     """
     linear, norm_squared = 0.0, 0.0
     for i in range(scores.shape[0]):
@@ -32,4 +44,4 @@ def certify_rows(scores, marginals, rows, cuts, k):
                 size += u[c] * (1.0 + abs(rows.scores[r, c]))
     for c in range(k):
         gap -= cuts.multiplier[c] * cuts.slope[c]
-    return linear - 0.5 * norm_squared, max(gap, 0.0), 8.0 * _EPS * size
+    return linear - 0.5 * norm_squared, max(gap, 0.0), 8.0 * EPS * size

@@ -8,7 +8,7 @@ import numpy as np
 from ..._jit import copy_into, kernel
 from .._parts import representative
 from .._polytope.protocol import INFEASIBLE, as_solver
-from .certificate import certify_rows
+from .certificate import certify_rows, is_in_polytope
 from .jacobian import add_entry, project
 from .newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
@@ -136,13 +136,14 @@ def matching_facets(
     cuts = new_cuts(m, m, False)
     if warm_weights.shape[0] == m + 1:
         copy_into(cuts.multiplier, warm_weights[:m])
-    steps = maximise_dual(rows, cuts, m, m if n == m else np.int64(0), size, min(MOST_STEPS, limit[0]))
+    n_free = m if n == m else np.int64(0)
+    steps = maximise_dual(rows, cuts, m, n_free, size, min(MOST_STEPS, limit[0]))
     _write_marginals(rows, n_rows, n_cols, marginals)
     objective, gap, floor = certify_rows(scores, marginals, rows, cuts, m)
-    if not gap <= max(tol, 4.0 * floor):
+    if not is_in_polytope(rows, cuts, m, n_free) or not gap <= max(tol, 4.0 * floor):
         return none, none, np.empty(0), GAVE_UP, objective, gap, steps
     weights = np.empty(m + 1)
-    weights[m] = has_ties(rows) or has_flat_dual(rows, cuts, m, m if n == m else np.int64(0))
+    weights[m] = has_ties(rows) or has_flat_dual(rows, cuts, m, n_free)
     if weights[m] and _loosen(rows, cuts, n == m):
         weights[m] = 0.0
         _write_marginals(rows, n_rows, n_cols, marginals)

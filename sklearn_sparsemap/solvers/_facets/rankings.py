@@ -11,8 +11,8 @@ import numpy as np
 from ..._jit import kernel
 from ..._select import order_downwards
 from .._polytope.protocol import INFEASIBLE, as_solver
-from .._polytope.support import certified_gap
-from .protocol import FACETS, TIE, as_products
+from .._polytope.support import EPS, FEASIBLE, certified_gap
+from .protocol import FACETS, GAVE_UP, TIE, as_products
 
 
 @kernel
@@ -52,11 +52,27 @@ def _fill_block(scores, order, first, last, n_points, marginals):
 
 
 @kernel
-def _certify(scores, n_points, marginals, order):
-    """Return the objective and the gap, by the best ranking for the scores less the marginals; see `certify`.
+def _is_majorised(marginals, order, n_points):
+    """Tell whether the points majorise the marginals, which do not increase in this order: the permutahedron."""
+    total, most = 0.0, 0.0
+    for j in range(order.shape[0]):
+        u = marginals[order[j]]
+        total += u
+        most += max(n_points - j, 0)
+        slack = FEASIBLE * (1.0 + most)
+        if total > most + slack or (j > 0 and u > marginals[order[j - 1]] + slack):
+            return False
+    return total >= most - FEASIBLE * (1.0 + most)
 
-    Here without an oracle, which would write down all of the ranking's points.
+
+@kernel
+def _certify(scores, n_points, marginals, order):
+    """Return the objective, the gap by the best ranking for the scores less the marginals, and its rounding.
+
+    It is `certify` without an oracle, which would write down all points of the ranking. The gap is infinite if the
+    marginals are not in the polytope.
     """
+    is_in_polytope = _is_majorised(marginals, order, n_points)
     n = scores.shape[0]
     reduced, linear, norm_squared = np.empty(n), 0.0, 0.0
     for i in range(n):
@@ -66,10 +82,12 @@ def _certify(scores, n_points, marginals, order):
             linear += scores[i] * u
             norm_squared += u * u
     order_downwards(reduced, order)
-    best = 0.0
+    best, size = 0.0, 1.0 + norm_squared
     for j in range(n_points):
         best += reduced[order[j]] * (n_points - j)
-    return linear - 0.5 * norm_squared, max(certified_gap(best, linear - norm_squared), 0.0)
+        size += abs(scores[order[j]]) * (n_points - j)
+    gap = max(certified_gap(best, linear - norm_squared), 0.0) if is_in_polytope else np.inf
+    return linear - 0.5 * norm_squared, gap, 8.0 * EPS * size
 
 
 @as_solver
@@ -102,7 +120,9 @@ def ranking_facets(
         for j in range(first, ends[b]):
             blocks[0, order[j]] = block
         first = ends[b]
-    objective, gap = _certify(scores, n_points, marginals, order)
+    objective, gap, floor = _certify(scores, n_points, marginals, order)
+    if not gap <= max(tol, 4.0 * floor):
+        return blocks, none, np.empty(0), GAVE_UP, objective, gap, 1
     return blocks, none, np.zeros(1), FACETS, objective, gap, 1
 
 

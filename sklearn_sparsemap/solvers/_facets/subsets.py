@@ -5,7 +5,8 @@ import numpy as np
 from ..._jit import kernel
 from ...graphs._threshold import threshold
 from .._polytope.protocol import INFEASIBLE, as_solver
-from .protocol import BINDING, FACETS, TIE, as_products, certify
+from .._polytope.support import FEASIBLE
+from .protocol import BINDING, FACETS, GAVE_UP, TIE, as_products, certify
 
 
 @kernel
@@ -36,14 +37,18 @@ def subset_facets(
     if n_allowed < dims[1]:
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     shift = _shift(scores, dims[1], dims[2])
-    weights = np.empty(2)
+    weights, total = np.empty(2), 0.0
     weights[0], weights[1] = shift, 0.0
     for i in range(scores.shape[0]):
         p = scores[i] - shift
         marginals[i] = min(max(p, 0.0), 1.0)
         if -TIE <= p <= TIE or 1.0 - TIE <= p <= 1.0 + TIE:
             weights[1] = 1.0
-    objective, gap, _ = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
+        total += marginals[i]
+    objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, 0.0)
+    rounding = FEASIBLE * (1.0 + total)
+    if not dims[1] - rounding <= total <= dims[2] + rounding or not gap <= max(tol, 4.0 * floor):
+        return none, none, np.empty(0), GAVE_UP, objective, gap, 1
     return none, none, weights, FACETS, objective, gap, 1
 
 

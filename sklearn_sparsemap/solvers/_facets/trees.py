@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._jit import kernel
 from .._polytope.protocol import INFEASIBLE, as_solver
-from .certificate import certify_rows
+from .certificate import certify_rows, is_in_polytope
 from .jacobian import add_entry, project
 from .newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from .protocol import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
@@ -142,7 +142,8 @@ def tree_facets(
     k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
     if k >= 0:
         _write_marginals(rows, marginals)
-        objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
+        if is_in_polytope(rows, cuts, k, n_free):
+            objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
     if not gap <= max(tol, 4.0 * floor):
         return no_parts, no_parts, np.empty(0), GAVE_UP, objective, gap, steps
     tied, needed = False, np.zeros(k, np.bool_)

@@ -7,6 +7,7 @@ from ..._jit_lanes import padded
 from .._facets.protocol import FACETS, GAVE_UP, TIE, as_products, certify
 from .._facets.sparsemax import highest, lower_to_zero, sparsemax
 from .._polytope.protocol import INFEASIBLE, as_solver
+from .._polytope.support import FEASIBLE
 from .blocks import new_factors
 from .crossover import best_paths, cross_over, onward, settle
 from .interior_point import Network, interior_point, new_flow, set_nodes
@@ -132,7 +133,8 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
         for i in range(n_states):
             for j in range(n_states):
                 if open_arcs[t, i, j] > 0.0:
-                    slots[r, 0], parts[r, 0], weights[r] = t * n_states + i, part_of(dims, t, i, j), flow[t, i, j]
+                    slots[r, 0], parts[r, 0] = t * n_states + i, part_of(dims, t, i, j)
+                    weights[r] = max(flow[t, i, j], 0.0)
                     r += 1
     start, end = _first_of_ends(dims)
     for i in range(n_states):
@@ -144,6 +146,27 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
             parts[r, 0], weights[r] = end + i, marginals[(n_steps - 1) * n_states + i]
             r += 1
     return slots, parts, weights
+
+
+@kernel
+def _is_flow(flow, open_arcs, u):
+    """Tell whether open arcs carry one unit of flow from the first step to the last, through nodes that carry `u`."""
+    n_steps, n_states = u.shape[0], open_arcs.shape[1]
+    unit = 0.0
+    for i in range(n_states):
+        unit += u[0, i]
+    worst = abs(unit - 1.0)
+    for t in range(n_steps - 1):
+        for i in range(n_states):
+            leaving, entering = 0.0, 0.0
+            for j in range(n_states):
+                if open_arcs[t, i, j] > 0.0:
+                    leaving += flow[t, i, j]
+                    worst = max(worst, -flow[t, i, j])
+                if open_arcs[t, j, i] > 0.0:
+                    entering += flow[t, j, i]
+            worst = max(worst, max(abs(leaving - u[t, i]), abs(entering - u[t + 1, i])))
+    return worst <= FEASIBLE
 
 
 @kernel
@@ -168,7 +191,8 @@ def _has_ties(network, state, open_arcs):
 def _solve_flow(nodes, additional, dims, marginals):
     """Solve a chain with transitions.
 
-    Return the flow, its arcs, the tie flag, or -1 if no path is allowed, and the number of iterations.
+    Return the flow, its arcs, the tie flag, or -1 if no path is allowed, the number of iterations, and whether the
+    flow is one.
     """
     n_steps, n_states = dims[0], dims[1]
     shape = (n_steps - 1, n_states, padded(n_states))
@@ -180,7 +204,7 @@ def _solve_flow(nodes, additional, dims, marginals):
                 gains[t, i, j] = additional[part_of(dims, t, i, j)]
     state = new_flow(n_steps, n_states)
     if not _close_dead_ends(nodes, gains, allowed, on):
-        return state.flow, open_arcs, -1.0, 0
+        return state.flow, open_arcs, -1.0, 0, False
     scale = max(_spread_of(nodes.reshape(-1), on.reshape(-1)), _spread_of(gains.reshape(-1), allowed.reshape(-1)))
     network = Network(nodes, gains, allowed, on, max(scale, 1e-12))
     n_iter = interior_point(network, state)
@@ -188,7 +212,8 @@ def _solve_flow(nodes, additional, dims, marginals):
     for t in range(n_steps):
         for i in range(n_states):
             marginals[t * n_states + i] = max(state.u[t, i], 0.0)
-    return state.flow, open_arcs, 1.0 if _has_ties(network, state, open_arcs) else 0.0, n_iter
+    tied = 1.0 if _has_ties(network, state, open_arcs) else 0.0
+    return state.flow, open_arcs, tied, n_iter, _is_flow(state.flow, open_arcs, state.u)
 
 
 @as_solver
@@ -198,10 +223,10 @@ def chain_interior_point(
     """Solve one problem exactly, by its flow; see `_facets.protocol`."""
     nodes = node_scores(scores, additional, dims)
     if dims[2] == _NO_TRANSITIONS or dims[0] == 1:
-        flow, open_arcs, n_iter = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1
+        flow, open_arcs, n_iter, is_flow = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1, True
         tied = _independent_steps(nodes, dims, marginals)
     else:
-        flow, open_arcs, tied, n_iter = _solve_flow(nodes, additional, dims, marginals)
+        flow, open_arcs, tied, n_iter, is_flow = _solve_flow(nodes, additional, dims, marginals)
     if tied < 0.0:
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
@@ -212,7 +237,7 @@ def chain_interior_point(
             linear += weights[r] * additional[parts[r, 0]]
     objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
     # The rounding of thousands of steps adds up.
-    if not gap <= max(tol, 4.0 * floor, 1e-12 * abs(objective)):
+    if not is_flow or not gap <= max(tol, 4.0 * floor, 1e-12 * abs(objective)):
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), GAVE_UP, objective, gap, n_iter
     return slots, parts, weights, FACETS, objective, gap, n_iter

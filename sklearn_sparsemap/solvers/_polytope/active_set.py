@@ -15,6 +15,7 @@ from .support import (
     certified_gap,
     find,
     grow,
+    is_distribution,
     mix,
     new_support,
     parts_repeat,
@@ -213,4 +214,6 @@ def active_set(
         theta = score(scores, additional, slots, additional_slots) - reference
         k = append(support, k, slots, additional_slots, theta, weight, pivot_squared)
     objective = linear - 0.5 * norm_squared
+    if not is_distribution(support.weights[:k]):
+        gap = np.inf
     return support.slots, support.additional, support.weights, k, objective, max(gap, 0.0), n_iter

@@ -118,6 +118,7 @@ class MarginalBatch(_OfStructures):
 
     def __init__(self, structure, samples, problems, marginals, expected, log_partition):
         super().__init__(structure, samples, problems)
+        samples.restore(log_partition, marginals, expected)
         self._expected = np.split(expected, np.cumsum(problems.additional_stop - problems.additional_start)[:-1])
         self.log_partition = log_partition
         self.marginals = self._like_scores(marginals)
@@ -159,6 +160,8 @@ class SparseMAPBatch(_OfStructures):
         self._own_names, self._tol, self._n_jobs = own_names, tol, n_jobs
         self._slots, self._additional_slots, self._weights = supports
         self._flat, self._statistics = marginals, statistics
+        if samples.moved is not None:
+            samples.restore(self.objective, marginals, self.additional_flat)
 
     # All that follows is made when it is asked for: of a single sample, only its result is.
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .protocol import INFEASIBLE, as_solver
+from .support import is_distribution
 
 
 @as_solver
@@ -46,4 +47,5 @@ def project_simplex(
             k += 1
             objective += u * (above - 0.5 * u)
             reached += u * (above - u)
-    return slots, np.empty((k, 0), np.int32), weights, k, objective, max(value - reached, 0.0), 1
+    gap = max(value - reached, 0.0) if is_distribution(weights[:k]) else np.inf
+    return slots, np.empty((k, 0), np.int32), weights, k, objective, gap, 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._jit import readonly
 from ..._validation import check_numbers
-from .._facets.batch import FACET_PRODUCTS_OF
+from .._facets.batch import FACET_PRODUCTS_OF, PATHS_OF
 from .._facets.protocol import FACETS
 from .active_set import active_set
 from .batch import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
@@ -131,8 +131,10 @@ class SparseMAPResult:
         """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
         problem, u = self._problem, self.marginals.ravel()
         if self._by_facets:
-            here = u > 0.0
-            size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional) @ self._expected()
+            # Forbidden parts, with scores of -inf, have no weight.
+            here, expected = u > 0.0, self._expected()
+            there = expected > 0.0
+            size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional[there]) @ expected[there]
         else:
             slots, additional_slots, _ = self.support
             size = gather_rows(slots, np.abs(problem.scores))
@@ -145,7 +147,13 @@ class SparseMAPResult:
         """The structures of the solver, one a row, with their additional slots and weights; negligible ones, too."""
         slots, additional_slots, weights = self._found
         sizes = self._problem.sizes
-        if self._by_facets:
+        if self._by_facets and self._structure.facets in PATHS_OF:
+            # Of the same flow as the additional marginals, which other structures need not have.
+            marginals = readonly(self.marginals.ravel())
+            paths, weights = PATHS_OF[self._structure.facets](self._dims(), marginals, slots, additional_slots, weights)
+            encoded = [self._structure.encode(path, self._problem.dims) for path in paths]
+            slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
+        elif self._by_facets:
             p = self._problem
             limit = np.array([most_calls(p.n_parts)])
             none = np.empty((0, 0), np.int32)

@@ -17,6 +17,11 @@ Support = namedtuple(
 
 # K has integer entries; a squared pivot below this share of its diagonal is rounding, not information.
 DEPENDENT = 1e-9
+# Largest violation of a constraint of the polytope; marginals that violate one by more are certified by nothing, and
+# another solver takes the problem over. Rounding of ordinary scores stays a hundred times below it.
+FEASIBLE = 1e-9
+# Distance from 1.0 to the next float64.
+EPS = 2.220446049250313e-16
 
 
 @kernel
@@ -215,6 +220,17 @@ def mix(slots, k, weights, marginals):
 
 
 @kernel
+def is_distribution(weights):
+    """Tell whether weights are probabilities: a mixture with them is in the polytope, where a gap is a certificate."""
+    total = 0.0
+    for w in weights:
+        total += w
+        if not w >= 0.0:
+            return False
+    return abs(total - 1.0) <= FEASIBLE
+
+
+@kernel
 def certified_gap(value, here):
     """Return how far the best structure's reduced score is above that of the mixture.
 
@@ -237,4 +253,4 @@ def rounding_of_gap(scores, additional, slots, additional_slots):
     for t in range(additional_slots.shape[0]):
         if additional_slots[t] >= 0:
             size += abs(additional[additional_slots[t]])
-    return 8.0 * 2.220446049250313e-16 * size
+    return 8.0 * EPS * size

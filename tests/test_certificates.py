@@ -1,0 +1,186 @@
+"""Solutions are certified by a feasible point and a bound, whatever the scores: ties, masks, single states."""
+
+import numpy as np
+import pytest
+
+from sklearn_sparsemap import marginal_inference, sparsemap
+from sklearn_sparsemap.inference._masks import raise_masks
+from sklearn_sparsemap.solvers._polytope.batch import Problems
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Simplex, Subset
+
+MASKS = (-1e3, -1e7, -1e10, -1e14, float(np.finfo(np.float32).min))
+STRUCTURES = {
+    "matching": (Matching(), (5, 5), "facets"),
+    "wide matching": (Matching(), (3, 6), "facets"),
+    "tree": (DependencyTree(), (5, 4), "facets"),
+    "single root": (DependencyTree(single_root=True), (5, 4), "facets"),
+    "projective": (DependencyTree(projective=True), (5, 4), "active_set"),
+    "ranking": (Ranking(top_k=2), (6,), "facets"),
+    "subset": (Subset(1, 3), (6,), "facets"),
+    "simplex": (Simplex(), (5,), "facets"),
+    "chain": (LinearChain(), (5, 4), "interior_point"),
+}
+
+
+def draw_masked(name, mask, rng):
+    """Return scores and additional scores, some of them masked, and whether any additional scores there are."""
+    structure, shape, _ = STRUCTURES[name]
+    scores = np.where(rng.random(shape) < 0.25, mask, rng.normal(size=shape))
+    if not isinstance(structure, LinearChain):
+        return scores, {}
+    return scores, {"transitions": np.where(rng.random((4, 4)) < 0.2, mask, rng.normal(size=(4, 4)))}
+
+
+def forbid(values):
+    return np.where(values < -500.0, -np.inf, values)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_are_as_good_as_minus_infinity(name, mask):
+    """A structure without masked parts exists: marginals, derivatives, objective and Gibbs marginals are the same."""
+    structure, shape, solver = STRUCTURES[name]
+    rng, n_compared = np.random.default_rng(0), 0
+    for _ in range(12):
+        scores, additional = draw_masked(name, mask, rng)
+        forbidden = {key: forbid(values) for key, values in additional.items()}
+        try:
+            expected = sparsemap(structure, forbid(scores), solver="active_set", **forbidden)
+        except ValueError:
+            continue
+        v = rng.normal(size=shape)
+        for how in ("auto", solver, "active_set"):
+            result = sparsemap(structure, scores, solver=how, **additional)
+            assert result.converged
+            np.testing.assert_allclose(result.marginals, expected.marginals, atol=1e-8)
+            np.testing.assert_allclose(result.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-8)
+            assert result.objective == pytest.approx(expected.objective, abs=1e-8)
+            n_compared += 1
+        if structure.marginal_oracle is not None:
+            gibbs = marginal_inference(structure, scores, **additional)
+            without = marginal_inference(structure, forbid(scores), **forbidden)
+            np.testing.assert_allclose(gibbs.marginals, without.marginals, atol=1e-10)
+            assert gibbs.log_partition == pytest.approx(without.log_partition, abs=1e-9)
+    assert n_compared >= 12
+
+
+@pytest.mark.parametrize("solver", ["auto", "facets", "active_set"])
+def test_masks_that_cannot_be_avoided_cost_no_digits(solver):
+    """All pairs of a row are masked: the row decides by what its masks differ in."""
+    rng = np.random.default_rng(1)
+    for mask in MASKS[2:4]:
+        scores = rng.integers(-8, 8, (4, 4)) / 8.0
+        offset = scores.copy()
+        offset[1] += mask
+        result, expected = sparsemap(Matching(), offset, solver=solver), sparsemap(Matching(), scores)
+        exact = np.array_equal(offset[1] - mask, scores[1])
+        assert result.converged and (exact or mask < -1e12)
+        if exact:
+            np.testing.assert_allclose(result.marginals, expected.marginals, atol=1e-10)
+            assert result.objective - mask == pytest.approx(expected.objective, abs=1e-9 - 1e-15 * mask)
+        np.testing.assert_allclose(result.marginals.sum(axis=0), 1.0, atol=1e-9)
+
+
+def test_masks_move_only_if_they_outweigh_all_other_scores():
+    def raised(scores):
+        n = len(scores)
+        sizes = np.array([[2, 0, 0, 0]])
+        problems = Problems(np.array(scores), np.array([0, n]), np.zeros(0), [0], [0], np.zeros((1, 1)), sizes)
+        return raise_masks(problems)[0].scores.tolist()
+
+    assert raised([3.0, -1e5, -np.inf]) == [3.0, -1e5, -np.inf]
+    # Nothing tells masks from scores.
+    assert raised([1e7, -2e7]) == [1e7, -2e7]
+    # A level: at least twice two parts of size 3, the width of the level and the margin below zero.
+    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == [3.0, -np.inf, -1021.0, -1025.0]
+    # The second level is below two parts of the first one.
+    first, second = raised([1.0, -1e10, -1e20])[1:]
+    assert (first, second) == (-1005.0, -5021.0)
+    # Too wide to be a level of its own: the second joins the first.
+    assert raised([1.0, -1e7, -3.5e7])[1:] == [-1e7, -3.5e7]
+
+
+def test_tied_matchings_are_feasible():
+    """Newton's method fails at some of these: the marginals that it leaves are no matching's."""
+    rng = np.random.default_rng(2)
+    batch = [scale * rng.integers(0, 3, (6, 6)) for scale in (1e2, 1e4, 1e6) for _ in range(60)]
+    batch.append(
+        1e4
+        * np.array(
+            [
+                [2, 1, 2, 2, 2, 1],
+                [2, 1, 0, 2, 0, 0],
+                [2, 0, 2, 2, 2, 0],
+                [1, 0, 1, 0, 1, 1],
+                [1, 1, 2, 1, 2, 2],
+                [2, 0, 2, 1, 1, 0],
+            ]
+        )
+    )
+    expected = sparsemap(Matching(), batch, solver="active_set")
+    for solver in ("auto", "facets"):
+        results = sparsemap(Matching(), batch, solver=solver)
+        assert results.converged.all()
+        for result, other in zip(results, expected):
+            np.testing.assert_allclose(result.marginals.sum(axis=0), 1.0, atol=1e-9)
+            np.testing.assert_allclose(result.marginals, other.marginals, atol=1e-7)
+
+
+def test_flows_of_one_state_are_certified():
+    for scores, transition in ((1e-4, 1e-4), (0.0, 0.0), (1e3, -1e3)):
+        chain = np.full((3, 1), scores)
+        result = sparsemap(LinearChain(), chain, transitions=[[transition]], solver="interior_point")
+        assert result.converged
+        np.testing.assert_allclose(result.additional_marginals["transitions"], [[2.0]], atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 100.0, 1e4])
+def test_structures_of_a_flow_have_its_marginals(scale):
+    """Ties leave additional marginals open: structures, weights and additional marginals are of one solution."""
+    rng, n_compared = np.random.default_rng(3), 0
+    for n_steps, n_states in ((1, 3), (2, 2), (5, 3), (8, 4)):
+        for per_step in (False, True):
+            shape = (n_steps - 1, n_states, n_states) if per_step else (n_states, n_states)
+            transitions = scale * rng.integers(0, 2, shape).astype(float)
+            transitions[..., 0, 1] = -np.inf
+            scores = scale * rng.integers(0, 3, (n_steps, n_states))
+            start = scale * rng.integers(0, 2, n_states)
+            options = {"transitions": transitions, "start": start}
+            result = sparsemap(LinearChain(), scores, solver="interior_point", **options)
+            assert result.converged and result.weights.sum() == pytest.approx(1.0, abs=1e-9)
+            u, joint = np.zeros(scores.shape), np.zeros(shape)
+            for path, weight in zip(result.structures, result.weights):
+                u[np.arange(n_steps), path] += weight
+                place = (np.arange(n_steps - 1), path[:-1], path[1:]) if per_step else (path[:-1], path[1:])
+                np.add.at(joint, place, weight)
+            np.testing.assert_allclose(u, result.marginals, atol=1e-9)
+            np.testing.assert_allclose(joint, result.additional_marginals["transitions"], atol=1e-9)
+            np.testing.assert_allclose(u[0], result.additional_marginals["start"], atol=1e-9)
+            n_compared += 1
+    assert n_compared == 8
+
+
+def test_forbidden_transitions_are_no_warning():
+    """The rounding of large scores was estimated by 0 times infinity."""
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        transitions = np.where(rng.random((3, 3)) < 0.3, -np.inf, 1e3 * rng.normal(size=(3, 3)))
+        np.fill_diagonal(transitions, 0.0)
+        result = sparsemap(
+            LinearChain(), 1e3 * rng.normal(size=(6, 3)), transitions=transitions, solver="interior_point"
+        )
+        assert result.converged
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_minimum_of_float64_is_a_mask_too(name):
+    """Sums of such scores overflow; they count as -1e100."""
+    structure, _, _ = STRUCTURES[name]
+    rng = np.random.default_rng(5)
+    scores, additional = draw_masked(name, np.finfo(np.float64).min, rng)
+    bounded = {key: np.maximum(values, -1e100) for key, values in additional.items()}
+    result = sparsemap(structure, scores, **additional)
+    assert result.converged
+    np.testing.assert_array_equal(
+        result.marginals, sparsemap(structure, np.maximum(scores, -1e100), **bounded).marginals
+    )
