@@ -20,6 +20,7 @@ import argparse
 import time
 import warnings
 from collections import Counter, defaultdict
+from importlib.util import find_spec
 
 import numpy as np
 from exactness_layouts import EXACT, LAYOUTS, SHARES, SLOW, Layout
@@ -33,6 +34,7 @@ UNMASKED = 0.3  # fraction of the problems without a mask
 FORCED = 0.05  # fraction of the masked problems in which every structure may have a masked part
 BATCH = 10  # problems of one layout, scale and mask that are solved in one call
 N_SLOW = 3  # problems of each batch that conditional gradient and the like solve, too
+HAS_TORCH = find_spec("torch") is not None
 SOME = 0.2  # fraction of the results whose structures, and whose derivatives, are checked
 
 
@@ -278,7 +280,7 @@ def run(n, structures, rng, *, solvers=None):
         kept = [p for p in problems if p.optimum.is_feasible and p.optimum.is_certified]
         tally.not_certified += sum(p.optimum.is_feasible and not p.optimum.is_certified for p in problems)
         masks = [mask + " in all structures" * p.optimum.is_forced for p in kept]
-        for solver in (*layout.solvers, "torch"):
+        for solver in layout.solvers + ["torch"] * HAS_TORCH:
             if kept and (solvers is None or solver in solvers):
                 check = check_layer if solver == "torch" else check_solver
                 most = N_SLOW if solver in SLOW else len(kept)

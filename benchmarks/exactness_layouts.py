@@ -9,7 +9,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import naive
-import torch
 from naive_exact import GraphOptimum, LocalPolytope, Optimum, Vertices
 from registry import best_segment, encode_segment  # noqa: F401  # the code of layouts names them
 
@@ -27,8 +26,6 @@ from sklearn_sparsemap.structures import (
     Simplex,
     Subset,
 )
-from sklearn_sparsemap.torch import lp_sparsemap as lp_layer
-from sklearn_sparsemap.torch import sparsemap as layer
 
 EXACT = ("auto", "active_set", "facets", "interior_point", "newton", "tables")
 # Solvers that approach the solution; they may end before they reach it.
@@ -139,6 +136,10 @@ class Layout(_Layout):
 
     def solve_layer(self, problems):
         """Return scores with gradients, marginals, and flat additional marginals."""
+        import torch
+
+        from sklearn_sparsemap.torch import sparsemap as layer
+
         scores, additional = zip(*map(self.split, problems))
         more = {name: torch.tensor(np.array([own[name] for own in additional])) for name in self.given}
         scores = torch.tensor(np.array(scores), requires_grad=True)
@@ -224,9 +225,13 @@ class GraphLayout(_Layout):
         return list(lp_sparsemap(self.graph, list(scores), additional=list(additional), solver=solver, **options))
 
     def solve_layer(self, problems):
+        import torch
+
+        from sklearn_sparsemap.torch import lp_sparsemap as layer
+
         scores, additional = zip(*map(self.split, problems))
         scores = torch.tensor(np.array(scores), requires_grad=True)
-        u, v = lp_layer(self.graph, scores, additional=_stacked(additional), return_additional=True)
+        u, v = layer(self.graph, scores, additional=_stacked(additional, torch.tensor), return_additional=True)
         return scores, u, [self._flat(_leaves(v, self.given, i)) for i in range(len(problems))]
 
     def additional_of(self, result):
@@ -254,13 +259,13 @@ def _as_lists(part):
     return {name: own.tolist() for name, own in part.items()} if isinstance(part, dict) else part.tolist()
 
 
-def _stacked(parts):
+def _stacked(parts, as_tensor):
     """Turn dicts of arrays, maybe nested, into one dict of tensors with an axis of samples."""
-    return {
-        name: _stacked([own[name] for own in parts]) if isinstance(part, dict)
-        else torch.tensor(np.array([own[name] for own in parts]))
-        for name, part in parts[0].items()
-    }  # fmt: skip
+    found = {}
+    for name, part in parts[0].items():
+        own = [other[name] for other in parts]
+        found[name] = _stacked(own, as_tensor) if isinstance(part, dict) else as_tensor(np.array(own))
+    return found
 
 
 def _leaves(found, shapes, i=None):
