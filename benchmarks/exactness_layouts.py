@@ -62,6 +62,11 @@ class _Layout:
         return values[: self.n_unary].reshape(self.shape), self._split(values[self.n_unary :], self.given)
 
     @cached_property
+    def may_forbid(self):
+        """Which parts take a score of -inf: bool array."""
+        return np.ones(self.n, bool)
+
+    @cached_property
     def solvers(self):
         """Names of the solvers that take these problems."""
         names = []
@@ -200,6 +205,16 @@ class GraphLayout(_Layout):
         names = {**vars(factors), **globals(), "graph": factors.FactorGraph()}
         exec(self.code, names)
         return names["graph"]
+
+    @cached_property
+    def may_forbid(self):
+        allowed, start = super().may_forbid.copy(), self.n_unary
+        finite = {factor.name for factor in self.graph.factors if isinstance(factor, factors.Pair)}
+        for name, shape in self.given.items():
+            stop = start + (0 if isinstance(shape, dict) else int(np.prod(shape)))
+            allowed[start:stop] = name not in finite
+            start = stop
+        return allowed
 
     @cached_property
     def polytope(self):
