@@ -139,3 +139,20 @@ def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):
 def test_a_kernel_called_from_python_is_an_error_not_a_crash():
     with pytest.raises(TypeError, match="copy_into is a kernel"):
         _jit.copy_into(np.zeros(1), np.zeros(1))
+
+
+def test_an_installation_without_a_place_for_its_cache_works(tmp_path):
+    """Where no folder can be written, each process compiles for itself. Files stand where Numba would make folders."""
+    copy_package(tmp_path)
+    package = tmp_path / PACKAGE.name
+    for folder in (package, *[path for path in package.rglob("*") if path.is_dir()]):
+        (folder / "__pycache__").touch()
+    common = {"PATH": os.environ["PATH"], "NUMBA_CACHE_DIR": f"{os.devnull}/none", "XDG_CACHE_HOME": os.devnull}
+    for environment in ({"HOME": os.devnull}, {}):
+        out = subprocess.run(
+            [sys.executable, "-B", "-c", CODE], cwd=tmp_path, env=common | environment, capture_output=True, text=True
+        )
+        assert out.returncode == 0, out.stderr
+        *marginals, compiled = out.stdout.split()
+        assert [float(u) for u in marginals] == [0.5, 0.5] and int(compiled) > 0
+    assert not list(tmp_path.rglob("*.nb?"))

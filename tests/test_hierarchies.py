@@ -1,8 +1,11 @@
 """Hierarchies of labels: isotonic regression on forests, the constraint, partly labelled rows, the loader."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
+from naive_exact import Optimum, Vertices
 from naive_multilabel import naive_forest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -47,6 +50,29 @@ def test_forests_are_solved_exactly(n):
         assert not forest.violated(best).any() and not graph.violated(found > 0.4).any()
         wanted = map_inference(graph.graph, list(scores), additional={"edges": np.zeros(0)})
         assert_allclose((best * scores).sum(axis=1), [r.value for r in wanted], atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3, 1e6])
+def test_hierarchies_equal_enumeration(scale):
+    """Forests, and labels of several parents: over all sets of labels that hold, with ties and masks."""
+    rng, n_mixed = np.random.default_rng(2), 0
+    for parents in ([-1], [-1, 0, 1, 1, 0, -1], [-1, -1, [0, 1], 2, [0, 3]]):
+        n, pairs, graph = len(parents), Hierarchy(parents).pairs(range(len(parents))), graph_of(parents)
+        sets = np.array([y for y in product((0.0, 1.0), repeat=n) if all(y[c] <= y[p] for c, p in pairs)])
+        vertices = Vertices(list(sets), sets, np.zeros((len(sets), 0)))
+        for kind in range(18):
+            scores = scale * (rng.normal(size=n) if kind % 2 else rng.integers(-1, 2, n))
+            mask = (None, -1e5, -1e10)[kind % 3]
+            if mask is not None:
+                scores[rng.random(n) < 0.3] = mask
+            exact = Optimum(vertices, scores, mask)
+            assert exact.is_certified
+            assert_allclose(graph.solve(scores[None], np.zeros(0)).marginals[0], exact.marginals, atol=1e-6)
+            result = lp_sparsemap(graph.graph, scores, additional={"edges": np.zeros(0)}, tol=1e-10)
+            assert result.converged
+            assert_allclose(result.marginals, exact.marginals, atol=1e-6)
+            n_mixed += ((exact.marginals > 1e-6) & (exact.marginals < 1.0 - 1e-6)).any()
+    assert n_mixed > 0
 
 
 def test_the_derivative_of_a_forest():

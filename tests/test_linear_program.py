@@ -11,6 +11,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.optimize
+from naive_exact import Optimum, Vertices
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier, _highs, map_inference, sparsemap
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -65,6 +66,25 @@ def test_inference_is_that_of_all_solutions():
         found = {x.tobytes() for x in structure.pool}
         assert {x.tobytes() for x in result.structures} <= found <= {x.tobytes() for x in everything}
     assert counted > 10
+
+
+@pytest.mark.parametrize("mask", [None, -1e5, -1e10, float(np.finfo(np.float32).min), -np.inf])
+def test_ties_and_masks_are_exact_at_any_scale(mask):
+    rng, n_mixed = np.random.default_rng(3), 0
+    everything = solutions(KNAPSACK.A, KNAPSACK.b)
+    vertices = Vertices(list(everything), everything.astype(float), np.zeros((len(everything), 0)))
+    for scale in (1e-4, 1.0, 1e3, 1e6):
+        for kind in range(4):
+            scores = scale * (rng.normal(size=4) if kind % 2 else rng.integers(0, 3, 4))
+            if mask is not None:
+                scores[rng.integers(4)] = mask
+            exact = Optimum(vertices, scores, mask)
+            assert exact.is_certified
+            result = sparsemap(KNAPSACK, scores)
+            assert result.converged
+            np.testing.assert_allclose(result.marginals, exact.marginals, atol=1e-6)
+            n_mixed += len(result.weights) > 1
+    assert n_mixed > 0
 
 
 def test_it_passes_the_check():

@@ -63,6 +63,8 @@ class Hierarchy(LabelConstraint):
         self.entries = tuple(
             (label, above if self.paths else _listed_parents(label, above)) for label, above in entries
         )
+        if not self._is_dict and not self.paths:
+            self._check_indices()
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
         """Return one implication for each pair of a label and a parent; see `LabelConstraint.resolve`."""
@@ -91,6 +93,13 @@ class Hierarchy(LabelConstraint):
         found = list(dict.fromkeys(found))
         self._check_acyclic(found, names)
         return found
+
+    def _check_indices(self):
+        """Refuse cycles now if all parents are indices; those of names are found once the labels are known."""
+        n = len(self.entries)
+        pairs = [(label, parent) for label, above in self.entries for parent in above]
+        if all(isinstance(parent, numbers.Integral) and 0 <= parent < n for _, parent in pairs):
+            self._check_acyclic(pairs, range(n))
 
     def _check_acyclic(self, pairs, names):
         above = {}
