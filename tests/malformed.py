@@ -36,7 +36,7 @@ from sklearn_sparsemap.inspection import explain, feature_table
 from sklearn_sparsemap.metrics import example_f1_score
 from sklearn_sparsemap.penalties import GroupLasso, GroupOrder, Groups, as_groups, budget_strength
 from sklearn_sparsemap.pipeline import make_structured_pipeline
-from sklearn_sparsemap.structures import CustomStructure, LinearChain
+from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain
 
 N_ROWS, N_COLUMNS = 60, 5
 
@@ -497,6 +497,20 @@ def run_models(cases):
                 getattr(edited, call)(X_own, y)
 
             cases.run(f"lasso, {title}: {call}", attempt)
+    trees, heads = [np.ones((6, 2))] * 3, [np.array([[0, 0], [1, 1]])] * 3
+    labelled = StructuredSparseMAPClassifier(DependencyTree(n_labels=2), max_iter=1).fit(trees, heads)
+    n_values, pairs, values = [2], [np.ones((2, 2))] * 3, [np.array([0, 1])] * 3
+
+    def changing(x):
+        graph = FactorGraph()
+        graph.categorical(2, n_values[0], name="u")
+        return graph
+
+    grids = StructuredSparseMAPClassifier(changing, max_iter=1).fit(pairs, values)
+    labelled._structure.n_labels, n_values[0] = 500, 300
+    for name, model, own, y in (("labelled trees", labelled, trees, heads), ("other graphs", grids, pairs, values)):
+        cases.run(f"{name}: predict", lambda model=model, own=own: model.predict(own))
+        cases.run(f"{name}: partial_fit", lambda model=model, own=own, y=y: model.partial_fit(own, y))
     edges = models["sets"][0].edges_
     cases.run("edges_ in place", lambda: edges.__setitem__((0, 0), 10**8))
     _run_states(cases, models, {"stream", "chain", "graphs", "lasso stream", "sets"})

@@ -373,7 +373,10 @@ class LinearStructuredClassifier(
 
     def _task(self, X):
         """Lay out samples to predict."""
-        task = self._lay_out(self._structure, X, len(self._current.intercept))
+        structure, n_outputs = self._structure, len(self._current.intercept)
+        if isinstance(structure, Structure) and not structure.labelled:
+            n_outputs = structure.row_outputs or 1
+        task = self._check_task(self._lay_out(structure, X, n_outputs))
         task.loss = self._loss
         return task
 
@@ -470,7 +473,8 @@ class LinearStructuredClassifier(
         weights = self._sample_weights(X, codes, classes, sample_weight)
         X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights, stream=True)
         if len(X):
-            return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+            task = self._training_task(structure, X, codes, classes, weights, cost)
+            return first, structure, classes, X, task if first else self._check_task(task)
         if first:
             for name in ("n_features_in_", "feature_names_in_"):
                 vars(self).pop(name, None)

@@ -467,6 +467,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             return self._new_model(task, X)
         self._check_same_structure(structure)
         self._check_whole()
+        self._check_task(task)
         model = self._startable(self._current).copy()
         now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
         known = self.classes_.tolist() if structure.labelled else None

@@ -126,9 +126,7 @@ class LearnedWeightsMixin:
         Users may assign each of them, and files and training states may hold anything. Kernels rely on it that scores
         have as many columns as there are outputs, and additional scores the shapes of the structure.
         """
-        learned = [self._current] if getattr(self, "_optimizer", None) is None else [self._optimizer, self._current]
-        for each in learned:
-            n_features, n_outputs, n_additional = each.sizes
+        for n_features, n_outputs, n_additional in self._learned_sizes():
             if n_features != self.n_features_in_:
                 raise ValueError(
                     f"n_features_in_ is {self.n_features_in_!r}, but coef_ has {n_features} columns; fit again"
@@ -141,6 +139,24 @@ class LearnedWeightsMixin:
             shapes = self._structure.learned_shapes(n_outputs)
             if n_additional != n_scores(shapes):
                 raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
+
+    def _learned_sizes(self):
+        """Return numbers of features, outputs and additional scores, of the optimiser (if there is one) and the model."""
+        learned = [self._current] if getattr(self, "_optimizer", None) is None else [self._optimizer, self._current]
+        return [each.sizes for each in learned]
+
+    def _check_task(self, task):
+        """Raise ValueError unless laid-out samples have the scores that the model makes; return them.
+
+        A structure may have been edited, and a function may return other graphs than it did.
+        """
+        for _, *found in self._learned_sizes():
+            if found != [task.n_outputs, task.n_additional]:
+                raise ValueError(
+                    f"the samples need {task.n_outputs} scores for each row and {task.n_additional} additional scores, "
+                    f"but the model has {found[0]} and {found[1]}; fit again"
+                )
+        return task
 
     @property
     def _current(self):

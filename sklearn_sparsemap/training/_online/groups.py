@@ -52,6 +52,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
+        self.source._check(len(self.store.features))
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
         # An older version counted groups only.
         self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)

@@ -152,7 +152,7 @@ class StreamMixin:
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
             X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
-            task = self._training_task(structure, X, codes, classes, relative(weights))
+            task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
         first = self._optimizer
         if first is None:
             first = self._new_begin()
