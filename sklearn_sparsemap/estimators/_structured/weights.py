@@ -141,7 +141,7 @@ class LearnedWeightsMixin:
                 raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
 
     def _learned_sizes(self):
-        """Return numbers of features, outputs and additional scores, of the optimiser (if there is one) and the model."""
+        """Return numbers of features, outputs and additional scores, of the optimiser (if any) and of the model."""
         learned = [self._current] if getattr(self, "_optimizer", None) is None else [self._optimizer, self._current]
         return [each.sizes for each in learned]
 
