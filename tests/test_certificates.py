@@ -92,10 +92,10 @@ def test_masks_move_only_if_they_outweigh_all_other_scores():
     # Nothing tells masks from scores.
     assert raised([1e7, -2e7]) == [1e7, -2e7]
     # A level: at least twice two parts of size 3, the width of the level and the margin below zero.
-    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == [3.0, -np.inf, -1021.0, -1025.0]
+    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == [3.0, -np.inf, -1022.0, -1026.0]
     # The second level is below two parts of the first one.
     first, second = raised([1.0, -1e10, -1e20])[1:]
-    assert (first, second) == (-1005.0, -5021.0)
+    assert (first, second) == (-1006.0, -5026.0)
     # Too wide to be a level of its own: the second joins the first.
     assert raised([1.0, -1e7, -3.5e7])[1:] == [-1e7, -3.5e7]
 
