@@ -23,7 +23,7 @@ from collections import Counter, defaultdict
 from importlib.util import find_spec
 
 import numpy as np
-from exactness_layouts import EXACT, LAYOUTS, SHARES, SLOW, Layout
+from exactness_layouts import EXACT, LAYOUTS, SHARES, SLOW, Layout, layouts_of
 from registry import listed
 
 TOLERANCE = 1e-6  # of marginals, relative to the largest one if that is above 1
@@ -78,7 +78,8 @@ def draw_problems(name, rng, n):
     scale : float
     kind, mask : str
     """
-    layout = LAYOUTS[name][rng.integers(len(LAYOUTS[name]))]
+    layouts = layouts_of(name)
+    layout = layouts[rng.integers(len(layouts))]
     scale, kind = SCALES[rng.integers(len(SCALES))], KINDS[rng.integers(len(KINDS))]
     mask = None if rng.random() < UNMASKED else MASKS[rng.integers(len(MASKS))]
     is_planted = rng.random() >= FORCED or not isinstance(layout, Layout)

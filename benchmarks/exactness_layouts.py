@@ -373,7 +373,6 @@ def programs():
     )
 
 
-@cache
 def logic_graphs(n_graphs=60):
     """Random graphs of logic factors, pairs and knapsacks, each satisfied by some assignment."""
     rng, found = np.random.default_rng(7), []
@@ -456,35 +455,43 @@ def hierarchies():
         yield GraphLayout(code, (len(parents),))
 
 
+def simplices():
+    for n in (1, 2, 3, 6, 12, 40):
+        yield Layout("Simplex()", (n,))
+
+
+def matchings():
+    for shape in ((1, 1), (1, 4), (3, 1), (2, 2), (3, 3), (2, 5), (4, 3), (4, 4), (5, 5), (6, 6)):
+        yield Layout("Matching()", shape)
+
+
+def rankings():
+    for n in (1, 2, 3, 4, 5, 6):
+        yield Layout("Ranking()", (n,))
+    for n, k in ((1, 1), (2, 1), (3, 2), (4, 1), (5, 3), (6, 2), (5, 5)):
+        yield Layout(f"Ranking({k})", (n,))
+
+
+def segments():
+    for n in (1, 2, 5, 8):
+        code = f"CustomStructure(best_segment, additional={{'lengths': ({n},)}}, encode=encode_segment)"
+        yield Layout(code, (n,), lengths=(n,))
+
+
 LAYOUTS = {
-    "simplex": [Layout("Simplex()", (n,)) for n in (1, 2, 3, 6, 12, 40)],
-    "chain": list(chains()),
-    "tree": list(trees()),
-    "matching": [
-        Layout("Matching()", shape)
-        for shape in ((1, 1), (1, 4), (3, 1), (2, 2), (3, 3), (2, 5), (4, 3), (4, 4), (5, 5), (6, 6))
-    ],
-    "subset": list(subsets()),
-    "alignment": list(alignments()),
-    "segmentation": list(segmentations()),
-    "ranking": [Layout("Ranking()", (n,)) for n in (1, 2, 3, 4, 5, 6)]
-    + [Layout(f"Ranking({k})", (n,)) for n, k in ((1, 1), (2, 1), (3, 2), (4, 1), (5, 3), (6, 2), (5, 5))],
-    "custom": [
-        Layout(
-            f"CustomStructure(best_segment, additional={{'lengths': ({n},)}}, encode=encode_segment)",
-            (n,),
-            lengths=(n,),
-        )
-        for n in (1, 2, 5, 8)
-    ],
-    "program": list(programs()),
-    "logic": logic_graphs(),
-    "pairs": list(pair_graphs()),
-    "tables": list(table_graphs()),
-    "graph of structures": list(structure_graphs()),
-    "graph of matchings": list(matching_graphs()),
-    "hierarchy": list(hierarchies()),
+    **{"simplex": simplices, "chain": chains, "tree": trees, "matching": matchings, "subset": subsets},
+    **{"alignment": alignments, "segmentation": segmentations, "ranking": rankings, "custom": segments},
+    **{"program": programs, "logic": logic_graphs, "pairs": pair_graphs, "tables": table_graphs},
+    **{"graph of structures": structure_graphs, "graph of matchings": matching_graphs, "hierarchy": hierarchies},
 }
+
+
+@cache
+def layouts_of(name):
+    """Return the layouts of a name in `LAYOUTS`."""
+    return list(LAYOUTS[name]())
+
+
 # Relative numbers of problems: Python oracles, and graphs, are slow.
 SHARES = {
     **{"simplex": 5, "chain": 25, "tree": 20, "matching": 18, "subset": 10, "alignment": 6, "segmentation": 6},
