@@ -1,198 +1,362 @@
-"""How exact is SparseMAP? Thousands of problems over 22 families of scores, each held against three things.
+"""How exact is SparseMAP? Random problems of every structure and of factor graphs, by every solver and the layers.
 
-    python benchmarks/exactness.py [--problems 2000] [--structure tree]
+    python benchmarks/exactness.py --n 100000 [--structure chain] [--solver auto] [--list-failures] [--seed 0]
 
-- the duality gap of ``solver="auto"``, which one call of the MAP oracle certifies;
-- the marginals of the active set, where that converges within 1,000 calls;
-- ``vjp`` in a random direction: differences of the marginals, where those of two steps to both sides agree; elsewhere,
-  at ties, there is a kink within reach, and the product is held against the active set's.
+Each problem has scores of one scale from 1e-4 to 1e6: normal, integers with ties, or constant. Most have masks, from
+-1e3 to -inf, on random parts. The reference lists all structures, or the vertices of all factors, and solves the
+quadratic programme over them; it certifies itself by its duality gap. Every result of every solver is held against it:
 
-Gaps and differences are relative to the largest score, where that is above 1. Sizes are 1 to 60.
+- marginals: the largest difference must be at most 1e-6, relative to the largest marginal if that is above 1;
+- objective: it must be that of the marginals, and the optimum at most the gap above it;
+- structures and weights: their mixture must be the marginals and the additional marginals (for a part of the results);
+- vjp: the product with the Jacobian, unless the solution is at a kink or near one (for a part of the results).
+
+If every structure of a problem has a masked part, rounding at the size of the mask is allowed. Scores near the minimum
+of float64 are refused with a ValueError, which counts by itself. Conditional gradient, block coordinate ascent and ADMM
+approach the solution only: they get few iterations, and few of the problems.
 """
 
 import argparse
+import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
+from importlib.util import find_spec
 
 import numpy as np
+from exactness_layouts import EXACT, LAYOUTS, SHARES, SLOW, Layout, layouts_of
+from registry import listed
 
-from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Subset
-
-SIZES = (1, 2, 3, 5, 8, 13, 20, 40, 60)
-# The share of problems of each size: large ones are slow for who checks.
-SHARES = np.array([0.06, 0.1, 0.12, 0.16, 0.18, 0.16, 0.12, 0.07, 0.03])
-MOST_CALLS = 1000
-
-
-def biaffine(rng, shape, rank=8):
-    left, right = rng.standard_normal((shape[0], rank)), rng.standard_normal((rank, shape[-1]))
-    return left @ right / np.sqrt(rank) if len(shape) == 2 else right[0]
-
-
-def distances(rng, shape):
-    grid = np.indices(shape)
-    return -np.abs(grid[0] - grid[-1] - 1.0) + 0.1 * rng.standard_normal(shape)
+TOLERANCE = 1e-6  # of marginals, relative to the largest one if that is above 1
+ROUNDING = 1e-11  # weights of this size are none
+SCALES = tuple(10.0**k for k in range(-4, 7))
+KINDS = ("normal", "normal", "normal", "integer", "integer", "signed", "constant")
+MASKS = (-1e3, -1e5, -1e10, -1e14, float(np.finfo(np.float32).min), float(np.finfo(np.float64).min), -np.inf)
+UNMASKED = 0.3  # fraction of the problems without a mask
+FORCED = 0.05  # fraction of the masked problems in which every structure may have a masked part
+BATCH = 10  # problems of one layout, scale and mask that are solved in one call
+N_SLOW = 3  # problems of each batch that conditional gradient and the like solve, too
+HAS_TORCH = find_spec("torch") is not None
+SOME = 0.2  # fraction of the results whose structures, and whose derivatives, are checked
 
 
-def symmetric(rng, shape):
-    scores = rng.standard_normal(shape)
-    n = min(shape)
-    if len(shape) == 2:
-        scores[-n:, -n:] += scores[-n:, -n:].T.copy()
-    return scores
+class Problem:
+    """One problem: a layout, the scores of its parts, and the exact solution."""
+
+    def __init__(self, layout, values, mask):
+        self.layout, self.values = layout, values
+        self.optimum = layout.optimum(values, mask)
+        self.tolerance = TOLERANCE
+        if self.optimum.is_forced:
+            # Rounding at the size of the mask is in every score.
+            self.tolerance += 8.0 * np.finfo(float).eps * abs(mask) * len(values)
+
+    @property
+    def magnitude(self):
+        """The size of the terms of the objective, whose rounding shows in it."""
+        used = self.values[np.isfinite(self.values)]
+        if not self.optimum.is_forced:
+            used = used[np.abs(used) < 1e8]
+        return max(1.0, np.abs(used).max(initial=0.0)) * max(1.0, self.layout.most_parts)
+
+    def objective(self, u, v):
+        """Return the objective of marginals and flat additional marginals.
+
+        Weights of rounding size add nothing: a masked part with such a weight would decide the objective.
+        """
+        x = np.concatenate([u, v])
+        used = np.abs(x) > ROUNDING
+        return self.values[used] @ x[used] - 0.5 * u @ u
 
 
-def pruned(rng, shape):
-    scores = rng.standard_normal(shape)
-    scores[rng.random(shape) < 0.3] = -np.inf
-    return scores
+def draw_problems(name, rng, n):
+    """Draw problems of one layout, scale, kind of scores and mask.
+
+    Returns
+    -------
+    layout : Layout or GraphLayout
+    problems : list of Problem
+    scale : float
+    kind, mask : str
+    """
+    layouts = layouts_of(name)
+    layout = layouts[rng.integers(len(layouts))]
+    scale, kind = SCALES[rng.integers(len(SCALES))], KINDS[rng.integers(len(KINDS))]
+    mask = None if rng.random() < UNMASKED else MASKS[rng.integers(len(MASKS))]
+    is_planted = rng.random() >= FORCED or not isinstance(layout, Layout)
+    problems = []
+    for _ in range(n):
+        values = draw_values(layout.n, scale, kind, rng)
+        if mask is not None:
+            masked = rng.random(layout.n) < rng.choice([0.1, 0.3, 0.6])
+            masked[layout.n_unary :] &= rng.random() < 0.5
+            masked &= layout.may_forbid | (mask > -np.inf)
+            if is_planted:
+                masked[layout.plant(rng)] = False
+            values[masked] = mask
+        problems.append(Problem(layout, values, mask))
+    return layout, problems, scale, kind, "none" if mask is None else f"{mask:.3g}"
 
 
-def dear_root(rng, shape):
-    scores = 0.3 * rng.standard_normal(shape)
-    scores[0] -= 1.0
-    return scores
+def draw_values(n, scale, kind, rng):
+    if kind == "normal":
+        return scale * rng.standard_normal(n)
+    if kind == "integer":
+        return scale * rng.integers(0, int(rng.integers(2, 5)), n)
+    if kind == "signed":
+        return scale * rng.integers(-2, 3, n)
+    return np.full(n, 0.0 if rng.random() < 0.5 else scale)
 
 
-def near_ties(rng, shape, size):
-    return rng.integers(0, 3, shape) + size * rng.standard_normal(shape)
+class Tally:
+    """Counts by category (structure, solver, scale, kind of scores, mask) and outcome, and all failures.
+
+    Attributes
+    ----------
+    counts : dict of tuple -> Counter
+    failures : list of (category, outcome, error, Problem)
+    n_problems : Counter
+        By structure.
+    not_certified : int
+        Problems that the reference could not solve; they are left out.
+    worst : float
+        The largest error of marginals that count as right.
+    """
+
+    def __init__(self):
+        self.counts, self.failures, self.n_problems = defaultdict(Counter), [], Counter()
+        self.not_certified, self.worst = 0, 0.0
+
+    def add(self, category, outcome):
+        self.counts[category][outcome] += 1
+
+    def fail(self, category, outcome, problem, error=np.inf):
+        self.add(category, outcome)
+        self.failures.append((category, outcome, error, problem))
+
+    def total(self, outcome, solvers=None):
+        """Return how often an outcome was counted, over some solvers."""
+        return sum(c[outcome] for category, c in self.counts.items() if solvers is None or category[1] in solvers)
 
 
-FAMILIES = {
-    **{
-        f"normal {s:g}": lambda rng, shape, s=s: s * rng.standard_normal(shape)
-        for s in (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4)
-    },
-    "biaffine": biaffine,
-    "biaffine 0.1": lambda rng, shape: 0.1 * biaffine(rng, shape),
-    "distances": distances,
-    "exact distances": lambda rng, shape: np.round(distances(rng, shape)),
-    "symmetric": symmetric,
-    "integers": lambda rng, shape: rng.integers(0, 4, shape).astype(float),
-    "zeros": lambda rng, shape: np.zeros(shape),
-    "pruned": pruned,
-    "pruned 0.1": lambda rng, shape: 0.1 * pruned(rng, shape),
-    "dear root": dear_root,
-    "near ties 1e-3": lambda rng, shape: near_ties(rng, shape, 1e-3),
-    "near ties 1e-5": lambda rng, shape: near_ties(rng, shape, 1e-5),
-}
+def error_of(found, expected):
+    """Return the largest difference, relative to the largest expected value if that is above 1."""
+    found = np.asarray(found, float).ravel()
+    if not np.isfinite(found).all():
+        return np.inf
+    return np.abs(found - expected).max(initial=0.0) / max(1.0, np.abs(expected).max(initial=0.0))
 
 
-def draw(kind, family, rng):
-    """Draw a structure and its scores, as keyword arguments of `sparsemap`."""
-    n = int(rng.choice(SIZES, p=SHARES))
-    make = FAMILIES[family]
-    if kind == "tree":
-        return {"structure": DependencyTree(single_root=bool(rng.random() < 0.5)), "scores": make(rng, (n + 1, n))}
-    if kind == "matching":
-        return {"structure": Matching(), "scores": make(rng, (n, max(1, int(n * rng.choice([0.6, 1.0, 1.0, 1.5])))))}
-    if kind == "subset":
-        low = int(rng.integers(0, n + 1))
-        most = int(rng.integers(low, n + 1)) if rng.random() < 0.7 else None
-        return {"structure": Subset(low, most), "scores": make(rng, (n,))}
-    m = int(rng.integers(1, 11))
-    tables = make(rng, (m * max(1, n - 1) if rng.random() < 0.3 else m, m))
-    problem = {"structure": LinearChain(), "scores": make(rng, (n, m)), "transitions": tables}
-    if len(tables) > m or n == 1:
-        problem["transitions"] = tables[: m * max(0, n - 1)].reshape(-1, m, m) if n > 1 else tables[:m]
-    if rng.random() < 0.5:
-        problem["start"], problem["end"] = make(rng, (m,)), make(rng, (m,))
-    return problem
+def check_result(problem, result, rng, tally, category):
+    """Hold a result against the exact solution; count it, and what is wrong with it."""
+    exact, u = problem.optimum, result.marginals.ravel()
+    error = error_of(u, exact.marginals)
+    if not result.converged:
+        tally.fail(category, "unconverged", problem, error)
+        return
+    if error > problem.tolerance:
+        tally.fail(category, "wrong", problem, error)
+        return
+    if not exact.is_forced:
+        tally.worst = max(tally.worst, error)
+    tally.add(category, "right")
+    v = problem.layout.additional_of(result)
+    here, slack = problem.objective(u, v), 1e-9 * problem.magnitude
+    if not np.isfinite(slack):
+        # Masks in all structures near the limits of float64, of which the objective is a sum.
+        return
+    if abs(here - result.objective) > slack or not exact.value <= result.objective + result.gap + slack:
+        tally.fail(category, "gap", problem, exact.value - result.objective - result.gap)
+    elif here > exact.value + slack + TOLERANCE * problem.magnitude:
+        # Above the optimum: the additional marginals belong to no mixture.
+        tally.fail(category, "additional", problem, here - exact.value)
+    if rng.random() < SOME and isinstance(problem.layout, Layout):
+        check_structures(problem, result, u, v, tally, category)
+    if rng.random() < SOME and category[1] in EXACT:
+        direction = rng.standard_normal(problem.layout.shape)
+        check_derivative(problem, lambda: result.vjp(direction)["scores"], direction, tally, category)
 
 
-def check_derivative(problem, result, exact, rng, counts):
-    """Compare `vjp` with differences, at kinks with the active set's; return how far it is from either."""
-    scores = problem["scores"]
-    direction, v = rng.standard_normal(scores.shape), rng.standard_normal(scores.shape)
-    direction[~np.isfinite(scores)] = 0.0
-    size = max(1.0, np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
-    slopes = []
-    for h in (1e-5 * size, 1e-6 * size):
-        for step in (h, -h):
-            there = sparsemap(**{**problem, "scores": scores + step * direction}).marginals
-            slopes.append(np.vdot(v, there - result.marginals) / step)
-    given = result.vjp(v)["scores"]
-    slope = np.vdot(np.where(np.isfinite(scores), given, 0.0), direction)
-    if np.ptp(slopes) <= 1e-5 * (1.0 + abs(slopes[0])):
-        counts["derivatives"] += 1
-        return abs(slope - slopes[0]) / (1.0 + abs(slopes[0])), 0.0
-    counts["kinks"] += 1
-    if exact is None:
-        return 0.0, 0.0
-    counts["compared kinks"] += 1
-    return 0.0, np.abs(given - exact.vjp(v)["scores"]).max()
+def check_derivative(problem, product, direction, tally, category):
+    """Check a product with the Jacobian, unless the solution is at a kink or near one."""
+    if problem.optimum.is_forced or problem.optimum.projector is None:
+        return
+    error = error_of(product(), problem.optimum.projector @ direction.ravel())
+    tally.add(category, "vjp checked")
+    if error > TOLERANCE:
+        tally.fail(category, "vjp", problem, error)
 
 
-def compare_with_conic(kinds, n_problems):
-    """Print how far marginals are from those of the conic solver, by structure, where the problem is small enough."""
-    from conic import project
+def check_structures(problem, result, u, v, tally, category):
+    """Check that structures and weights are of the same solution as the marginals."""
+    vertices = problem.layout.vertices
+    rows = [vertices.index.get(listed(structure)) for structure in result.structures]
+    tally.add(category, "structures checked")
+    if None in rows:
+        tally.fail(category, "structure", problem)
+        return
+    weights = result.weights
+    error = max(
+        abs(weights.sum() - 1.0),
+        -weights.min(initial=0.0),
+        error_of(weights @ vertices.unary[rows], u),
+        error_of(weights @ vertices.additional[rows], v),
+    )
+    if error > problem.tolerance:
+        tally.fail(category, "mixture", problem, error)
 
-    for kind in kinds:
-        rng, away, counts = np.random.default_rng(0), [], Counter()
-        for family in FAMILIES:
-            for _ in range(-(-n_problems // len(FAMILIES))):
-                problem = draw(kind, family, rng)
-                try:
-                    result = sparsemap(**problem)
-                except ValueError:
-                    continue
-                expected = project(**problem)
-                if expected is None:
-                    counts["too large, or not solved by it"] += 1
-                    continue
-                size = max(1.0, np.abs(problem["scores"][np.isfinite(problem["scores"])]).max(initial=0.0))
-                away.append(np.abs(expected - result.marginals).max() / size)
-        print(
-            f"{kind}: {len(away)} compared, largest difference {max(away):.1e}, median {np.median(away):.1e}, "
-            f"{sum(a > 1e-6 for a in away)} beyond 1e-6; {dict(counts)}",
-            flush=True,
-        )
+
+def outcome_of(error):
+    """Return how an exception counts."""
+    return "refused as too large" if "1e+100" in str(error) else f"raised {type(error).__name__}"
+
+
+def check_solver(layout, problems, solver, rng, tally, categories):
+    """Solve all problems in one call, or one by one if that raises, and check the results."""
+    try:
+        results = layout.solve([p.values for p in problems], solver)
+    except Exception:
+        results = []
+        for p in problems:
+            try:
+                results += layout.solve([p.values], solver)
+            except Exception as error:
+                results.append(error)
+    for p, result, category in zip(problems, results, categories, strict=True):
+        if isinstance(result, Exception):
+            tally.fail(category, outcome_of(result), p)
+        else:
+            check_result(p, result, rng, tally, category)
+
+
+def check_layer(layout, problems, rng, tally, categories):
+    """Hold marginals and gradients of the layer of PyTorch against the exact solutions."""
+    try:
+        scores, u, additional = layout.solve_layer([p.values for p in problems])
+    except Exception as error:
+        if len(problems) > 1:
+            for p, category in zip(problems, categories, strict=True):
+                check_layer(layout, [p], rng, tally, [category])
+        else:
+            tally.fail(categories[0], outcome_of(error), problems[0])
+        return
+    directions = rng.standard_normal(u.shape)
+    (u * u.new_tensor(directions)).sum().backward()
+    for i, (p, category) in enumerate(zip(problems, categories, strict=True)):
+        marginals = u[i].detach().numpy().ravel()
+        error = error_of(marginals, p.optimum.marginals)
+        if error > p.tolerance:
+            tally.fail(category, "wrong", p, error)
+            continue
+        tally.add(category, "right")
+        off = p.objective(marginals, additional[i]) - p.optimum.value
+        if abs(off) > (1e-9 + TOLERANCE) * p.magnitude:
+            tally.fail(category, "additional", p, off)
+        if rng.random() < SOME:
+            check_derivative(p, lambda i=i: scores.grad[i].numpy(), directions[i], tally, category)
+
+
+def check_refused(problem, tally, category):
+    """Check that a problem all of whose structures are forbidden is refused."""
+    try:
+        problem.layout.solve([problem.values], "auto")
+    except ValueError:
+        tally.add(category, "right")
+    else:
+        tally.fail(category, "not refused", problem)
+
+
+def run(n, structures, rng, *, solvers=None):
+    """Solve random problems; return the tally.
+
+    Parameters
+    ----------
+    n : int
+        Number of problems. Each is solved by every solver that takes it.
+    structures : sequence of str
+        Keys of `LAYOUTS`.
+    rng : numpy.random.Generator
+    solvers : sequence of str, default=None
+        Only these; ``"torch"`` is the layer. By default all.
+    """
+    tally, shares = Tally(), np.array([SHARES[name] for name in structures])
+    while n > 0:
+        name = structures[rng.choice(len(structures), p=shares / shares.sum())]
+        layout, problems, scale, kind, mask = draw_problems(name, rng, min(n, BATCH))
+        n -= len(problems)
+        tally.n_problems[name] += len(problems)
+        for p in problems:
+            if not p.optimum.is_feasible:
+                check_refused(p, tally, (name, "auto", scale, kind, mask + " infeasible"))
+        kept = [p for p in problems if p.optimum.is_feasible and p.optimum.is_certified]
+        tally.not_certified += sum(p.optimum.is_feasible and not p.optimum.is_certified for p in problems)
+        masks = [mask + " in all structures" * p.optimum.is_forced for p in kept]
+        for solver in layout.solvers + ["torch"] * HAS_TORCH:
+            if kept and (solvers is None or solver in solvers):
+                check = check_layer if solver == "torch" else check_solver
+                most = N_SLOW if solver in SLOW else len(kept)
+                categories = [(name, solver, scale, kind, own) for own in masks]
+                arguments = (layout, kept[:most], *([solver] if solver != "torch" else []), rng, tally)
+                check(*arguments, categories[:most])
+    return tally
+
+
+MAIN = ("right", "wrong", "unconverged")
+CHECKS = ("vjp checked", "structures checked")
+
+
+def print_table(tally, axes, title):
+    """Print the counts by some axes of the categories."""
+    rows = defaultdict(Counter)
+    for category, counts in tally.counts.items():
+        rows[tuple(category[a] for a in axes)].update(counts)
+    print(f"\n{title:>32}" + "".join(f"{name:>20}" for name in MAIN + CHECKS) + "   other outcomes")
+    for key in sorted(rows, key=str):
+        label = " ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
+        others = [f"{name} {count}" for name, count in sorted(rows[key].items()) if name not in MAIN + CHECKS]
+        print(f"{label:>32}" + "".join(f"{rows[key][name]:>20}" for name in MAIN + CHECKS) + "   " + ", ".join(others))
+
+
+def print_failures(tally, most):
+    """Print up to `most` problems of each structure, solver and outcome, as code: the smallest ones."""
+    seen = Counter()
+    for category, outcome, error, problem in sorted(tally.failures, key=lambda failure: len(failure[3].values)):
+        key = category[0], category[1], outcome
+        seen[key] += 1
+        is_expected = outcome.startswith("refused") or (outcome == "unconverged" and category[1] in SLOW)
+        if seen[key] <= most and not is_expected:
+            print(f"\n# {category}: {outcome}, {error:.2g}\n{problem.layout.snippet(problem.values, category[1])}")
+            print(f"exact = np.array({problem.optimum.marginals.reshape(problem.layout.shape).tolist()!r})")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", type=int, default=2000, help="for each structure")
-    parser.add_argument("--structure", choices=("tree", "matching", "subset", "chain"), help="only this one")
-    parser.add_argument("--conic", action="store_true", help="against the conic solver clarabel only; see conic.py")
+    parser.add_argument("--n", type=int, default=2000, help="number of problems")
+    parser.add_argument("--structure", default="all", choices=("all", *LAYOUTS))
+    parser.add_argument("--solver", help="only this solver, or torch")
+    parser.add_argument("--list-failures", type=int, nargs="?", const=3, default=0, help="print so many of each kind")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    kinds = (args.structure,) if args.structure else ("tree", "matching", "subset", "chain")
-    if args.conic:
-        compare_with_conic(kinds, args.problems)
-        return
-    print(f"{'':>10}{'family':>17}{'problems':>10}{'infeasible':>11}{'not ended':>10}{'largest gap':>13}", end="")
-    print(f"{'to active set':>15}{'(compared)':>11}{'vjp':>10}{'(compared)':>11}{'at kinks':>10}", end="")
-    print(f"{'(compared)':>11}{'steps':>7}")
-    for kind in kinds:
-        rng = np.random.default_rng(0)
-        for family in FAMILIES:
-            counts, gap, away, slopes, most = Counter(), 0.0, 0.0, (0.0, 0.0), 0
-            for _ in range(-(-args.problems // len(FAMILIES))):
-                problem = draw(kind, family, rng)
-                counts["problems"] += 1
-                try:
-                    result = sparsemap(**problem)
-                except ValueError:
-                    counts["infeasible"] += 1
-                    continue
-                finite = problem["scores"][np.isfinite(problem["scores"])]
-                size = max(1.0, np.abs(finite).max(initial=0.0))
-                gap, most = max(gap, result.gap / size), max(most, result.n_iter)
-                counts["not ended"] += not result.converged
-                exact = sparsemap(solver="active_set", max_iter=MOST_CALLS, **problem)
-                if exact.gap <= 1e-12 * size:
-                    counts["compared"] += 1
-                    away = max(away, np.abs(exact.marginals - result.marginals).max() / size)
-                else:
-                    exact = None
-                slopes = np.maximum(slopes, check_derivative(problem, result, exact, rng, counts))
-            print(
-                f"{kind:>10}{family:>17}{counts['problems']:>10}{counts['infeasible']:>11}{counts['not ended']:>10}"
-                f"{gap:>13.1e}{away:>15.1e}{counts['compared']:>11}{slopes[0]:>10.1e}{counts['derivatives']:>11}"
-                f"{slopes[1]:>10.1e}{counts['compared kinks']:>11}{most:>7}",
-                flush=True,
-            )
+    start = time.process_time()
+    tally = run(
+        args.n,
+        list(LAYOUTS) if args.structure == "all" else [args.structure],
+        np.random.default_rng(args.seed),
+        solvers=None if args.solver is None else (args.solver,),
+    )
+    print(", ".join(f"{name} {count}" for name, count in tally.n_problems.items()))
+    print(f"{time.process_time() - start:.0f} CPU seconds; reference not certified: {tally.not_certified}", end="")
+    print(f"; largest error of marginals that are right: {tally.worst:.1e}")
+    print_table(tally, (0, 1), "structure, solver")
+    print_table(tally, (2,), "scale")
+    print_table(tally, (3,), "scores")
+    print_table(tally, (4,), "mask")
+    exact = (*EXACT, "torch")
+    for title, solvers in (("exact solvers and layers", exact), ("solvers that approach the solution", SLOW)):
+        n = {outcome: tally.total(outcome, solvers) for outcome in MAIN}
+        print(f"\n{title}: {sum(n.values())} results, {n['wrong']} wrong, {n['unconverged']} unconverged", end="")
+    print()
+    print_failures(tally, args.list_failures)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,14 @@ from sklearn_sparsemap.factors import (
     Or,
     OrOut,
     Pair,
+    PairTable,
     StructureFactor,
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.structures import DependencyTree, LinearChain
+from sklearn_sparsemap.factors._label_constraints import Count
+from sklearn_sparsemap.factors._tables import OneValueEach
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
 # What a factor means for its literals, most of them the output last.
 MEANING = {
@@ -52,6 +55,9 @@ def holds(factor, p):
     """Tell whether a 0/1 assignment of a logic factor's literals is allowed."""
     if isinstance(factor, Budget):
         return sum(p) <= factor.budget
+    if isinstance(factor, Count):
+        low, high = factor.bounds()
+        return low <= sum(p) <= high
     return bool(MEANING[type(factor)](list(p)))
 
 
@@ -76,11 +82,23 @@ def polytopes(case):
                 pair = literals[2 * e : 2 * e + 2]
                 found.append((pair.indices, variables_of(pair, p), score * p.prod(axis=1), None))
         elif isinstance(factor, StructureFactor):
-            enumerate_all = {LinearChain: naive.enumerate_chain, DependencyTree: naive.enumerate_trees}
+            enumerate_all = {
+                LinearChain: naive.enumerate_chain,
+                DependencyTree: naive.enumerate_trees,
+                Matching: naive.enumerate_matchings,
+            }
             options = vars(factor.structure)
             given = case.additional.get(factor.name, {})
             _, M, theta = enumerate_all[type(factor.structure)](np.zeros(factor.shape), **given, **options)
             found.append((literals.indices, variables_of(literals, M.T), theta, None))
+        elif isinstance(factor, PairTable):
+            k = factor.n_states
+            tables = np.broadcast_to(case.additional[factor.name], (*factor.pairs_shape, k, k)).reshape(-1, k * k)
+            cells = np.hstack([np.repeat(np.eye(k), k, axis=0), np.tile(np.eye(k), (k, 1))])
+            found += [(own, cells, table, None) for own, table in zip(literals.indices.reshape(-1, 2 * k), tables)]
+        elif isinstance(factor, OneValueEach):
+            k = factor.n_states
+            found += [(own, np.eye(k), np.zeros(k), None) for own in literals.indices.reshape(-1, k)]
         elif isinstance(factor, Knapsack):
             costs = np.where(literals.negated, -factor.costs, factor.costs)
             found.append((literals.indices, None, None, (costs, factor.budget - factor.costs[literals.negated].sum())))

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "doc"
 MODULES = ["", "datasets", "distributed", "estimators", "factors", "features", "inspection", "losses", "metrics"]
-MODULES += ["penalties", "pipeline", "plotting", "solvers", "structures", "testing"]
+MODULES += ["penalties", "pipeline", "plotting", "structures", "testing"]
 # What is described in words, or has its page under another name.
 ELSEWHERE = re.compile(r"__version__|LOSSES|DERIVED_FIELDS|.*_scorer")
 

@@ -1,8 +1,11 @@
 """Hierarchies of labels: isotonic regression on forests, the constraint, partly labelled rows, the loader."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
+from naive_exact import Optimum, Vertices
 from naive_multilabel import naive_forest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -47,6 +50,30 @@ def test_forests_are_solved_exactly(n):
         assert not forest.violated(best).any() and not graph.violated(found > 0.4).any()
         wanted = map_inference(graph.graph, list(scores), additional={"edges": np.zeros(0)})
         assert_allclose((best * scores).sum(axis=1), [r.value for r in wanted], atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3, 1e6])
+def test_hierarchies_equal_enumeration(scale):
+    """Forests, and labels of several parents: over all sets of labels that hold, with ties and masks."""
+    rng, n_mixed = np.random.default_rng(2), 0
+    for parents in ([-1], [-1, 0, 1, 1, 0, -1], [-1, -1, [0, 1], 2, [0, 3]]):
+        n, pairs, graph = len(parents), Hierarchy(parents).pairs(range(len(parents))), graph_of(parents)
+        sets = np.array([y for y in product((0.0, 1.0), repeat=n) if all(y[c] <= y[p] for c, p in pairs)])
+        vertices = Vertices(list(sets), sets, np.zeros((len(sets), 0)))
+        for kind in range(8):
+            scores = scale * (rng.normal(size=n) if kind % 2 else rng.integers(-1, 2, n))
+            mask = (None, -1e5, -1e10)[kind % 3]
+            if mask is not None:
+                scores[rng.random(n) < 0.3] = mask
+            exact = Optimum(vertices, scores, mask)
+            assert exact.is_certified
+            assert_allclose(graph.solve(scores[None], np.zeros(0)).marginals[0], exact.marginals, atol=1e-6)
+            result = lp_sparsemap(graph.graph, scores, additional={"edges": np.zeros(0)}, tol=1e-10)
+            assert result.converged
+            assert_allclose(result.marginals, exact.marginals, atol=1e-6)
+            n_mixed += ((exact.marginals > 1e-6) & (exact.marginals < 1.0 - 1e-6)).any()
+    # Whole multiples of a large scale are not mixed.
+    assert n_mixed > 0 or scale > 1.0
 
 
 def test_the_derivative_of_a_forest():
@@ -231,6 +258,51 @@ def test_thousands_of_classes():
     assert (found[:, 1:] <= found[:, parents[1:]]).all() and 0.0 < found.mean() < 1.0
     graph.check_feasible()
     assert not graph.violated(graph.assign(scores)).any()
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([1.5, None], "the parent of label 0 is 1.5; write a label by its index or name, a list of labels, or None"),
+        ([np.nan, None], "the parent of label 0 is nan; write"),
+        (np.array([-1.0, 0.0]), "the parent of label 0 is -1.0; write"),
+        ([None, True], "the parent of label 1 is True; write"),
+        ([None, [0.5]], "the parent of label 1 is 0.5; write"),
+        ([None, [[0]]], r"the parent of label 1 is \[0\]; write"),
+        ({"jazz": 2.5}, "the parent of label 'jazz' is 2.5; write"),
+        ({"jazz": object()}, "the parent of label 'jazz' is <object"),
+    ],
+)
+def test_parents_that_are_no_labels(parents, message):
+    with pytest.raises(ValueError, match=f"Hierarchy: {message}"):
+        Hierarchy(parents)
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([1, 2, 0, None], "above itself: ('a' -> 'b' -> 'c' -> 'a'|'b' -> 'c' -> 'a' -> 'b'|'c' -> 'a' -> 'b' -> 'c')"),
+        ([None, 2, 1, None], "above itself: ('b' -> 'c' -> 'b'|'c' -> 'b' -> 'c'), from labels to"),
+        ([None, None, 2, None], "puts the label 'c' above itself: 'c' -> 'c', from"),
+        ({"a": "b", "b": ["d", "a"]}, "above itself: ('a' -> 'b' -> 'a'|'b' -> 'a' -> 'b'), from"),
+    ],
+)
+def test_cycles_are_named(parents, message):
+    names = list("abcd")
+    with pytest.raises(ValueError, match=message):
+        Hierarchy(parents).pairs(names)
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=message):
+        MultilabelLPSparseMAP(constraints=Hierarchy(parents), label_names=names).fit(X, np.ones((20, 4), int))
+
+
+def test_long_cycles_are_cut_off():
+    n = 5000
+    with pytest.raises(ValueError, match=r"above itself: \d+( -> \d+){11} -> \.\.\., from labels") as raised:
+        Hierarchy([*range(1, n), 0]).pairs(list(range(n)))
+    assert len(str(raised.value)) < 400
+    # A deep hierarchy is none.
+    assert len(Hierarchy([None, *range(n - 1)]).pairs(list(range(n)))) == n - 1
 
 
 def test_the_loader(tmp_path):

@@ -122,7 +122,7 @@ def test_citation():
 def public_callables():
     """Yield each public function, and each public method of a public class that this package defines."""
     modules = ["", "datasets", "estimators", "factors", "features", "inference", "losses", "metrics", "penalties"]
-    for name in [*modules, "distributed", "plotting", "solvers", "structures", "testing"]:
+    for name in [*modules, "distributed", "plotting", "structures", "testing"]:
         module = importlib.import_module(f"sklearn_sparsemap{name and '.'}{name}")
         for public in module.__all__:
             thing = getattr(module, public)

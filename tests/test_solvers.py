@@ -538,6 +538,36 @@ def test_derivatives_of_the_weights_equal_differences(kind):
     assert compared > 10
 
 
+@pytest.mark.parametrize("solver", ["auto", "active_set"])
+@pytest.mark.parametrize("kind", ["simplex", "chain", "tree", "matching", "top two"])
+def test_gradients_of_weights_equal_differences(kind, solver):
+    """Entry by entry, for scores and all additional scores."""
+    rng, n_compared = np.random.default_rng(18), 0
+    for _ in range(6):
+        instance = RANDOM[kind](rng)
+        given = {"scores": instance.scores, **instance.additional}
+
+        def solve(given, structure=instance.structure):
+            result = sparsemap(structure, solver=solver, tol=1e-13, **given)
+            return result, {listed(s): w for s, w in zip(result.structures, result.weights)}
+
+        result, found = solve(given)
+        v = dict(zip(found, rng.normal(size=len(found))))
+        gradients = result.weights_vjp(list(v.values()))
+        assert set(gradients) == set(given)
+        for name, values in given.items():
+            for place in np.ndindex(values.shape):
+                step = np.zeros(values.shape)
+                step[place] = 1e-5
+                moved = [solve({**given, name: values + sign * step})[1] for sign in (1, -1)]
+                if any(set(own) != set(found) for own in moved):
+                    continue  # another choice of structures
+                slope = sum(v[s] * (moved[0][s] - moved[1][s]) for s in found) / 2e-5
+                assert gradients[name][place] == pytest.approx(slope, abs=1e-6), (instance, name, place)
+                n_compared += 1
+    assert n_compared > 20
+
+
 def test_weights_that_are_not_unique_have_no_derivative():
     result = sparsemap(LinearChain(), np.zeros((2, 2)))
     assert result.weights_jvp(scores=np.eye(2)).shape == result.weights.shape

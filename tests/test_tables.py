@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from naive_exact import GraphOptimum, LocalPolytope
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
@@ -79,6 +80,31 @@ def test_a_grid_is_certified_and_agrees_with_chains_of_two_steps(scale):
         for name, (first, second) in neighbours_of(u).items():
             assert_allclose(result.additional_marginals[name].sum(axis=-1), first, atol=1e-12)
             assert_allclose(result.additional_marginals[name].sum(axis=-2), second, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3, 1e6])
+def test_tables_are_exact_at_any_scale(scale):
+    """Against the quadratic programme over the vertices of all tables, with ties and masks."""
+    shape = (2, 2, 2)
+    graph, rng = grid(*shape), np.random.default_rng(19)
+
+    def split(values):
+        return {"horizontal": values[:4].reshape(2, 2), "vertical": values[4:].reshape(2, 2)}
+
+    polytope, n_inside = LocalPolytope(graph, shape, split, 8), 0
+    for kind in range(12):
+        values = scale * (rng.normal(size=16) if kind % 2 else rng.integers(-1, 2, 16))
+        mask = (None, -1e10, -np.inf)[kind % 3]
+        if mask is not None:
+            values[[0, 6]] = mask
+        exact = GraphOptimum(polytope, values, mask)
+        assert exact.is_certified
+        scores, additional = values[:8].reshape(shape), split(values[8:])
+        result = lp_sparsemap(graph, scores, additional=additional, solver="tables", tol=1e-10)
+        assert result.converged
+        assert_allclose(result.marginals.ravel(), exact.marginals, atol=1e-6)
+        n_inside += ((exact.marginals > 1e-6) & (exact.marginals < 1 - 1e-6)).any()
+    assert n_inside > 1
 
 
 def test_without_scores_of_pairs_each_variable_is_by_itself():

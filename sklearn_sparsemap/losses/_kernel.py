@@ -31,7 +31,7 @@ LOSSES = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
 
 # The structures of each sample's last solution, from which its next one starts: up to `capacity` of them, at
 # slots[slot_start[i]:] and so on; capacity 0 remembers nothing. `limit[0]` is the most calls of the oracle for a loss,
-# as in solvers/_protocol.py: whoever holds the memory can end the inference under way by setting it to 0.
+# as in numerics/solver.py: whoever holds the memory can end the inference under way by setting it to 0.
 Memory = namedtuple(
     "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
 )

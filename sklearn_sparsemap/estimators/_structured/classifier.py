@@ -90,7 +90,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         entry of a mean of gradients nearby. AdaGrad and MIRA stop when the mean loss (with early
         stopping: the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
     eta0 : float, default=0.1
-        AdaGrad's step size.
+        AdaGrad's step size. L-BFGS does not depend on it; its first steps for sequences are of a fixed size.
     C : float, default=inf
         MIRA's longest step.
     cost : array-like of shape (n_classes, n_classes), default=None
@@ -466,6 +466,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if not (self.warm_start and hasattr(self, "_structure")):
             return self._new_model(task, X)
         self._check_same_structure(structure)
+        self._check_whole()
+        self._check_task(task)
         model = self._startable(self._current).copy()
         now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
         known = self.classes_.tolist() if structure.labelled else None
