@@ -21,7 +21,7 @@ import numpy as np
 from sklearn_sparsemap import (
     GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, sparsemap
 )
-from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Xor
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 rng = np.random.default_rng(0)

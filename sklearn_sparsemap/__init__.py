@@ -8,7 +8,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     # What type checkers see of the names below.
     from ._compile_ahead import compile
-    from ._ragged import RaggedArray
+    from ._core.ragged import RaggedArray
     from .estimators import (
         GroupLassoPerceptron,
         MultilabelLPSparseMAP,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "GroupLassoPerceptron": ".estimators",
     "MultilabelLPSparseMAP": ".estimators",
-    "RaggedArray": "._ragged",
+    "RaggedArray": "._core.ragged",
     "StructuredSparseMAPClassifier": ".estimators",
     "compile": "._compile_ahead",
     "group_path": ".estimators",

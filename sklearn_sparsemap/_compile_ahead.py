@@ -167,7 +167,7 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
     >>> import sklearn_sparsemap
     >>> sklearn_sparsemap.compile("simplex", n_jobs=1)
     """
-    from ._validation import check_n_jobs
+    from ._core.validation import check_n_jobs
 
     names = list(USES) if what is None else [what] if isinstance(what, str) else list(what)
     unknown = [name for name in names if name not in USES]
@@ -185,7 +185,7 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
 
 def _use(name):
     """Use one kind of kernels; return its name and how long that took."""
-    from ._jit import compiling_is_expected
+    from ._core.jit import compiling_is_expected
 
     began = perf_counter()
     with compiling_is_expected():

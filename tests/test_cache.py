@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_sparsemap import _jit
+from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.compile.mode import IS_LINKED
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")
 CODE = """
 from sklearn_sparsemap import marginal_inference
-from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.structures import Simplex
 print(*marginal_inference(Simplex(), [0.0, 0.0]).marginals, compile_statistics()["compiled"])
 """
@@ -63,7 +63,7 @@ def test_a_changed_callee_is_compiled_anew(installed, plain):
     run(installed, **mode)
     assert run(installed, **mode) == ([0.5, 0.5], 0)
     # The entry that copies the marginals stands in another file, which stays as it is.
-    path = installed / PACKAGE.name / "_jit.py"
+    path = installed / PACKAGE.name / "_core/jit.py"
     source = path.read_text()
     assert source.count("target[i] = source[i]") == 1
     path.write_text(source.replace("target[i] = source[i]", "target[i] = 2 * source[i]"))
@@ -96,7 +96,7 @@ def test_damaged_files_are_compiled_anew(installed):
 USE_FEATURES = """
 import sklearn_sparsemap.compile
 from sklearn_sparsemap import compile
-from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.features import TemplateVectorizer
 
 # Whichever of the two was imported first, the name of the package is the function.
@@ -119,26 +119,26 @@ def test_compile_ahead(tmp_path):
 
 
 def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):
-    monkeypatch.setattr(_jit, "_PATIENCE", 0.01)
-    monkeypatch.setattr(_jit._Patience, "said", False)
+    monkeypatch.setattr(jit, "_PATIENCE", 0.01)
+    monkeypatch.setattr(jit._Patience, "said", False)
     for _ in range(3):
-        with _jit._Patience.of_user():
+        with jit._Patience.of_user():
             time.sleep(0.1)
-    with _jit._Patience.of_user():
+    with jit._Patience.of_user():
         pass
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "sklearn_sparsemap.compile()" in caplog.text
     caplog.clear()
-    monkeypatch.setattr(_jit._Patience, "said", False)
-    with _jit.compiling_is_expected(), _jit._Patience.of_user():
+    monkeypatch.setattr(jit._Patience, "said", False)
+    with jit.compiling_is_expected(), jit._Patience.of_user():
         time.sleep(0.1)
-    assert not caplog.records and not _jit._Patience.said
+    assert not caplog.records and not jit._Patience.said
 
 
 @linked
 def test_a_kernel_called_from_python_is_an_error_not_a_crash():
     with pytest.raises(TypeError, match="copy_into is a kernel"):
-        _jit.copy_into(np.zeros(1), np.zeros(1))
+        jit.copy_into(np.zeros(1), np.zeros(1))
 
 
 def test_an_installation_without_a_place_for_its_cache_works(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sklearn_sparsemap import _jit
+from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.compile import mode
 
 TESTS = Path(__file__).resolve().parent
@@ -22,7 +22,7 @@ from sklearn_sparsemap import (
     GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference,
     marginal_inference, sparsemap
 )
-from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.factors import Budget, FactorGraph, Imply, Pair, StructureFactor, Xor
 from sklearn_sparsemap.structures import DependencyTree, LinearChain
 
@@ -94,8 +94,8 @@ def test_without_the_compiler_all_results_are_the_same():
 LANES = """
 import numpy as np
 from numba import types
-from sklearn_sparsemap._jit import FLOATS, FLOATS_2D_OUT, entry
-from sklearn_sparsemap._jit_lanes import WIDTH, load, pick, store, total
+from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, entry
+from sklearn_sparsemap._core.lanes import WIDTH, load, pick, store, total
 
 @entry(types.float64(FLOATS, types.int64, FLOATS_2D_OUT, types.int64, types.int64))
 def use(array, offset, table, place, one):
@@ -165,7 +165,7 @@ def test_a_users_compiled_function_stays_as_it_is():
         return np.array([scores.argmax()])
 
     before = type(largest)
-    _jit.as_argument(_jit.wrap_oracle(largest, False))
+    jit.as_argument(jit.wrap_oracle(largest, False))
     assert type(largest) is before
 
 

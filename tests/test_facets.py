@@ -12,8 +12,8 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._jit import copy_into, readonly
-from sklearn_sparsemap._jit_lanes import WIDTH, larger, largest, load, pick, spread, store, total
+from sklearn_sparsemap._core.jit import copy_into, readonly
+from sklearn_sparsemap._core.lanes import WIDTH, larger, largest, load, pick, spread, store, total
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.numerics.active_set import active_set
 from sklearn_sparsemap.numerics.certificate import certify_rows

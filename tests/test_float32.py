@@ -10,7 +10,7 @@ from sklearn.base import clone
 from test_teams import LABELS, make_text
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap._ragged import RaggedArray
+from sklearn_sparsemap._core.ragged import RaggedArray
 from sklearn_sparsemap.datasets import save_partition
 from sklearn_sparsemap.distributed import ParameterMixing
 from sklearn_sparsemap.estimators import _fitting, average_states

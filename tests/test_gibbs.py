@@ -10,7 +10,7 @@ from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
 from sklearn_sparsemap.structures._simplex.structure.structure import simplex_marginal_work, simplex_marginals
 
-from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.structures import LinearChain, Segmentation
 from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
 from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginal_work, segmentation_marginals

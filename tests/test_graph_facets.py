@@ -13,7 +13,7 @@ from registry import Instance
 from test_facets import FAMILIES, LIMIT, NO_ROWS, run
 
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or, StructureFactor, Xor
 from sklearn_sparsemap.graphs.arrays import FORBIDDEN
 from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
@@ -331,7 +331,7 @@ def test_what_graphs_compile():
     code = """
 import numpy as np
 from sklearn_sparsemap import lp_sparsemap
-from sklearn_sparsemap._jit import _entries
+from sklearn_sparsemap._core.jit import _entries
 from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, StructureFactor, Xor
 from sklearn_sparsemap.structures import LinearChain
 

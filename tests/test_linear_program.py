@@ -13,7 +13,8 @@ import pytest
 import scipy.optimize
 from naive_exact import Optimum, Vertices
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, _highs, map_inference, sparsemap
+from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap._core import highs
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearProgram
 from sklearn_sparsemap.testing import check_structure
@@ -190,7 +191,7 @@ def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
         thread.join()
     os.write(1, b"after\n")
     assert capfd.readouterr().out == "by a thread\nby a thread\nafter\n"
-    assert not _highs._captures and not _highs._n_inside
+    assert not highs._captures and not highs._n_inside
 
     def failing(*arguments, **options):
         libc.printf(line)
@@ -198,6 +199,6 @@ def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
 
     monkeypatch.setattr(scipy.optimize, "milp", failing)
     with pytest.raises(MemoryError):
-        _highs.milp()
+        highs.milp()
     os.write(1, b"again\n")
     assert capfd.readouterr().out == "again\n"

@@ -8,7 +8,7 @@ import pytest
 from registry import RANDOM
 
 from sklearn_sparsemap import map_inference, marginal_inference
-from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Pair, StructureFactor, Xor
 from sklearn_sparsemap.losses import LOSSES, FenchelYoungLoss
 from sklearn_sparsemap.numerics.polytope_solver import solvers_of

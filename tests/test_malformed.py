@@ -10,7 +10,7 @@ from malformed import COMPRESSED, COORDINATES, FEW, WIDE, matrix, of_formats
 from scipy import sparse
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
-from sklearn_sparsemap._indices import check_sparse
+from sklearn_sparsemap._core.indices import check_sparse
 
 SCRIPT = Path(__file__).with_name("malformed.py")
 

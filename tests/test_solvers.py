@@ -9,7 +9,7 @@ from numba import njit
 from registry import RANDOM, Instance, listed
 
 from sklearn_sparsemap import map_inference, sparsemap
-from sklearn_sparsemap._jit import ORACLE, readonly
+from sklearn_sparsemap._core.jit import ORACLE, readonly
 from sklearn_sparsemap.inference._problems import lay_out
 from sklearn_sparsemap.numerics.active_set import active_set
 from sklearn_sparsemap.numerics.cholesky import append_column, remove_column, solve_constrained, solve_lower

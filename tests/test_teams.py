@@ -10,10 +10,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
-from sklearn_sparsemap._jit_team import LARGEST_TEAM
-from sklearn_sparsemap._ragged import RaggedArray
-from sklearn_sparsemap._threads import together
-from sklearn_sparsemap._validation import check_samples
+from sklearn_sparsemap._core.ragged import RaggedArray
+from sklearn_sparsemap._core.team import LARGEST_TEAM
+from sklearn_sparsemap._core.threads import together
+from sklearn_sparsemap._core.validation import check_samples
 from sklearn_sparsemap.estimators import _fitting
 from sklearn_sparsemap.estimators._structured import classifier as _classifier
 from sklearn_sparsemap.training import _columns

@@ -11,7 +11,7 @@ from numba import objmode
 from registry import best_segment, encode_segment
 
 from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._jit import as_oracle
+from sklearn_sparsemap._core.jit import as_oracle
 from sklearn_sparsemap.structures import (
     CustomStructure,
     DependencyTree,

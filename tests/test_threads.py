@@ -9,13 +9,14 @@ import time
 import numpy as np
 import pytest
 
-from sklearn_sparsemap import _jit
-from sklearn_sparsemap._threads import ends_at, over_ranges
+from sklearn_sparsemap._core import jit
+from sklearn_sparsemap._core.threads import ends_at, over_ranges
 
 LONG = """
 import _thread, os, signal, socket, threading, time
 import numpy as np
-from sklearn_sparsemap import _threads, sparsemap
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap._core import threads
 from sklearn_sparsemap.structures import CustomStructure, LinearChain
 rng = np.random.default_rng(0)
 scores, transitions = 1e-3 * rng.normal(size=(100, 30)), 1e-5 * rng.normal(size=(30, 30))
@@ -54,7 +55,7 @@ for _ in range(3):
     print(interrupted(long))
     # What was pressed has no effect on the next call.
     print((sparsemap(LinearChain(), small).marginals == expected).all(), signal.set_wakeup_fd(-1) == -1)
-print("worker", _threads._worker.cache_info().currsize)
+print("worker", threads._worker.cache_info().currsize)
 """,
     "another one waits for signals": """
 inbox, outbox = socket.socketpair()
@@ -63,7 +64,7 @@ signal.set_wakeup_fd(outbox.fileno())
 press(0.1)
 print(interrupted(long))
 print(signal.set_wakeup_fd(-1) == outbox.fileno(), inbox.recv(1) == bytes([signal.SIGINT]))
-print("worker", _threads._worker.cache_info().currsize)
+print("worker", threads._worker.cache_info().currsize)
 """,
     "a handler of one's own": """
 def handler(*arguments):
@@ -79,7 +80,7 @@ result = work(max_iter=3000)
 time.sleep(0.1)
 # This one ends nothing.
 print(result.n_iter == work(max_iter=3000).n_iter)
-print("worker", _threads._worker.cache_info().currsize)
+print("worker", threads._worker.cache_info().currsize)
 """,
     "a call within a call": """
 seen = []
@@ -151,14 +152,14 @@ def test_time_limits_stand_still_while_kernels_are_compiled(monkeypatch):
         time.sleep(0.5)
         return "compiled"
 
-    monkeypatch.setattr(_jit._backend, "compile_entry", slowly)
-    limit, began = np.array([7]), _jit.working_time()
+    monkeypatch.setattr(jit._backend, "compile_entry", slowly)
+    limit, began = np.array([7]), jit.working_time()
     with ends_at(began + 0.2, limit):
-        assert _jit.Entry(slowly, None).dispatcher == "compiled"
-        assert limit[0] == 7 and _jit.working_time() - began < 0.2
+        assert jit.Entry(slowly, None).dispatcher == "compiled"
+        assert limit[0] == 7 and jit.working_time() - began < 0.2
         time.sleep(0.5)
         assert limit[0] == 0
-    _jit._entries.pop()
+    jit._entries.pop()
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])

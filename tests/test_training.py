@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier
-from sklearn_sparsemap._jit import readonly
+from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.losses._fenchel_young import inference_of, loss_form
 from sklearn_sparsemap.losses._kernel import new_memory

@@ -4,7 +4,7 @@ from math import prod
 from operator import index
 from typing import NamedTuple
 
-from .._validation import check_n_jobs, check_positive
+from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..graphs.arrays import PAIR, TABLE
 from ..structures import Structure

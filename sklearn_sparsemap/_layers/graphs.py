@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._threads import over_groups
-from .._validation import bound_masks
+from .._core.threads import over_groups
+from .._core.validation import bound_masks
 from ..factors import FactorGraph
 from ..graphs.arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
 from ..graphs.jacobian import GraphJacobian

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .._validation import LARGEST_SCORE, bound_masks
+from .._core.validation import LARGEST_SCORE, bound_masks
 from .padding import flat_size
 
 # So many operators are held, the last that were used. Who needs one for longer holds it, as modules do.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import readonly
+from .._core.jit import readonly
 from ..inference._batch import sparsemap_problems
 from ..inference._problems import Samples
 from ..inference._results import SparseMAPBatch

@@ -1,6 +1,6 @@
 """Loaders of data sets from files, and data that are drawn."""
 
-from .._partition_files import load_partition, save_partition
+from .._core.partition_files import load_partition, save_partition
 from ._arff import load_multilabel_arff
 from ._conll import load_conll
 from ._conllu import load_conllu

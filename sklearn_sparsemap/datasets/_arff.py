@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
-from .._validation import quoted
+from .._core.validation import quoted
 from ._lines import MAX_BYTES, as_number, check_size, read_lines
 
 if TYPE_CHECKING:

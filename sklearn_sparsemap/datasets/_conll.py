@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from .._validation import quoted
+from .._core.validation import quoted
 from ._lines import MAX_BYTES, read_lines, read_sentences
 
 if TYPE_CHECKING:

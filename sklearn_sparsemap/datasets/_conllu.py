@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import quoted
+from .._core.validation import quoted
 from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import quoted
+from .._core.validation import quoted
 from ._arff import _ATTRIBUTE, _read_attribute, _Rows, _without_comment
 from ._lines import MAX_BYTES, check_size, read_lines
 

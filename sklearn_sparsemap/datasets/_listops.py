@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._validation import check_positive, quoted
+from .._core.validation import check_positive, quoted
 from ._lines import MAX_BYTES, read_lines
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 import warnings
 from concurrent import futures
 
-from .._threads import count_threads
+from .._core.threads import count_threads
 
 _NO_DASK = (
     'client={!r} needs dask.distributed, which is not installed: pip install "sklearn-sparsemap[dask]"; without a '

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
+from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._fitting import keep_if, leaves_whole, warn_of_inference
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
 from ..estimators._state.mixin import TrainingStateMixin

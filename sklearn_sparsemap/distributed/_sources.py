@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from .._ragged import RaggedArray
-from .._validation import check_matrix, check_same_length, quoted
+from .._core.ragged import RaggedArray
+from .._core.validation import check_matrix, check_same_length, quoted
 from ._engines import is_lazy
 from ._shards import Shard, join_parts, unzip_part
 

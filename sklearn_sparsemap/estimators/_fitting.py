@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .._ragged import RaggedArray
+from .._core.ragged import RaggedArray
 from ..training._columns import columns_of
 from ..training._data import LinearModel
 from ..training._lbfgs import minimize_lbfgs

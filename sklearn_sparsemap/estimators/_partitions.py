@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from .._partition_files import load_partition
-from .._ragged import RaggedArray
-from .._validation import quoted
+from .._core.partition_files import load_partition
+from .._core.ragged import RaggedArray
+from .._core.validation import quoted
 from ._fitting import follow_epochs, leaves_whole, start_fit
 from ._progress import with_callbacks
 

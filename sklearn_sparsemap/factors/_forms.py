@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from .._validation import check_numbers
+from .._core.validation import check_numbers
 from ..graphs.arrays import PAIR, SCORED, TABLE
 
 

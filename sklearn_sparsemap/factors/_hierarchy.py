@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import quoted
+from .._core.validation import quoted
 from ._label_constraints import LabelConstraint, _index_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from .._indices import are_places
-from .._jit import as_argument, readonly
+from .._core.indices import are_places
+from .._core.jit import as_argument, readonly
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays, Oracles
 from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._validation import check_numbers
+from .._core.validation import check_numbers
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._validation import check_numbers
+from .._core.validation import check_numbers
 from ..graphs.arrays import TABLE
 from ..structures import LinearChain
 from ._logic import Factor, check_name

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from .._threads import over_ranges
-from .._validation import N_JOBS, POSITIVE_INT, check_parameters
+from .._core.threads import over_ranges
+from .._core.validation import N_JOBS, POSITIVE_INT, check_parameters
 from ._hashed import HashedColumns
 from ._rows.output import RaggedTransformer
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from .._validation import quoted
+from .._core.validation import quoted
 from ._words import DERIVED_FIELDS
 
 # What a field may hold. The types that compare equal as dictionary keys (1, True, np.int64(1)) are one value.

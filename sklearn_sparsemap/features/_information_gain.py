@@ -13,9 +13,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._indices import are_places
-from .._ragged import RaggedArray
-from .._validation import check_matrix, check_no_missing, check_same_length, check_samples
+from .._core.indices import are_places
+from .._core.ragged import RaggedArray
+from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

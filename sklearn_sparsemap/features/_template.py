@@ -6,7 +6,7 @@ import re
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .._template_grammar import read_template
+from .._core.template_grammar import read_template
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,7 +8,7 @@ unchanged but for the rule by which the penalty adapts.
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from ..numerics.solver import STRUCTURE_TOL
 from .arrays import FORBIDDEN, STRUCTURE
 from .block import blame, proves_infeasible, what_is_left

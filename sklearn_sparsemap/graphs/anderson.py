@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from ..numerics.cholesky import dot
 
 # Row j of `changes_of_g` and `changes_of_r` holds how g(x) and the residual g(x) - x changed in a step. `last_g` and

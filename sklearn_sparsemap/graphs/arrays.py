@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE
+from .._core.jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE
 
 # Kinds of factors. COUNT is every set of the form low <= sum_i cost_i p_i <= high over literals p in [0, 1].
 COUNT, OR_OUT, PAIR, STRUCTURE = range(4)

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from numba import types
 
-from .._jit import INTS, copy_into, entry, kernel
+from .._core.jit import INTS, copy_into, entry, kernel
 from .admm import solve_admm
 from .arrays import FORBIDDEN, GRAPH_ARRAYS, ORACLES, STRUCTURE
 from .block import solve_block

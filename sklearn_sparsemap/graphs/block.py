@@ -7,7 +7,7 @@ kept only if the sweep from it ends no higher than the sweep before.
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from ..numerics.solver import STRUCTURE_TOL
 from .anderson import extrapolate, forget, new_anderson
 from .arrays import FORBIDDEN, STRUCTURE

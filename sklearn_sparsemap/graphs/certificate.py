@@ -10,7 +10,7 @@ its own MAP there (Moreau).
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 from ..numerics.solver import STRUCTURE_TOL
 from .arrays import FORBIDDEN, PAIR, STRUCTURE
 from .closed_forms import clip01, project_logic, project_pair

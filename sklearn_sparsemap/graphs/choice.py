@@ -1,6 +1,6 @@
 """Which solvers go with the structures of a graph, as kernels take them."""
 
-from .._jit import as_argument, readonly
+from .._core.jit import as_argument, readonly
 from ..numerics.active_set import active_set
 from ..numerics.argmax import map_argmax
 from ..numerics.polytope_solver import solvers_of

@@ -7,7 +7,7 @@ All work on literals: `z` are the scores of a factor's literals, `p` its solutio
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 from ..numerics.threshold import threshold
 from .arrays import COUNT, FORBIDDEN, OR_OUT, PAIR
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from .._jit import (
+from .._core.jit import (
     FLOATS,
     FLOATS_2D,
     FLOATS_OUT,

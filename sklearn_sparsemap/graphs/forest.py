@@ -15,7 +15,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 from ..numerics.components import representative
 
 # Nodes are the multipliers, then the variables. `order` lists them from the roots on; the edge to the parent of a node

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._jit import readonly
-from .._threads import over_ranges
+from .._core.jit import readonly
+from .._core.threads import over_ranges
 from ..numerics.solver import MOST_STRUCTURE_CALLS
 from .choice import structure_solvers
 from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure

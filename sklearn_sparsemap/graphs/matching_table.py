@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import INTS, INTS_2D, readonly
+from .._core.jit import INTS, INTS_2D, readonly
 from .arrays import COUNT
 
 # `cells[r, c]` is the variable of line r and column c, -1 where there is none. `lines` and `columns` are the rows of

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, entry
+from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, INTS, entry
 from ..numerics.facets import MOST_STEPS
 from ..numerics.newton import largest_violation, maximise_dual, new_cuts, new_rows
 from ..numerics.sparsemax import lower_to_zero

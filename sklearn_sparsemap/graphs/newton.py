@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from ..numerics.cholesky import add_scaled, dot
 from .arrays import FORBIDDEN
 from .forest import build_forest, solve_forest

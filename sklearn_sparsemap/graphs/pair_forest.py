@@ -11,7 +11,7 @@ Sedgewick, Sleator and Tarjan, The pairing heap: a new form of self-adjusting he
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_2D_OUT, entry, kernel
+from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_2D_OUT, entry, kernel
 
 
 @kernel

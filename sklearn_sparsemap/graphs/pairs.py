@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D, FLOATS_OUT, INTS, INTS_2D, entry
+from .._core.jit import FLOATS, FLOATS_2D, FLOATS_OUT, INTS, INTS_2D, entry
 from .presolve import pair_marginal
 
 

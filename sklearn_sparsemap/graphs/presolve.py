@@ -14,7 +14,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 
 OFF, ON, OPEN = 0, 1, 2
 # Rounds over the open variables.

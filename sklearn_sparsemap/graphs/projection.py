@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_OUT, copy_into, entry, kernel
+from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, INTS, INTS_OUT, copy_into, entry, kernel
 from ..numerics.cholesky import add_scaled, dot
 from ..numerics.face import respond, spread
 from ..numerics.tight_face import project_on_tight_face

@@ -8,7 +8,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 
 # By how much scores grow in a step, and until when; and most steps.
 _GROWTH, _MOST_GROWTH = 3.0, 1e6

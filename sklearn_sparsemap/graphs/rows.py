@@ -18,7 +18,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 from ..numerics.cholesky import dot
 from ..numerics.threshold import threshold
 from .arrays import FORBIDDEN

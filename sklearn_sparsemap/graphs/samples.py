@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS_2D, FLOATS_2D_OUT, kernel
+from .._core.jit import FLOATS_2D, FLOATS_2D_OUT, kernel
 
 # Columns of the statistics of a batch.
 OBJECTIVE, GAP, RESIDUAL, N_ITER, STATUS = range(5)

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import INTS, kernel
+from .._core.jit import INTS, kernel
 from ..numerics.cholesky import dot, solve_lower, solve_upper
 from ..numerics.facets import GAVE_UP
 from ..numerics.polytope_solver import PREFERENCE

@@ -7,7 +7,7 @@ from numba import types
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .._jit import INTS, INTS_2D, readonly
+from .._core.jit import INTS, INTS_2D, readonly
 from .arrays import COUNT, STRUCTURE
 
 # Node i has the variables nodes[i]:nodes[i + 1] of the graph, of which one is on, and edge e joins the nodes ends[e].

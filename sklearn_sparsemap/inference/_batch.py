@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .._jit import readonly
-from .._threads import over_ranges
+from .._core.jit import readonly
+from .._core.threads import over_ranges
 from ..numerics.facets import GAVE_UP
 from ..numerics.loops import (
     GAP,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .._jit import readonly
-from .._threads import over_ranges
+from .._core.jit import readonly
+from .._core.threads import over_ranges
 from ..graphs.pair_forest import best_range, project_range
 
 # Steps of a call on a single thread: some milliseconds.

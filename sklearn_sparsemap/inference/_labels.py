@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from .._indices import are_places
-from .._jit import readonly
+from .._core.indices import are_places
+from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
 from ..factors._logic import Pair

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import readonly
+from .._core.jit import readonly
 
 # Scores from here on are left as they are; solvers keep ten digits of the others.
 _ORDINARY = -1e6

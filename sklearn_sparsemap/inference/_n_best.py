@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._jit import readonly
-from .._validation import check_n_jobs, check_positive
+from .._core.jit import readonly
+from .._core.validation import check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.loops import Problems
 from ._batch import check_feasible, map_where_feasible

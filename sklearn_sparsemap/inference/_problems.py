@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import readonly
-from .._validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
+from .._core.jit import readonly
+from .._core.validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
 from ..numerics.loops import Problems
 from ..numerics.places import starts
 from ..structures import Structure

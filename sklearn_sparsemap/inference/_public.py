@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._validation import check_choice, check_n_jobs, check_positive
+from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.loops import SOLVERS
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems

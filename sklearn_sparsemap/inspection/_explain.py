@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from .._unwrap import transformed, unwrap
-from .._validation import check_positive
+from .._core.unwrap import transformed, unwrap
+from .._core.validation import check_positive
 from ..inference import n_best
 from ._tables import as_table, check_feature_names
 

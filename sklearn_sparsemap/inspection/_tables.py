@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from .._unwrap import names_out, unwrap
-from .._validation import check_choice, check_matrix, check_positive
+from .._core.unwrap import names_out, unwrap
+from .._core.validation import check_choice, check_matrix, check_positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

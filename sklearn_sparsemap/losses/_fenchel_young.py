@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._jit import readonly
-from .._threads import over_ranges
-from .._validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
+from .._core.jit import readonly
+from .._core.threads import over_ranges
+from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
 from ..factors import FactorGraph
 from ..inference._batch import check_feasible, marginal_oracle_of, solver_of
 from ..inference._problems import check_structure, lay_out

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from .._jit import readonly
+from .._core.jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._tables import table_cells
 from ..graphs.arrays import FORBIDDEN, PAIR, STRUCTURE, TABLE

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
 from ..numerics.facets import GAVE_UP
 from ..numerics.loops import PROBLEMS
 from ..numerics.polytope_solver import SOLVERS

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._validation import check_choice
+from .._core.validation import check_choice
 
 LABEL_LOSSES = ("sparsemap", "hinge", "logistic")
 # Tolerances of the inference in training: of LP-SparseMAP, whose solver aims far below, and of the relaxation of MAP.

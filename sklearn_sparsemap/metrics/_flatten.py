@@ -4,7 +4,7 @@ from itertools import chain
 
 import numpy as np
 
-from .._ragged import RaggedArray
+from .._core.ragged import RaggedArray
 
 
 def flatten_pair(y_true, y_pred):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from .._validation import check_matrix
+from .._core.validation import check_matrix
 from ._weights import check_sample_weight, weighted_mean
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._validation import check_numbers
+from .._core.validation import check_numbers
 
 
 def check_sample_weight(sample_weight, n_samples):

@@ -7,7 +7,7 @@ because only unary parts are penalised.
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from .cholesky import dot, solve_constrained, solve_upper
 from .solver import INFEASIBLE, as_solver
 from .support import (

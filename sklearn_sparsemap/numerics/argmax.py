@@ -6,7 +6,7 @@ one kernel.
 
 import numpy as np
 
-from .._jit import copy_into
+from .._core.jit import copy_into
 from .solver import INFEASIBLE, as_solver
 from .support import mix
 

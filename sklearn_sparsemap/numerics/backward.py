@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, entry, kernel
 from .face import FACE_TOLERANCE, Direction, respond, span_face, spread
 from .loops import PROBLEMS
 from .support import gather, independent_support_of, parts_repeat

@@ -8,7 +8,7 @@ single back substitution.
 
 import math
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 
 
 @kernel(fast_sums=True)

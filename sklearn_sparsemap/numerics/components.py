@@ -1,6 +1,6 @@
 """What hangs together: parts of a graph, by representatives that point to one another."""
 
-from .._jit import kernel
+from .._core.jit import kernel
 
 
 @kernel

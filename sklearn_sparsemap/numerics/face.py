@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 from scipy.linalg import solve_triangular
 
-from .._jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
+from .._core.jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
 from .cholesky import dot, solve_lower, solve_upper
 from .support import (
     DEPENDENT,

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from numba import types
 
-from .._jit import FLOATS, INTS, PARTS, entry
+from .._core.jit import FLOATS, INTS, PARTS, entry
 from .backward import DIRECTIONS, PRODUCTS
 from .facets import PRODUCTS as FACET_PRODUCTS
 from .loops import PROBLEMS

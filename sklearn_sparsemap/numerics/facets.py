@@ -28,7 +28,7 @@ A solver that does not get to the end soon gives up, with GAVE_UP in place of FA
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, FirstClass, kernel
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, FirstClass, kernel
 from .support import certified_gap, rounding_of_gap
 
 FACETS, GAVE_UP = -2, -3

@@ -9,7 +9,7 @@ is faster and exact; these are here to compare with.
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from .cholesky import dot
 from .solver import INFEASIBLE, as_solver
 from .support import certified_gap, find, gather, mix, rounding_of_gap, score

@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._jit import (
+from .._core.jit import (
     FLOATS,
     FLOATS_2D_OUT,
     FLOATS_OUT,

@@ -18,8 +18,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import copy_into, kernel
-from .._jit_lanes import WIDTH, load, padded, pick, store
+from .._core.jit import copy_into, kernel
+from .._core.lanes import WIDTH, load, padded, pick, store
 from .cholesky import add_scaled, dot, solve_lower, solve_upper
 from .facets import BINDING, TIE
 from .products import take_off_products

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from numba import types
 
-from .._jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, entry
+from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, entry
 from .loops import PROBLEMS
 from .solver import SOLVER
 from .tight_face import BY_STRUCTURES

@@ -1,7 +1,7 @@
-"""Products of small matrices with padded rows, four numbers at a time; see `_jit_lanes`."""
+"""Products of small matrices with padded rows, four numbers at a time; see `_core/lanes`."""
 
-from .._jit import kernel
-from .._jit_lanes import WIDTH, load, padded, pick, spread, store
+from .._core.jit import kernel
+from .._core.lanes import WIDTH, load, padded, pick, spread, store
 
 
 @kernel

@@ -5,8 +5,8 @@ Conventions as in `newton`; of `rows`, `u` and `count` are the solution's, and `
 
 import numpy as np
 
-from .._jit import kernel
-from .._jit_lanes import padded
+from .._core.jit import kernel
+from .._core.lanes import padded
 from .cholesky import add_scaled, dot, solve_lower, solve_upper
 from .newton import curvature_of, factorize
 

@@ -22,7 +22,7 @@ is a tuple
 
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, FirstClass
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, FirstClass
 
 INFEASIBLE = -1
 

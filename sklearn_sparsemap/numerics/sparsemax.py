@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 
 # A sum that is this close to 1, in units of the last place of its terms, is 1.
 _ROUNDING = 4e-16

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._jit import copy_into, kernel
+from .._core.jit import copy_into, kernel
 from .cholesky import append_column, remove_column, solve_lower
 
 # Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score less the score

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 
 # More than enough for every bracket to collapse; Newton's method needs about three.
 _MAX_ITER = 300

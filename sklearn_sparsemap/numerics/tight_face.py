@@ -11,8 +11,8 @@ leave the tight facets as they are. A face is kept in three arrays, in the form 
 
 import numpy as np
 
-from .._jit import copy_into, kernel
-from .._jit_lanes import padded
+from .._core.jit import copy_into, kernel
+from .._core.lanes import padded
 from .cholesky import solve_lower, solve_upper
 from .facets import BINDING, TIE
 from .newton import factorize

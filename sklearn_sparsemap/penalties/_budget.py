@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
-from .._select import select_highest
-from .._validation import check_numbers, check_positive
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
+from .._core.select import select_highest
+from .._core.validation import check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .._validation import check_choice
+from .._core.validation import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._indices import are_ends, are_places
-from .._jit import readonly
-from .._validation import check_positive
+from .._core.indices import are_ends, are_places
+from .._core.jit import readonly
+from .._core.validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names
 from ._families import all_nested, color_families, membership
 from ._names import name_columns, resolve_columns

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_choice, quoted
+from .._core.validation import check_choice, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._template_grammar import read_places
+from .._core.template_grammar import read_places
 from ._columns import check_columns, check_names
 from ._names import name_columns, resolve_columns
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .._validation import check_choice, check_numbers, check_positive
+from .._core.validation import check_choice, check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import as_groups
 from ._shrink import power_of_two, shrink_atoms, solve_overlapping

@@ -19,7 +19,7 @@ factors : float64 array of shape (n_atoms,)
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
+from .._core.jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
 
 # Lengths that differ by less, relatively, are equal but for rounding.
 _ROUNDING = 1e-12

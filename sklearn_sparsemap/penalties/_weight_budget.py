@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .._jit import kernel
-from .._select import order_downwards
+from .._core.jit import kernel
+from .._core.select import order_downwards
 from ._budget import between, least_strength
 from ._shrink import group_ratio
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_positive
+from .._core.validation import check_positive
 from ._style import COLORS, INK, import_pyplot
 
 if TYPE_CHECKING:

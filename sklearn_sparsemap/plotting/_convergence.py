@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_choice, check_positive
+from .._core.validation import check_choice, check_positive
 from ._style import INK, import_pyplot, lay_bare
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ class Structure:
     additional_slots : int32 array of shape (n_additional_slots,)
         The additional parts of one structure as indices into `additional`, or -1. Repeats count.
 
-    **The oracle** is a function made by `sklearn_sparsemap._jit.as_oracle`::
+    **The oracle** is a function made by `sklearn_sparsemap._core.jit.as_oracle`::
 
         value = oracle(scores, additional, dims, work, slots, additional_slots)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import objmode
 
-from .._jit import as_oracle, is_compiled, readonly, wrap_oracle
-from .._threads import deferred_errors
-from .._validation import check_positive
+from .._core.jit import as_oracle, is_compiled, readonly, wrap_oracle
+from .._core.threads import deferred_errors
+from .._core.validation import check_positive
 from ._base import Structure, as_parts
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import kernel
+from .._core.jit import kernel
 
 # 2^52 + 2^51: a number of moderate size that this is added to is rounded to an int, which the lowest bits then hold.
 _ROUNDING = 6755399441055744.0

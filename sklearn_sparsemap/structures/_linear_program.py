@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint
 
-from .._highs import milp
+from .._core.highs import milp
 from ._base import as_parts
 from ._custom import CustomStructure
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import readonly
+from .._core.jit import readonly
 from ._calls import UNWRITTEN, Guarded, call_map
 from ._protocol import is_ints
 

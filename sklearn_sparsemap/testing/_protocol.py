@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from .._jit import Entry, is_compiled
+from .._core.jit import Entry, is_compiled
 from ..numerics.polytope_solver import PolytopeSolver
 from ..structures import Structure
 
@@ -36,7 +36,7 @@ def check_attributes(structure):
     require(structure, is_names, f"additional_names is {names!r}", "make it a tuple of names")
     bad = sorted(_TAKEN & set(names)) or [name for name in names if names.count(name) > 1]
     require(structure, not bad, f"additional_names has {bad}", "names must differ, and not be a keyword of sparsemap")
-    remedy = "make it with sklearn_sparsemap._jit.as_oracle, or give a Python function to CustomStructure"
+    remedy = "make it with sklearn_sparsemap._core.jit.as_oracle, or give a Python function to CustomStructure"
     for name in ("oracle", "marginal_oracle"):
         oracle = getattr(structure, name)
         is_fine = isinstance(oracle, Entry) or is_compiled(oracle) or (oracle is None and name == "marginal_oracle")

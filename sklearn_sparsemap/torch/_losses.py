@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from .._core.validation import check_choice
 from .._layers.forms import check_options
 from .._layers.losses import gold_of, loss_operator
 from .._layers.operators import operator
-from .._validation import check_choice
 from ..factors import FactorGraph
 from ..losses import LOSSES
 from ._functions import solve

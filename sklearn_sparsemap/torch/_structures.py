@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._core.validation import check_choice
 from .._layers.forms import check_options, form_of_structure
 from .._layers.structures import structure_operator
-from .._validation import check_choice
 from ._forms import as_additional, as_scores, as_tensors, result_dtype, split_joined
 from ._functions import solve
 from ._native import is_native, native_operator

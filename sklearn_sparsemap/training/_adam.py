@@ -3,8 +3,8 @@
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel, readonly
-from .._threads import over_ranges
+from .._core.jit import FLOATS, FLOATS_2D, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel, readonly
+from .._core.threads import over_ranges
 from ._data import ROWS, Rows
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, readonly
+from .._core.jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, readonly
 from ..numerics.places import places_of
 from ._data import LinearModel, Rows, make_rows
 

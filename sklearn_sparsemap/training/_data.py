@@ -6,8 +6,8 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
-from .._validation import check_matrix
+from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
+from .._core.validation import check_matrix
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..numerics.loops import Problems, map_range
 from ._task import n_scores

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._threads import over_groups
+from .._core.threads import over_groups
 from ..graphs.samples import GAP, OBJECTIVE
 from ..inference._graph.exact import warn_of_time_limit
 from ..inference._graph.map import MAP_TIME_LIMIT, best_assignments

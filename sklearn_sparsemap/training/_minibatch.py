@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from .._threads import interruptible
+from .._core.threads import interruptible
 from ._data import LinearModel
 from ._network import Network
 

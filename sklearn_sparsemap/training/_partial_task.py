@@ -13,7 +13,7 @@ Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computati
 
 import numpy as np
 
-from .._ragged import RaggedArray
+from .._core.ragged import RaggedArray
 from ..inference import map_inference
 from ._structure_task import UNKNOWN, StructureTask
 from ._task import Task

@@ -4,8 +4,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
-from .._threads import cut_evenly, over_ranges
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
+from .._core.threads import cut_evenly, over_ranges
 from ..numerics.cholesky import add_scaled, dot
 from ._data import ROWS, begins_of_pieces, make_rows
 from ._quasi_newton.pieces import PIECE, Pieces

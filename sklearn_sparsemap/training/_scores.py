@@ -6,9 +6,9 @@ import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_32, PARTS, entry, kernel, readonly
-from .._jit_team import prefetch
-from .._threads import count_threads, over_ranges
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_32, PARTS, entry, kernel, readonly
+from .._core.team import prefetch
+from .._core.threads import count_threads, over_ranges
 from ._data import ROWS, Rows, all_ones
 
 # Sparse weights as CSR rows, one for each feature.

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 from numba import types
 
-from .._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
-from .._ragged import RaggedArray
-from .._threads import cut_evenly, over_ranges
+from .._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, ORACLE, entry, readonly
+from .._core.ragged import RaggedArray
+from .._core.threads import cut_evenly, over_ranges
 from ..inference._batch import map_problems, marginal_problems, sparsemap_problems
 from ..inference._results.structure_batch import decode_problems
 from ..losses._fenchel_young import LOSSES, inference_of, loss_form

@@ -1,6 +1,6 @@
 """All code that depends on Numba's internals, and its replacement for versions of Numba that were not tested.
 
-A backend compiles functions. Each of the three has the same names, and `_jit` builds kernels and entries on one of
+A backend compiles functions. Each of the three has the same names, and `_core/jit` builds kernels and entries on one of
 them:
 
 - `linked`: kernels are linked into the entries that use them, which compiles two to three times as fast. It depends on

@@ -1,4 +1,4 @@
-"""Intrinsics for four numbers at once; see `_jit_lanes`."""
+"""Intrinsics for four numbers at once; see `_core/lanes`."""
 
 import operator
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._ragged import RaggedArray
-from ..._validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence

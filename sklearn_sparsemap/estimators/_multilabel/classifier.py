@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..._ragged import RaggedArray
-from ..._validation import (
+from ..._core.ragged import RaggedArray
+from ..._core.validation import (
     FRACTION,
     N_JOBS,
     NOT_NEGATIVE,

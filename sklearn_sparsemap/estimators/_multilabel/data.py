@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from ..._validation import check_matrix
+from ..._core.validation import check_matrix
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...training._label_task import dense
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from ..._validation import check_sample_weight
+from ..._core.validation import check_sample_weight
 from ...training._adam import Adam
 from ...training._minibatch import MinibatchOptimizer
 from .._fitting import learn_batch, leaves_whole, warn_of_inference

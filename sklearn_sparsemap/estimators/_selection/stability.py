@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from ..._validation import check_matrix, check_n_jobs, check_positive
+from ..._core.validation import check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..._template_grammar import read_places
+from ..._core.template_grammar import read_places
 from .pipeline import template_names_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..._indices import are_places
-from ..._validation import quoted
+from ..._core.indices import are_places
+from ..._core.validation import quoted
 from .optimizers import BLANK
 
 if TYPE_CHECKING:

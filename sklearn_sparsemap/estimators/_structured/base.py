@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..._ragged import RaggedArray
-from ..._validation import (
+from ..._core.ragged import RaggedArray
+from ..._core.validation import (
     check_magnitude,
     check_matrix,
     check_parameters,

@@ -11,7 +11,15 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
+from ..._core.validation import (
+    FRACTION,
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INT,
+    POSITIVE_OR_INF,
+    check_parameters,
+)
 from ...inference._batch import marginal_oracle_of
 from ...losses import LOSSES
 from ...structures import Structure

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..._validation import quoted
+from ..._core.validation import quoted
 from ...training._structure_task import UNKNOWN
 from .labels import codes_of, flatten_labels
 

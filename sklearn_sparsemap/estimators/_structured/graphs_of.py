@@ -1,6 +1,6 @@
 """Factor graphs in the classifier: a graph for each sample, with additional scores that are tied by name."""
 
-from ..._ragged import RaggedArray
+from ..._core.ragged import RaggedArray
 from ...losses._graphs import check_graph, learned_shapes
 from ...training._graph_task import GraphTask
 

@@ -5,8 +5,8 @@ from itertools import chain
 
 import numpy as np
 
-from ..._ragged import RaggedArray
-from ..._validation import check_no_missing, quoted
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_no_missing, quoted
 from ...training._structure_task import UNKNOWN
 
 # They have a length, but are no sequences of labels.

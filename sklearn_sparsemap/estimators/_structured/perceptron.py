@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from ..._validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
+from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
 from ...penalties import GroupOrder, as_group_weights, as_groups

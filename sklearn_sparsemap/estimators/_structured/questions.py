@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._validation import check_positive, check_same_length
+from ..._core.validation import check_positive, check_same_length
 from ...inference import marginal_inference, n_best
 from ...inference._problems import lay_out
 from ...inference._sampling import draw_structures

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..._validation import check_matrix, check_numbers
+from ..._core.validation import check_matrix, check_numbers
 from ...training._task import n_scores, split_scores
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..._jit import readonly
-from ..._threads import over_ranges
+from ..._core.jit import readonly
+from ..._core.threads import over_ranges
 from .._arcs import kernels as kernels
 from .._encoding import BasePlan, hash_codes, odd_factors
 from .._fields import hash_values

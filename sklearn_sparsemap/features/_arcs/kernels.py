@@ -17,7 +17,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..._jit import INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
+from ..._core.jit import INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
 from .._tokens.kernels import find_slot, larger_table, mix, scale, sum_atoms
 
 # What the templates need to know of distance: 1, 2, 3, 4, 5, 6-10, 11+.

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import StrOptions
 
-from ..._ragged import RaggedArray
+from ..._core.ragged import RaggedArray
 from .._base import BaseVectorizer, ones
 from .._encoding import EncodedTokens
 from .._fields import check_derived_fields

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._validation import is_missing, quoted
+from ..._core.validation import is_missing, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._ragged import RaggedArray
-from ..._validation import check_matrix
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_matrix
 from .output import MetaRaggedTransformer
 
 if TYPE_CHECKING:

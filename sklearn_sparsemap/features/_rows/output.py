@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..._validation import check_choice
+from ..._core.validation import check_choice
 
 if TYPE_CHECKING:
     from typing_extensions import Self

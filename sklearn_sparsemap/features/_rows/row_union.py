@@ -11,8 +11,8 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from ..._ragged import RaggedArray
-from ..._validation import check_matrix, check_samples
+from ..._core.ragged import RaggedArray
+from ..._core.validation import check_matrix, check_samples
 from .output import MetaRaggedTransformer
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from ..._ragged import RaggedArray
-from ..._validation import POSITIVE_INT, Number, check_parameters
+from ..._core.ragged import RaggedArray
+from ..._core.validation import POSITIVE_INT, Number, check_parameters
 from .._base import check_dtype
 from .._fields import hash_values
 from .output import RaggedTransformer

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from ..._validation import quoted
+from ..._core.validation import quoted
 from .._fields import check_sentences
 
 # Values that are one feature; others are several.

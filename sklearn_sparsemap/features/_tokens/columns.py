@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._threads import over_ranges
+from ..._core.threads import over_ranges
 from .._encoding import hash_codes
 from .._tokens import kernels as _kernels
 

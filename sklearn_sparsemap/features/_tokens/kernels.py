@@ -10,7 +10,7 @@ key is looked up by its number.
 
 import numpy as np
 
-from ..._jit import INTS, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
+from ..._core.jit import INTS, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
 
 _SHIFT = np.uint64(32)
 _LAST_SHIFT = np.uint64(29)

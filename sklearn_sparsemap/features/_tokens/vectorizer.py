@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ..._ragged import RaggedArray
+from ..._core.ragged import RaggedArray
 from .._base import BaseVectorizer, ones
 from .._encoding import EncodedTokens, Plan
 from .._fields import check_derived_fields

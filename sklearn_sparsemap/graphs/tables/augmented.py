@@ -8,7 +8,7 @@ steps without a system (`primal_dual.py`) have come near it.
 
 import numpy as np
 
-from ..._jit import copy_into, kernel
+from ..._core.jit import copy_into, kernel
 from ...numerics.cholesky import dot
 from ..rows import CONVERGED, NOT_CONVERGED
 from .certificate import certify_tables

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from ..._jit import INTS, copy_into, entry, kernel
+from ..._core.jit import INTS, copy_into, entry, kernel
 from ..arrays import FORBIDDEN
 from ..proximal import MOST_STEPS, begin, grow, new_proximal, next_step
 from ..rows import CONVERGED, INFEASIBLE

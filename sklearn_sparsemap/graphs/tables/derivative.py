@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D, INTS, copy_into, entry, kernel
+from ..._core.jit import FLOATS, FLOATS_2D, INTS, copy_into, entry, kernel
 from ..projection import PRODUCTS
 from ..table_arrays import TABLE_ARRAYS
 from .state import add_messages, largest, largest_move, new_state

@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..._jit import copy_into, kernel
+from ..._core.jit import copy_into, kernel
 from ..rows import CONVERGED, NOT_CONVERGED
 from .certificate import certify_tables
 from .state import largest_finite, pass_messages, to_simplex

@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 
 
 @kernel

@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 
 # `messages`; the scores `z` of the variables with the messages, and the marginals `u` that they make; the `joint`
 # marginals of all cells that the messages make, and the `gradient` with respect to the messages: by how much the

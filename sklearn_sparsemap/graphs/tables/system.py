@@ -15,7 +15,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 from ...numerics.cholesky import dot
 
 # Of edge e, `counts[e]` values of its first and of its second node are in use: `local` lists them as the offsets of

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._highs import milp
-from ..._jit import working_time
+from ..._core.highs import milp
+from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
 # What an assignment may violate a row by; its entries are whole numbers.

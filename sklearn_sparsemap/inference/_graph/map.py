@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import working_time
-from ..._validation import check_positive
+from ..._core.jit import working_time
+from ..._core.validation import check_positive
 from ...graphs.rows import INFEASIBLE
 from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
 from .exact import assign_exactly, warn_of_time_limit

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._validation import check_numbers, check_scores
+from ..._core.validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
 from ...graphs.arrays import FORBIDDEN, PAIR, TABLE
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._jit import readonly
-from ..._threads import ends_at, over_ranges
-from ..._validation import check_choice, check_n_jobs, check_positive
+from ..._core.jit import readonly
+from ..._core.threads import ends_at, over_ranges
+from ..._core.validation import check_choice, check_n_jobs, check_positive
 from ...factors import FactorGraph
 from ...graphs.batch import BY_MULTIPLIERS, GRAPH_SOLVERS, LOGIC_SOLVERS
 from ...graphs.choice import structure_solvers

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..._jit import working_time
+from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
 # Most relaxations of a search.

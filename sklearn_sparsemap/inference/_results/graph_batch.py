@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._ragged import RaggedArray
+from ..._core.ragged import RaggedArray
 from ...graphs.jacobian import GraphJacobian, has_converged
 from ...numerics.places import LazyResults, starts
 from .graph import LPSparseMAPResult

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._jit import readonly
-from ..._validation import check_numbers
+from ..._core.jit import readonly
+from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
 from ...numerics.face import FACE_TOLERANCE, Direction, Face, complete_face, face_of, gather_rows, scatter_rows
 from ...numerics.facets import FACETS

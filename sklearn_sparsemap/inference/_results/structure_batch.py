@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._jit import readonly
-from ..._ragged import RaggedArray
-from ..._threads import over_ranges
-from ..._validation import check_numbers
+from ..._core.jit import readonly
+from ..._core.ragged import RaggedArray
+from ..._core.threads import over_ranges
+from ..._core.validation import check_numbers
 from ...numerics.backward import (
     Directions,
     Products,

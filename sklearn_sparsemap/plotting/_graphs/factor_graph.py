@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._validation import check_choice
+from ..._core.validation import check_choice
 from .._layouts.spring import FONT, SMALL, GraphLayout
 from .._structures.base import check_names
 from .._style import (

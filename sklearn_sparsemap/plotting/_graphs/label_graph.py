@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..._unwrap import unwrap
-from ..._validation import check_choice, check_positive
+from ..._core.unwrap import unwrap
+from ..._core.validation import check_choice, check_positive
 from .._layouts.ring import Ring
 from .._style import (
     COLORS,

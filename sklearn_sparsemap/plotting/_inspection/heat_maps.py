@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._unwrap import transformed, unwrap
-from ..._validation import check_same_length
+from ..._core.unwrap import transformed, unwrap
+from ..._core.validation import check_same_length
 from .._style import INK, grid_cells, import_pyplot, name_axis, size_in_points, text_width
 
 if TYPE_CHECKING:

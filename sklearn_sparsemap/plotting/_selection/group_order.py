@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._unwrap import unwrap
+from ..._core.unwrap import unwrap
 from .._layouts.hasse import HasseLayout
 from .._structures.base import check_names
 from .._style import COLORS, INK, MUTED, import_pyplot, legend_below, size_in_points, text_width

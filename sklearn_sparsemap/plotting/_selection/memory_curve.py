@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._unwrap import unwrap
-from ..._validation import check_positive
+from ..._core.unwrap import unwrap
+from ..._core.validation import check_positive
 from .._style import COLORS, DASHES, INK, MUTED, import_pyplot, lay_bare, legend_above
 
 if TYPE_CHECKING:

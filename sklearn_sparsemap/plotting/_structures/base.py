@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._unwrap import transformed, unwrap
-from ..._validation import check_positive
+from ..._core.unwrap import transformed, unwrap
+from ..._core.validation import check_positive
 from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
 
 if TYPE_CHECKING:

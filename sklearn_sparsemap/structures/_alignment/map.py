@@ -7,7 +7,7 @@ that end with a match, that end with a match or a gap in a row, and of all.
 
 import numpy as np
 
-from ..._jit import as_oracle, kernel
+from ..._core.jit import as_oracle, kernel
 
 WARPING, GLOBAL, LOCAL = 0, 1, 2
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._validation import check_choice
+from ..._core.validation import check_choice
 from .._base import Structure, as_parts
 from .gibbs import alignment_marginal_work, alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment

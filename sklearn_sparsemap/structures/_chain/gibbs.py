@@ -11,7 +11,7 @@ three of them is a normal number.
 
 import numpy as np
 
-from ..._jit import as_oracle, copy_into, kernel
+from ..._core.jit import as_oracle, copy_into, kernel
 from .._exp import exponentiate
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY
 

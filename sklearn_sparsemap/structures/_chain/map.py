@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._jit import as_oracle
+from ..._core.jit import as_oracle
 
 # How the transitions of a problem are laid out: dims[2].
 NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2

@@ -5,7 +5,7 @@ The shorter side has the rows, all of which are matched; columns are matched at 
 
 import numpy as np
 
-from ..._jit import copy_into, kernel
+from ..._core.jit import copy_into, kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
 from ...numerics.components import representative
 from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible

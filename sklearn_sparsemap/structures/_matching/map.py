@@ -7,7 +7,7 @@ the cost. `line_of` and `column_of` are -1 for what is free.
 
 import numpy as np
 
-from ..._jit import as_oracle, kernel
+from ..._core.jit import as_oracle, kernel
 
 # So many bids for each line; more of them gain less than the paths would take.
 _BIDS = 5

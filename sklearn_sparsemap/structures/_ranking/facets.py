@@ -8,8 +8,8 @@ moved to the mean of the block's points.
 
 import numpy as np
 
-from ..._jit import kernel
-from ..._select import order_downwards
+from ..._core.jit import kernel
+from ..._core.select import order_downwards
 from ...numerics.facets import FACETS, GAVE_UP, TIE, as_products
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import INFEASIBLE, as_solver

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._jit import as_oracle
-from ..._select import order_downwards
-from ..._validation import check_positive
+from ..._core.jit import as_oracle
+from ..._core.select import order_downwards
+from ..._core.validation import check_positive
 from .._base import Structure, as_parts
 from .._matching.structure import Matching
 from .facets import ISOTONIC

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._jit import as_oracle, kernel
+from ..._core.jit import as_oracle, kernel
 from .._exp import add_logs
 from .map import (
     BY_SPANS,

@@ -6,7 +6,7 @@ span that begins here; `ended` is of segmentations whose last span ends just bef
 
 import numpy as np
 
-from ..._jit import as_oracle, kernel
+from ..._core.jit import as_oracle, kernel
 
 # The places in dims. BY_SPANS is 1 where spans are the parts, and 0 where steps are. The last four say which additional
 # scores there are, in the order in which they are joined.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._validation import check_choice, check_positive
+from ..._core.validation import check_choice, check_positive
 from .._base import Structure, as_parts
 from .gibbs import segmentation_marginal_work, segmentation_marginals
 from .map import best_segmentation

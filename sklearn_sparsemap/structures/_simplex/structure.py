@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._jit import as_oracle
+from ..._core.jit import as_oracle
 from .._base import Structure, as_parts
 from .projection import PROJECTION
 

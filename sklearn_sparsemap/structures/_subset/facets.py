@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 from ...numerics.facets import BINDING, FACETS, GAVE_UP, TIE, as_products, certify
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import INFEASIBLE, as_solver

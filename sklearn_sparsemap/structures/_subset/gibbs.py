@@ -9,8 +9,8 @@ subtracted from a probability, so that what is small is still exact.
 
 import numpy as np
 
-from ..._jit import as_oracle, kernel
-from ..._select import select_highest
+from ..._core.jit import as_oracle, kernel
+from ..._core.select import select_highest
 
 
 @kernel

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..._jit import as_oracle, copy_into
-from ..._select import select_highest
+from ..._core.jit import as_oracle, copy_into
+from ..._core.select import select_highest
 
 
 @as_oracle

@@ -7,7 +7,7 @@ the same as an equation for the set of all words. Few cuts bind; they are found 
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
 from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
 from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 
 # What a slot of the contraction algorithm is: not yet looked at, on the present path, known to hang on the root, or
 # merged into another one.

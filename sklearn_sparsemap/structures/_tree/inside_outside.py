@@ -20,7 +20,7 @@ probabilities.
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 
 # The tables: by row, [i, j], and by column, [j, i].
 _RIGHT_BY_ROW, _RIGHT_BY_COLUMN, _LEFT_BY_ROW, _LEFT_BY_COLUMN = 0, 1, 2, 3

@@ -5,7 +5,7 @@ Of the scores of labelled arcs, label l of the arc from h to m is at ``(h * n + 
 
 import numpy as np
 
-from ..._jit import as_oracle, kernel
+from ..._core.jit import as_oracle, kernel
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
 from .inside_outside import inside_outside

@@ -15,7 +15,7 @@ at ``h * n + m - 1``; those with h == m hold anything.
 
 import numpy as np
 
-from ..._jit import as_oracle, copy_into, kernel
+from ..._core.jit import as_oracle, copy_into, kernel
 from .inside_outside import inside_outside, projective_work
 from .weights import LARGEST, SMALLEST, log_weights, weights_of
 

@@ -6,7 +6,7 @@ A row of `sets` (n_nodes, n_nodes) says which nodes are in a set that arcs of a 
 
 import numpy as np
 
-from ..._jit import copy_into, kernel
+from ..._core.jit import copy_into, kernel
 
 # An inflow below 1 by more than this separates: found by contraction, and by minimum cuts, which are the last word.
 _CLEARLY_BELOW, _BELOW = 1e-9, 1e-10

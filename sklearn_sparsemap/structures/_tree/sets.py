@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 from ...numerics.facets import BINDING
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._jit import as_oracle
-from ..._validation import check_positive
+from ..._core.jit import as_oracle
+from ..._core.validation import check_positive
 from .._base import Structure, as_parts, check_known
 from .cuts import CUTS
 from .edmonds import chu_liu_edmonds

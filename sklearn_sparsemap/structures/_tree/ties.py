@@ -12,7 +12,7 @@ less, which pays trees that leave the face. If none is better than u all the sam
 
 import numpy as np
 
-from ..._jit import kernel
+from ..._core.jit import kernel
 from ...numerics.facets import BINDING, ROUNDING, TIE
 from ...numerics.newton import dependent_cuts
 from .sets import cross, holds, place_of_set, same

@@ -5,7 +5,7 @@ Arc (h, m), with 0 as the root, is at ``h * n + m - 1``; those with h == m hold 
 
 import numpy as np
 
-from ..._jit import copy_into, kernel
+from ..._core.jit import copy_into, kernel
 from .._exp import exponentiate
 
 # The product of two weights in here, divided by a third, is a normal number.

@@ -9,8 +9,8 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_32_OUT, FLOATS_OUT, INTS_2D, kernel
-from ..._jit_team import prefetch
+from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_2D, kernel
+from ..._core.team import prefetch
 
 Dense = namedtuple(
     "Dense",

@@ -10,8 +10,8 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, entry, kernel
-from ..._jit_team import LINE, meet
+from ..._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, ORACLE, entry, kernel
+from ..._core.team import LINE, meet
 from ...losses._kernel import LOSS_FORM, MEMORY, is_inexact, loss_of_sample
 from ...numerics.polytope_solver import SOLVERS
 from .._data import ROWS, ROWS_32, TARGETS, target_of

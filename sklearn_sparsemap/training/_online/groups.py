@@ -6,7 +6,7 @@ from operator import itemgetter
 import numpy as np
 from scipy import sparse
 
-from ..._jit import readonly
+from ..._core.jit import readonly
 from .._curve import Course, highest_of
 from .dense import N_RECORDS, N_SHRINKAGES
 from .optimizer import OnlineOptimizer

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy import sparse
 
-from ..._indices import are_places
-from ..._jit import in_python, readonly
-from ..._jit_team import LARGEST_TEAM, LINE
-from ..._threads import count_threads, interruptible, together
+from ..._core.indices import are_places
+from ..._core.jit import in_python, readonly
+from ..._core.team import LARGEST_TEAM, LINE
+from ..._core.threads import count_threads, interruptible, together
 from ...numerics.places import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm

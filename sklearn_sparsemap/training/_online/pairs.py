@@ -18,7 +18,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
+from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
 from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
 
 # Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a

@@ -15,7 +15,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import INTS_2D_OUT, by_type, kernel
+from ..._core.jit import INTS_2D_OUT, by_type, kernel
 from .dense import SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs

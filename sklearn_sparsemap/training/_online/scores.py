@@ -5,8 +5,8 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_32_OUT, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, entry, kernel
-from ..._jit_team import prefetch
+from ..._core.jit import FLOATS, FLOATS_32_OUT, FLOATS_OUT, INTS, INTS_OUT, PARTS_OUT, entry, kernel
+from ..._core.team import prefetch
 from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
 from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
 

@@ -9,7 +9,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, entry, kernel
+from ..._core.jit import FLOATS_OUT, INTS, INTS_2D_OUT, INTS_OUT, entry, kernel
 from ...penalties._budget import budget_rule, count_survivors
 from ...penalties._shrink import shrink
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP

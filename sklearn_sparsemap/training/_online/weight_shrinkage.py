@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import INTS_OUT, entry, kernel
+from ..._core.jit import INTS_OUT, entry, kernel
 from ...penalties._shrink import shrink
 from ...penalties._weight_budget import weight_budget_rule
 from .dense import SINCE

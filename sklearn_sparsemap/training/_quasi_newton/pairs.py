@@ -13,7 +13,7 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
+from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel, readonly
 from ...numerics.cholesky import dot
 from .pieces import PIECE
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numba import types
 
-from ..._jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
-from ..._threads import over_ranges
+from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
+from ..._core.threads import over_ranges
 from ...numerics.cholesky import dot
 
 # Numbers of a vector that are one piece. Some pieces of other vectors fit into the processor's cache beside it.

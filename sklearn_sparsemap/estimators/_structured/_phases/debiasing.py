@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from ...._ragged import RaggedArray
+from ...._core.ragged import RaggedArray
 from ....penalties import Groups
 from ....training._online.dense import SINCE
 from ....training._online.groups import GroupOptimizer

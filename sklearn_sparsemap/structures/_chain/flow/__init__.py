@@ -8,6 +8,6 @@ nothing forbids, else 0; ``on`` (T, M) is the same for nodes. The potentials ``o
 to the flow that leaves and enters a node; ``slack = -(gains + out + into)`` is the reduced cost of an arc. The
 potentials solve a block tridiagonal system of 2 (T - 1) blocks, in the order out of step 0, into step 1, out of step 1.
 
-Rows of states are padded with zeros to P >= M numbers, a multiple of what `_jit_lanes` takes at once: arrays are (T, P)
+Rows of states are padded with zeros to P >= M numbers, a multiple of the width in `_core/lanes.py`. Arrays are (T, P)
 and (T - 1, M, P).
 """

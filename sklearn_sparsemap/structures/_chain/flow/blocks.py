@@ -8,8 +8,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from ...._jit import kernel
-from ...._jit_lanes import WIDTH, load, padded, pick, spread, store, total
+from ...._core.jit import kernel
+from ...._core.lanes import WIDTH, load, padded, pick, spread, store, total
 from ....numerics.products import take_off_products
 
 # The factors. With the diagonal block k = L D L' and the block R to its right, ``lower`` (2T - 2, M, P) holds L and

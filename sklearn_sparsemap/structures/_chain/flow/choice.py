@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numba import types
 
-from ...._jit import FLOATS_OUT, entry, kernel
+from ...._core.jit import FLOATS_OUT, entry, kernel
 from ....numerics.loops import PROBLEMS
 from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
 from ....numerics.sparsemax import highest, sparsemax

@@ -7,8 +7,8 @@ Jacobian products.
 
 import numpy as np
 
-from ...._jit import kernel
-from ...._jit_lanes import WIDTH, larger, largest, load, spread, store, total
+from ...._core.jit import kernel
+from ...._core.lanes import WIDTH, larger, largest, load, spread, store, total
 from .blocks import factorize, new_factors, solve
 from .interior_point import move_potentials, set_nodes, write_nodes
 

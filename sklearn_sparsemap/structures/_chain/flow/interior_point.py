@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from ...._jit import kernel
-from ...._jit_lanes import WIDTH, larger, largest, load, padded, spread, store, total
+from ...._core.jit import kernel
+from ...._core.lanes import WIDTH, larger, largest, load, padded, spread, store, total
 from .blocks import factorize, new_factors, solve
 
 # A network with the scores of its nodes and arcs; see the package's docstring.

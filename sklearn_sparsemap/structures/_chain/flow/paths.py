@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from ...._jit import FLOATS, FLOATS_OUT, INTS, PARTS, PARTS_2D_OUT, entry, kernel
+from ...._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, PARTS_2D_OUT, entry, kernel
 
 # Flow up to this is what rounding left of arcs that earlier paths used up.
 _NOTHING = 1e-12

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ...._jit import kernel
-from ...._jit_lanes import padded
+from ...._core.jit import kernel
+from ...._core.lanes import padded
 from ....numerics.facets import FACETS, GAVE_UP, TIE, as_products, certify
 from ....numerics.solver import INFEASIBLE, as_solver
 from ....numerics.sparsemax import highest, lower_to_zero, sparsemax

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ._indices import can_pick, check_each, check_sparse, ends_fit, place_in
+from .indices import can_pick, check_each, check_sparse, ends_fit, place_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

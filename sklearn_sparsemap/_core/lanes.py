@@ -8,11 +8,11 @@ four others or with one number, and `store` puts them back. Wider vectors need m
 With untested versions of Numba, and without it, `WIDTH` is 1: the same loops take one number at a time.
 """
 
-from ._core.compile.mode import IS_LINKED
-from ._jit import kernel
+from .compile.mode import IS_LINKED
+from .jit import kernel
 
 if IS_LINKED:
-    from ._core.compile.lanes import WIDTH, larger, largest, load, pick, spread, store, total
+    from .compile.lanes import WIDTH, larger, largest, load, pick, spread, store, total
 else:
     WIDTH = 1
 

@@ -1,7 +1,7 @@
 """Kernels that run side by side on several threads: they wait for each other, and fetch data ahead."""
 
-from ._core.compile.mode import IS_LINKED
-from ._jit import kernel
+from .compile.mode import IS_LINKED
+from .jit import kernel
 
 # Integers of 8 bytes in a cache line: each thread of a team has a line for itself.
 LINE = 8
@@ -9,7 +9,7 @@ LINE = 8
 _LOOKS = 4000
 
 if IS_LINKED:
-    from ._core.compile.atomics import give_way, load_atomic, prefetch, store_atomic
+    from .compile.atomics import give_way, load_atomic, prefetch, store_atomic
 
     # Maximum number of threads; no limit.
     LARGEST_TEAM = 2**31 - 1

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 
-from ._jit import working_time
+from .jit import working_time
 
 try:
     import _signal

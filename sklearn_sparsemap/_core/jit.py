@@ -23,15 +23,15 @@ from time import perf_counter
 import numpy as np
 from numba import NumbaError, njit, types
 
-from ._core.compile import Dispatcher
-from ._core.compile.mode import IS_INTERPRETED, IS_LINKED
+from .compile import Dispatcher
+from .compile.mode import IS_INTERPRETED, IS_LINKED
 
 if IS_LINKED:
-    from ._core.compile import linked as _backend
+    from .compile import linked as _backend
 elif IS_INTERPRETED:
-    from ._core.compile import interpreted as _backend
+    from .compile import interpreted as _backend
 else:
-    from ._core.compile import plain as _backend
+    from .compile import plain as _backend
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_32 = types.Array(types.float32, 1, "C", readonly=True)

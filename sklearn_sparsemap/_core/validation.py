@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
 
-from ._indices import check_sparse
-from ._ragged import RaggedArray
+from .indices import check_sparse
+from .ragged import RaggedArray
 
 # Squares of features, and sums of scores, must not overflow.
 LARGEST_SCORE = 1e100

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ._ragged import RaggedArray
-from ._validation import check_matrix
+from .ragged import RaggedArray
+from .validation import check_matrix
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -1,6 +1,6 @@
 """Selection: the k highest of some values, and all in order, without numpy's sort, which takes a second to compile."""
 
-from ._jit import kernel
+from .jit import kernel
 
 
 @kernel
