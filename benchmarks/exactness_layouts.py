@@ -120,8 +120,8 @@ class Layout(_Layout):
             options = {name: getattr(structure, name) for name in ("A", "b", "A_eq", "b_eq")}
         return ENUMERATE[type(structure)](scores, **additional, **options)
 
-    def optimum(self, values, mask):
-        return Optimum(self.vertices, values, mask)
+    def optimum(self, values):
+        return Optimum(self.vertices, values)
 
     @property
     def most_parts(self):
@@ -221,8 +221,8 @@ class GraphLayout(_Layout):
         n_additional = self.n - self.n_unary
         return LocalPolytope(self.graph, self.shape, lambda values: self._split(values, self.given), n_additional)
 
-    def optimum(self, values, mask):
-        return GraphOptimum(self.polytope, values, mask)
+    def optimum(self, values):
+        return GraphOptimum(self.polytope, values)
 
     @property
     def most_parts(self):

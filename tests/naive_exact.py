@@ -14,6 +14,8 @@ from scipy.optimize import linprog
 CERTIFIED = 1e-13
 # Reduced scores closer than this to the largest one belong to the face; those closer than the second are in doubt.
 ON_FACE, NEAR_FACE = 1e-9, 1e-5
+# Scores below this one are masks.
+HUGE = -1e8
 
 
 class Vertices:
@@ -34,30 +36,39 @@ class Vertices:
         self.counts = np.hstack([unary, additional])
         self.largest_norm = (unary**2).sum(axis=1).max()
 
-    def totals(self, values, mask):
-        """Return the totals of all structures minus the best total, and that structure's total.
+    def compare(self, values):
+        """Compare the totals of all structures with the best one's.
 
-        Entries of `values` equal to `mask` are counted, not added: a mask of -1e14 would leave no digits of the rest.
+        Masks, scores below `HUGE`, are counted and not added: a mask of -1e14 would leave no digits of the rest.
+
+        Returns
+        -------
+        difference : array
+            Of the totals from the best one; -inf for forbidden structures.
+        best : float
+            The best total, -inf if all structures are forbidden.
+        is_forced : bool
+            Whether every structure that is allowed has a mask.
         """
-        masked = np.zeros(len(values), bool) if mask is None else values == mask
-        rest, n_masked = self.counts @ np.where(masked, 0.0, values), self.counts @ masked
-        self.fewest_masked = n_masked.min()
-        if mask == -np.inf:
-            rest[n_masked > 0] = -np.inf
-        elif masked.any() and -mask > 4.0 * np.ptp(rest):
-            # A structure with fewer masked parts is better by more than all other scores amount to.
-            first = int(np.argmax(np.where(n_masked == n_masked.min(), rest, -np.inf)))
-            return self._differences(rest, n_masked, mask, first)
-        elif masked.any():
-            return self._differences(rest, n_masked, mask, int(np.argmax(rest + n_masked * mask)))
-        best = rest.max()
-        return (rest - best if best > -np.inf else rest), best
-
-    def _differences(self, rest, n_masked, mask, first):
-        difference, more = rest - rest[first], n_masked != n_masked[first]
+        masks = np.unique(values[(values < HUGE) & (values > -np.inf)])
+        rest = self.counts @ np.where(values < HUGE, 0.0, values)
+        rest[self.counts[:, np.isneginf(values)].any(axis=1)] = -np.inf
+        n_masked = np.array([self.counts @ (values == mask) for mask in masks]).reshape(len(masks), len(rest))
+        first = int(np.argmax(rest))
+        if rest[first] == -np.inf:
+            return rest, -np.inf, False
         with np.errstate(over="ignore"):
-            difference[more] += (n_masked[more] - n_masked[first]) * mask
-            return difference, rest[first] + (n_masked[first] * mask if n_masked[first] else 0.0)
+            while True:
+                difference = rest - rest[first]
+                for own, mask in zip(n_masked, masks):
+                    more = own != own[first]
+                    difference[more] += (own[more] - own[first]) * mask
+                best = int(np.argmax(difference))
+                if difference[best] <= 0.0:
+                    break
+                first = best
+            total = rest[first] + sum(own[first] * mask for own, mask in zip(n_masked, masks))
+        return difference, total, bool((n_masked.sum(axis=0) > 0)[rest > -np.inf].all())
 
 
 class Optimum:
@@ -71,13 +82,12 @@ class Optimum:
     gap : float
         Duality gap of the marginals themselves, over all structures.
     is_forced : bool
-        Whether every structure has a masked part.
+        Whether every structure that is allowed has a mask.
     """
 
-    def __init__(self, vertices, values, mask):
+    def __init__(self, vertices, values):
         self.vertices = vertices
-        self.differences, self.best = vertices.totals(values, mask)
-        self.is_forced = bool(vertices.fewest_masked > 0)
+        self.differences, self.best, self.is_forced = vertices.compare(values)
         self.is_feasible = bool(np.isfinite(self.differences).any())
         if not self.is_feasible:
             return
@@ -240,18 +250,14 @@ class GraphOptimum:
     ----------
     polytope : LocalPolytope
     values : array
-        Of the variables and the additional scores.
-    mask : float or None
-        Parts with this score count as forbidden if it is -1e10 or less: some assignment must have none of them, and
-        the multipliers of the factors are far smaller than that.
+        Of the variables and the additional scores. Parts with scores below `HUGE` count as forbidden: some assignment
+        must have none of them, and the multipliers of the factors must be far smaller.
     """
 
     is_forced = False
 
-    def __init__(self, polytope, values, mask):
-        forbidden = np.zeros(len(values), bool)
-        if mask is not None and mask <= -1e10:
-            forbidden = values == mask
+    def __init__(self, polytope, values):
+        forbidden = values < HUGE
         kept = ~polytope.parts[:, forbidden].any(axis=1)
         kept = polytope.possible(kept)
         self.is_feasible = bool(kept.any())

@@ -65,7 +65,7 @@ def test_hierarchies_equal_enumeration(scale):
             mask = (None, -1e5, -1e10)[kind % 3]
             if mask is not None:
                 scores[rng.random(n) < 0.3] = mask
-            exact = Optimum(vertices, scores, mask)
+            exact = Optimum(vertices, scores)
             assert exact.is_certified
             assert_allclose(graph.solve(scores[None], np.zeros(0)).marginals[0], exact.marginals, atol=1e-6)
             result = lp_sparsemap(graph.graph, scores, additional={"edges": np.zeros(0)}, tol=1e-10)

@@ -79,7 +79,7 @@ def test_ties_and_masks_are_exact_at_any_scale(mask):
             scores = scale * (rng.normal(size=4) if kind % 2 else rng.integers(0, 3, 4))
             if mask is not None:
                 scores[rng.integers(4)] = mask
-            exact = Optimum(vertices, scores, mask)
+            exact = Optimum(vertices, scores)
             assert exact.is_certified
             result = sparsemap(KNAPSACK, scores)
             assert result.converged

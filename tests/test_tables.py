@@ -97,7 +97,7 @@ def test_tables_are_exact_at_any_scale(scale):
         mask = (None, -1e10, -np.inf)[kind % 3]
         if mask is not None:
             values[[0, 6]] = mask
-        exact = GraphOptimum(polytope, values, mask)
+        exact = GraphOptimum(polytope, values)
         assert exact.is_certified
         scores, additional = values[:8].reshape(shape), split(values[8:])
         result = lp_sparsemap(graph, scores, additional=additional, solver="tables", tol=1e-10)
