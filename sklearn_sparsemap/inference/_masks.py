@@ -12,8 +12,8 @@ import numpy as np
 
 from .._jit import readonly
 
-# Scores from here on are left as they are; solvers keep ten digits of the others.
-_ORDINARY = -1e6
+# Scores from here on are left as they are; solvers keep twelve digits of the others.
+_ORDINARY = -1e4
 # By how much structures with a part of a level are worse than others, at least, beyond the size of the regulariser.
 # It is also beyond where exp() ends, for Gibbs distributions.
 _MARGIN = 1e3
