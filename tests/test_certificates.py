@@ -85,17 +85,22 @@ def test_masks_move_only_if_they_outweigh_all_other_scores():
     def raised(scores):
         n = len(scores)
         sizes = np.array([[2, 0, 0, 0]])
-        problems = Problems(np.array(scores), np.array([0, n]), np.zeros(0), [0], [0], np.zeros((1, 1)), sizes)
+        none = np.array([0])
+        problems = Problems(np.array(scores), np.array([0, n]), np.zeros(0), none, none, np.zeros((1, 1)), sizes)
         return raise_masks(problems)[0].scores.tolist()
+
+    def margin(n):
+        return 50.0 + 2.0 * (1.0 + np.log(n))
 
     assert raised([3.0, -1e4, -np.inf]) == [3.0, -1e4, -np.inf]
     # Nothing tells masks from scores.
     assert raised([1e7, -2e7]) == [1e7, -2e7]
-    # A level: at least twice two parts of size 3, the width of the level and the margin below zero.
-    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == [3.0, -np.inf, -1022.0, -1026.0]
+    # A level: twice two parts of size 3, the width of the level for two parts, and the margin below zero.
+    top = -(2 * (2 * 3.0 + 4.0) + margin(4))
+    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == pytest.approx([3.0, -np.inf, top, top - 4.0])
     # The second level is below two parts of the first one.
-    first, second = raised([1.0, -1e10, -1e20])[1:]
-    assert (first, second) == (-1006.0, -5026.0)
+    first = -(2 * 2 * 1.0 + margin(3))
+    assert raised([1.0, -1e10, -1e20])[1:] == pytest.approx([first, -(2 * 2 * -first + margin(3))])
     # Too wide to be a level of its own: the second joins the first.
     assert raised([1.0, -1e7, -3.5e7])[1:] == [-1e7, -3.5e7]
 

@@ -14,8 +14,8 @@ from .interior_point import Network, interior_point, new_flow, set_nodes
 
 # The proximal weight of Jacobian products.
 _RHO = 1e3
-# Spread of the scores from which on the rounding of potentials can leave marginals with fewer than six digits. The active
-# set is quick there, because few paths have weight.
+# Spread of the scores from which on the rounding of potentials can leave marginals with fewer than six digits. The
+# active set is quick there, because few paths have weight.
 _TOO_SPREAD = 1e5
 # Steps from which on rounding may leave a gap that is above the tolerance.
 _LONG = 100
