@@ -14,8 +14,8 @@ from .._jit import readonly
 
 # Scores from here on are left as they are; solvers keep twelve digits of the others.
 _ORDINARY = -1e4
-# By how much structures with a part of a level are worse than others, at least, beyond the regulariser and the logarithm
-# of their number: in a Gibbs distribution, exp(-50) is less than rounding.
+# By how much structures with a part of a level are worse than others, at least, beyond the regulariser and the
+# logarithm of their number: in a Gibbs distribution, exp(-50) is less than rounding.
 _MARGIN = 50.0
 
 
