@@ -474,8 +474,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         if not (self.warm_start and hasattr(self, "_structure")):
             return self._new_model(task, X)
         self._check_same_structure(structure)
-        self._check_whole()
-        self._check_task(task)
         model = self._startable(self._current).copy()
         now = X.shape[1], None if classes is None else classes.tolist(), task.additional_shapes
         known = self.classes_.tolist() if structure.labelled else None
@@ -484,6 +482,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 f"warm_start=True needs the features and labels of the last fit, and graphs its factors: it had "
                 f"{model.coef.shape[0]} features and labels {known}; now there are {now[0]} and {now[1]}"
             )
+        self._check_whole()
+        self._check_task(task)
         return model.dense() if self.solver == "lbfgs" else model
 
     def _startable(self, model):

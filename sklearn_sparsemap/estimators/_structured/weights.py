@@ -23,6 +23,9 @@ class LearnedWeightsMixin:
     Reads `_model` and `_optimizer`, one of which has them, and `_structure`.
     """
 
+    # The features that a phase of training learns the weights of, if not all.
+    _learned_columns = None
+
     @property
     def coef_(self) -> Any:
         coef = self._current.coef.T
@@ -126,8 +129,9 @@ class LearnedWeightsMixin:
         Users may assign each of them, and files and training states may hold anything. Kernels rely on it that scores
         have as many columns as there are outputs, and additional scores the shapes of the structure.
         """
+        expected = self.n_features_in_ if self._learned_columns is None else len(self._learned_columns)
         for n_features, n_outputs, n_additional in self._learned_sizes():
-            if n_features != self.n_features_in_:
+            if n_features != expected:
                 raise ValueError(
                     f"n_features_in_ is {self.n_features_in_!r}, but coef_ has {n_features} columns; fit again"
                 )
