@@ -2,6 +2,7 @@
 
 import sys
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,20 @@ class _Layout:
     def split(self, values):
         """Return the values of all parts as scores and a dict of additional scores."""
         return values[: self.n_unary].reshape(self.shape), self._split(values[self.n_unary :], self.given)
+
+    def solve_layer(self, problems, library, directions):
+        """Solve by the layer of a library, ``"torch"`` or ``"jax"``.
+
+        Returns
+        -------
+        marginals : array
+        additional : list of flat arrays
+        gradients : array
+            Of the sum of the marginals times `directions`, with respect to the scores.
+        """
+        scores, additional = zip(*map(self.split, problems))
+        u, v, gradients = LAYERS[library](*self._layer, np.array(scores), _stacked(additional), directions)
+        return u, [self._flat(_leaves(v, self.given, i)) for i in range(len(problems))], gradients
 
     @cached_property
     def may_forbid(self):
@@ -124,6 +139,10 @@ class Layout(_Layout):
         return Optimum(self.vertices, values)
 
     @property
+    def _layer(self):
+        return "sparsemap", self.structure
+
+    @property
     def most_parts(self):
         """The largest number of parts of a structure."""
         return self.vertices.counts.sum(axis=1).max()
@@ -139,20 +158,8 @@ class Layout(_Layout):
         more = {name: [own[name] for own in additional] for name in self.given}
         return list(sparsemap(self.structure, list(scores), solver=solver, **more, **options))
 
-    def solve_layer(self, problems):
-        """Return scores with gradients, marginals, and flat additional marginals."""
-        import torch
-
-        from sklearn_sparsemap.torch import sparsemap as layer
-
-        scores, additional = zip(*map(self.split, problems))
-        more = {name: torch.tensor(np.array([own[name] for own in additional])) for name in self.given}
-        scores = torch.tensor(np.array(scores), requires_grad=True)
-        u, v = layer(self.structure, scores, return_additional=True, additional=more)
-        return scores, u, [self._flat(v[name][i].detach().numpy() for name in self.given) for i in range(len(problems))]
-
     def additional_of(self, result):
-        return self._flat(result.additional_marginals[name] for name in self.given)
+        return self._flat(_leaves(result.additional_marginals, self.given))
 
     def snippet(self, values, solver):
         """Return code that shows a result."""
@@ -163,12 +170,12 @@ class Layout(_Layout):
         lines.append(f"structure = {self.code}")
         lines.append(f"scores = np.array({scores.tolist()!r})")
         lines += [f"{name} = np.array({value.tolist()!r})" for name, value in additional.items()]
-        if solver == "torch":
-            tensors = ", ".join(f"{name!r}: torch.tensor({name})" for name in additional)
-            lines.insert(2, "import torch\nfrom sklearn_sparsemap.torch import sparsemap")
-            lines.append(
-                f"r = sparsemap(structure, torch.tensor(scores), return_additional=True, additional={{{tensors}}})"
+        if solver in LAYERS:
+            lines.insert(
+                2, f"from sklearn_sparsemap.{solver} import sparsemap  # arrays of {solver} in place of NumPy's"
             )
+            named = ", ".join(f"{name!r}: {name}" for name in additional)
+            lines.append(f"r = sparsemap(structure, scores, return_additional=True, additional={{{named}}})")
         else:
             options = SLOW_OPTIONS if solver in SLOW else {}
             options = "".join(f", {name}={value}" for name, value in options.items())
@@ -225,6 +232,10 @@ class GraphLayout(_Layout):
         return GraphOptimum(self.polytope, values)
 
     @property
+    def _layer(self):
+        return "lp_sparsemap", self.graph
+
+    @property
     def most_parts(self):
         return self.n
 
@@ -239,16 +250,6 @@ class GraphLayout(_Layout):
         scores, additional = zip(*map(self.split, problems))
         return list(lp_sparsemap(self.graph, list(scores), additional=list(additional), solver=solver, **options))
 
-    def solve_layer(self, problems):
-        import torch
-
-        from sklearn_sparsemap.torch import lp_sparsemap as layer
-
-        scores, additional = zip(*map(self.split, problems))
-        scores = torch.tensor(np.array(scores), requires_grad=True)
-        u, v = layer(self.graph, scores, additional=_stacked(additional, torch.tensor), return_additional=True)
-        return scores, u, [self._flat(_leaves(v, self.given, i)) for i in range(len(problems))]
-
     def additional_of(self, result):
         return self._flat(_leaves(result.additional_marginals, self.given))
 
@@ -258,10 +259,9 @@ class GraphLayout(_Layout):
         lines = ["import numpy as np", "from numpy import inf", "from sklearn_sparsemap.factors import *"]
         lines += ["from sklearn_sparsemap.structures import *", f"graph = FactorGraph()\n{self.code}"]
         lines += [f"scores = np.array({scores.tolist()!r})", f"additional = {text}"]
-        if solver == "torch":
-            lines.insert(2, "import torch\nfrom sklearn_sparsemap.torch import lp_sparsemap")
-            lines.append("# additional scores as tensors")
-            lines.append("r = lp_sparsemap(graph, torch.tensor(scores), additional=additional)")
+        if solver in LAYERS:
+            lines.insert(2, f"from sklearn_sparsemap.{solver} import lp_sparsemap  # arrays of {solver}, not of NumPy")
+            lines.append("r = lp_sparsemap(graph, scores, additional=additional)")
         else:
             options = {"tol": 1e-13, "max_iter": 1000} if solver in SLOW else {"tol": 1e-10}
             options = "".join(f", {name}={value}" for name, value in options.items())
@@ -274,22 +274,59 @@ def _as_lists(part):
     return {name: own.tolist() for name, own in part.items()} if isinstance(part, dict) else part.tolist()
 
 
-def _stacked(parts, as_tensor):
-    """Turn dicts of arrays, maybe nested, into one dict of tensors with an axis of samples."""
+def _stacked(parts):
+    """Turn dicts of arrays, maybe nested, into one dict of arrays with an axis of samples."""
     found = {}
     for name, part in parts[0].items():
         own = [other[name] for other in parts]
-        found[name] = _stacked(own, as_tensor) if isinstance(part, dict) else as_tensor(np.array(own))
+        found[name] = _stacked(own) if isinstance(part, dict) else np.array(own)
     return found
 
 
+def _mapped(function, parts):
+    return {name: _mapped(function, p) if isinstance(p, dict) else function(p) for name, p in parts.items()}
+
+
+def solve_by_torch(name, what, scores, additional, directions):
+    import torch
+
+    from sklearn_sparsemap import torch as layers
+
+    scores = torch.tensor(scores, requires_grad=True)
+    more = _mapped(torch.tensor, additional)
+    u, v = getattr(layers, name)(what, scores, additional=more, return_additional=True)
+    (u * torch.tensor(directions)).sum().backward()
+    return u.detach().numpy(), _mapped(lambda part: part.detach().numpy(), v), scores.grad.numpy()
+
+
+def solve_by_jax(name, what, scores, additional, directions):
+    import jax
+
+    from sklearn_sparsemap import jax as layers
+
+    with jax.enable_x64(True):
+        more = _mapped(jax.numpy.asarray, additional)
+        u, pull, v = jax.vjp(
+            lambda s: getattr(layers, name)(what, s, additional=more, return_additional=True),
+            jax.numpy.asarray(scores),
+            has_aux=True,
+        )
+        (gradients,) = pull(jax.numpy.asarray(directions))
+        return np.asarray(u), _mapped(np.asarray, v), np.asarray(gradients)
+
+
+LAYERS = {
+    name: solve for name, solve in (("torch", solve_by_torch), ("jax", solve_by_jax)) if find_spec(name) is not None
+}
+
+
 def _leaves(found, shapes, i=None):
-    """Yield the arrays of nested dicts in the order of `shapes`; of sample `i` if they are tensors of many."""
+    """Yield the arrays of nested dicts in the order of `shapes`; of sample `i` if there is an axis of samples."""
     for name, shape in shapes.items():
         if isinstance(shape, dict):
             yield from _leaves(found[name], shape, i)
         else:
-            part = found[name] if i is None else found[name][i].detach().numpy()
+            part = found[name] if i is None else found[name][i]
             # A table that many pairs share has the sum of their marginals.
             yield np.reshape(part, (-1, *shape)).sum(axis=0)
 

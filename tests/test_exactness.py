@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 from exactness import MAIN, run
-from exactness_layouts import EXACT, LAYOUTS, SLOW, GraphLayout, Layout
+from exactness_layouts import EXACT, LAYERS, LAYOUTS, SLOW, GraphLayout, Layout
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -23,8 +23,9 @@ def test_every_result_that_says_so_is_exact(name):
     ]
     assert not wrong, f"{len(wrong)} failures, such as\n{wrong[0]}"
     assert tally.not_certified == 0
-    counted = {solver: sum(tally.total(outcome, (solver,)) for outcome in MAIN) for solver in (*EXACT, *SLOW, "torch")}
+    counted = {solver: sum(tally.total(outcome, (solver,)) for outcome in MAIN) for solver in (*EXACT, *SLOW, *LAYERS)}
     assert counted["auto"] == 20
+    assert all(counted[library] >= 6 for library in LAYERS)
     assert max(counted[solver] for solver in SLOW) >= 3
 
 
