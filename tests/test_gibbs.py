@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from registry import random_chain, random_segmentation, random_spans
 from scipy.special import expit, gammaln, softmax
-from sklearn_sparsemap.structures._simplex.structure.structure import simplex_marginal_work, simplex_marginals
 
 from sklearn_sparsemap._core.jit import readonly
 from sklearn_sparsemap.structures import LinearChain, Segmentation
 from sklearn_sparsemap.structures._chain.gibbs import chain_marginal_work, chain_marginals
 from sklearn_sparsemap.structures._segmentation.gibbs import segmentation_marginal_work, segmentation_marginals
+from sklearn_sparsemap.structures._simplex.structure import simplex_marginal_work, simplex_marginals
 from sklearn_sparsemap.structures._subset.gibbs import subset_marginal_work, subset_marginals
 from sklearn_sparsemap.structures._tree.matrix_tree import tree_marginal_work, tree_marginals
 

@@ -59,6 +59,8 @@ class Structure:
         Name of the additional scores without which the rows of scores are independent choices.
     codes_are_slots : bool
         Whether a structure is an int, which is also its only slot.
+    parts_can_be_known : bool
+        Whether `forbidden_by` knows which parts contradict what is known of a structure that is not `labelled`.
     can_repair : bool
         Whether `misfits` and `repair` know gold structures that this one does not allow.
     strict_encode : bool
@@ -111,6 +113,7 @@ class Structure:
     extra_rows = 0
     coupled_by = None
     codes_are_slots = False
+    parts_can_be_known = False
     can_repair = False
     strict_encode = False
     # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.
@@ -208,11 +211,9 @@ class Structure:
         Raises
         ------
         ValueError
-            If an entry cannot be one, or parts of such structures cannot be known.
+            If an entry cannot be one.
         """
-        raise ValueError(
-            f"known is for structures made of labels, trees without labels, and matchings; got {self!r}"
-        )
+        raise NotImplementedError
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
         """Return why a gold structure is none that this one allows, if `repair` could make it one."""

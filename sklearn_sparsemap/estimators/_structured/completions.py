@@ -75,6 +75,10 @@ def forbid_others(structure, X, classes, known, scores):
         scores[rows] = -np.inf
         scores[rows, codes[rows]] = kept
         return scores
+    if not structure.parts_can_be_known:
+        raise ValueError(
+            f"known is for structures made of labels, trees without labels, and matchings; got {structure!r}"
+        )
     for i, own in enumerate(known):
         if own is None:
             continue

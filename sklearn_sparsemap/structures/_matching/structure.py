@@ -41,6 +41,7 @@ class Matching(Structure):
     _decodes_stacks = True
     oracle = best_matching
     polytope_solver = MULTIPLIERS
+    parts_can_be_known = True
     fixed_size = True
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"

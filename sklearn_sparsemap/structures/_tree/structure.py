@@ -98,6 +98,10 @@ class DependencyTree(Structure):
         return 2 if self.n_labels is None else 3
 
     @property
+    def parts_can_be_known(self) -> bool:
+        return self.n_labels is None
+
+    @property
     def row_outputs(self) -> int | None:
         return self.n_labels
 
@@ -142,8 +146,6 @@ class DependencyTree(Structure):
         return np.arange((n + 1) * n * n_labels).reshape(n + 1, n, n_labels).swapaxes(0, 1).reshape(n, -1)
 
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        if self.n_labels is not None:
-            return super().forbidden_by(known, shape)
         n_words = shape[1]
         if len(known) != n_words:
             raise ValueError(f"there are {n_words} words; got {len(known)} entries")
