@@ -489,7 +489,7 @@ def floats(shape, given):
         ("agreement", lambda a, b, dims: [1, 1], r"agreement of array\(.*\) with itself"),
         ("strict_encode", 1, r"strict_encode is 1; it is True or False"),
         ("polytope_solver", Simplex.polytope_solver, r"sparsemap\(solver='active_set'\) has the marginals|raised"),
-        ("polytope_solver", "nearest", "polytope_solver is 'nearest'; it is that of a structure with the same polytope"),
+        ("polytope_solver", "nearest", "polytope_solver is 'nearest'; it is that of a structure with"),
         ("oracle", right_path, r"oracle is <function.*cannot call; make it with .*as_oracle"),
         ("marginal_oracle", right_sum, r"marginal_oracle is <function"),
         ("score_ndim", 2.0, r"score_ndim is 2.0"),

@@ -29,8 +29,8 @@ def check_sparse(matrix, name="X", place=None):
     found = _FAULTS[matrix.format](matrix)
     if found is None and matrix.shape[-1] > _MOST_COLUMNS:
         raise ValueError(
-            f"{name} has {matrix.shape[-1]} columns; these are more than {_MOST_COLUMNS}, which is the most; hash features "
-            "into fewer columns"
+            f"{name} has {matrix.shape[-1]} columns; these are more than the most possible, {_MOST_COLUMNS}; "
+            "hash features into fewer columns"
         )
     if found is not None:
         row, fault = found

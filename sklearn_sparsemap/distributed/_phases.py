@@ -43,7 +43,6 @@ class Phase:
         """Return an estimator with the optimiser that goes on from a state."""
         estimator = copy(blank)
         make_groups = getattr(blank, "_groups_optimizer", None)
-        estimator._learned_columns = self.columns
         if self.columns is not None:
 
             def make_groups(n_outputs, n_additional):
@@ -55,6 +54,7 @@ class Phase:
 
     def lay_out(self, estimator, X, y):
         """Return the task and X of samples; the task is None where there is nothing to learn from."""
+        estimator._learned_columns = self.columns
         task, X = estimator._take_in(X, y)
         return (task, X) if task is None or self.columns is None else estimator._debiasing_data(self.columns, task, X)
 
