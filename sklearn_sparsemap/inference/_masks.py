@@ -28,8 +28,17 @@ class _Level(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """By how much scores and additional scores have been raised, flat."""
+    """By how much the scores of each level have been raised.
 
+    Attributes
+    ----------
+    raises : list of float
+        One for each level.
+    scores, additional : int arrays
+        The level of each score and additional score, from 1; 0 for those that stayed.
+    """
+
+    raises: list
     scores: np.ndarray
     additional: np.ndarray
 
@@ -39,9 +48,14 @@ class Moved(NamedTuple):
         lengths = problems.additional_stop - first
         of_problem = np.repeat(np.arange(len(first)), lengths)
         ends = np.cumsum(lengths)
-        places = np.repeat(first - (ends - lengths), lengths) + np.arange(len(of_problem))
-        raised = np.add.reduceat(self.scores * marginals, problems.score_ptr[:-1])
-        return raised + np.bincount(of_problem, self.additional[places] * expected, minlength=len(first))
+        levels = self.additional[np.repeat(first - (ends - lengths), lengths) + np.arange(len(of_problem))]
+        raised = np.zeros(len(first))
+        for level, amount in enumerate(self.raises, 1):
+            count = np.add.reduceat(np.where(self.scores == level, marginals, 0.0), problems.score_ptr[:-1])
+            count += np.bincount(of_problem, np.where(levels == level, expected, 0.0), minlength=len(first))
+            # All structures with weight have equally many parts of a level.
+            raised += amount * np.rint(count)
+        return raised
 
 
 def _lowest(values):
@@ -67,17 +81,17 @@ def raise_masks(problems):
     levels, ordinary = _find_levels(np.unique(values[is_low])[::-1], ordinary, float(n_slots), margin)
     if not levels:
         return problems, None
-    raised, reach = np.zeros(len(values)), ordinary
+    moved, number, raises, reach = values.copy(), np.zeros(len(values), np.int64), [], ordinary
     for level in levels:
         here = is_low & (values <= level.top) & (values >= level.bottom)
         enough = n_slots * (2.0 * reach + (level.top - level.bottom)) + margin
-        moved = (values[here] - level.top) - enough
-        raised[here] = moved - values[here]
-        values[here] = moved
+        moved[here] = (values[here] - level.top) - enough
+        raises.append(-level.top - enough)
+        number[here] = len(raises)
         reach = enough + (level.top - level.bottom)
     n = len(problems.scores)
-    moved = problems._replace(scores=readonly(values[:n]), additional=readonly(values[n:]))
-    return moved, Moved(raised[:n], raised[n:])
+    raised = problems._replace(scores=readonly(moved[:n]), additional=readonly(moved[n:]))
+    return raised, Moved(raises, number[:n], number[n:])
 
 
 def _find_levels(low, reach, n_slots, margin):
