@@ -1,7 +1,7 @@
 """LP-SparseMAP through the multipliers of a graph's inequalities: exact coordinate sweeps and a semismooth Newton step.
 
 The logic factors are a few explicit inequalities ("rows") inside the box [0, 1], a pair has one more multiplier that
-its score bounds (see factors/_arrays.py), and a structure factor is known by its SparseMAP. Where no variable is
+its score bounds (see graphs/arrays.py), and a structure factor is known by its SparseMAP. Where no variable is
 in two structures, the dual
 
     phi(mu) = sum_i h(a_i) + sum_f Omega*_f(a|_f) + bounds.mu,    a = scores - A'mu,

@@ -219,7 +219,7 @@ def solve_structures(structures, additional, dual, limits):
 def project_on_face(factor, slots, ones, direction, products):
     """Overwrite `direction` with its component along the face that structures span.
 
-    `factor` is that of the support (see _polytope/support.py), `ones` its solution ``R'^{-1} 1``. `products` gets how
+    `factor` is that of the support (see numerics/support.py), `ones` its solution ``R'^{-1} 1``. `products` gets how
     the weights of the structures change, unless there is one only.
     """
     k, shift = ones.shape[0], 0.0

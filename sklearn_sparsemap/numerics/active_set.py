@@ -132,7 +132,7 @@ def _lowest_bound(value, scores, query, best, inner):
 def active_set(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol.py`.
+    """Solve one problem exactly; see `solver.py`.
 
     Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
     the last digit, and more where the support is large. From there on structures are swapped without end, so the solver

@@ -1,6 +1,6 @@
 """The other two regularised argmaxes, as solvers: MAP (no regulariser) and Gibbs marginals (negative entropy).
 
-With the signature of `protocol.py` they take the place of a SparseMAP solver in every loop, so that all losses share
+With the signature of `solver.py` they take the place of a SparseMAP solver in every loop, so that all losses share
 one kernel.
 """
 

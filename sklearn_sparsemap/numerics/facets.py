@@ -1,28 +1,25 @@
-"""What solvers by facets return, and the certificate that they share.
+"""Solutions by facets: the arrays that such a solver returns, and the certificate that these solvers share.
 
-They have the signature of `_polytope.protocol`, and give facets where others give structures; the number of structures
-is then FACETS, and `n_iter` counts Newton steps. `slots` and `additional_slots` have a row for each facet, of a width
-of their own, with -1 in unused places:
+A solver by facets has the signature in `solver`, but returns facets of the polytope in place of structures. The number
+of structures is then FACETS, and `n_iter` counts Newton steps. If the solver does not converge, or its marginals are
+not in the polytope, it returns GAVE_UP, and the active set takes over. `slots` and `additional_slots` have a row for
+each facet; -1 marks unused places:
 
-- trees: a row of `slots` is the set of words of a cut, and `weights` has the cut's multiplier;
-- matchings and subsets: no rows; `weights` has the multipliers of the columns, and that of the size;
-- rankings: a single row with the block of each item, -1 for those without points; `weights` has nothing but the last;
-- chains: a row is an arc that carries flow, with the node that it leaves in `slots` and its transition in
-  `additional_slots`, step by step; `weights` has the flow. Rows without a node follow for start and end, with their
-  marginals.
+- trees: a row of `slots` is the set of words of a cut; `weights` holds the multipliers of the cuts;
+- matchings and subsets: no rows; `weights` holds the multipliers of the columns, or that of the size;
+- rankings: one row with the block of each item, -1 for items without points; no multipliers;
+- chains: a row is an arc with flow, its first node in `slots` and its transition in `additional_slots`, ordered by
+  step; `weights` holds the flow. Rows without a node follow for start and end, with their marginals.
 
-Such a solution is also what solvers of trees and matchings start from, in place of structures.
-
-`weights` has one more entry, which is 1 where the solution has ties, so that its facets do not tell its face.
+`weights` has one more entry. It is 1 if the solution has ties, so that its facets do not determine its face. Trees and
+matchings can start from such a solution.
 
 A Jacobian product by facets has one signature for all structures::
 
     products(dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out)
 
-with what the solver returned, rows one after the other. The Jacobian is symmetric: the same serves `vjp` and `jvp`. To
-`additional_out` is added.
-
-A solver that does not get to the end soon gives up, with GAVE_UP in place of FACETS: another one had better be tried.
+Its arrays are those of the solution, rows one after the other. The Jacobian is symmetric, so one function serves `vjp`
+and `jvp`. It overwrites `out` and adds to `additional_out`.
 """
 
 import numpy as np

@@ -67,7 +67,7 @@ def _solver(name, variant):
     def frank_wolfe(
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     ):
-        """Solve one problem; see `protocol.py`."""
+        """Solve one problem; see `solver.py`."""
         n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
         work = np.zeros(n_work)
         new_slots, new_additional = np.empty(n_slots, np.int32), np.empty(n_additional, np.int32)

@@ -117,7 +117,7 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
     )
 )  # fmt: skip
 def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marginals, statistics):
-    """Solve problems start..stop; see `protocol.py` for `aim`, `tol` and `limit`.
+    """Solve problems start..stop; see `solver.py` for `aim`, `tol` and `limit`.
 
     Marginals and statistics (see the column names above) are written in place. The supports are returned one after
     the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.

@@ -127,7 +127,7 @@ def _loosen(rows, cuts, square):
 def matching_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol`."""
+    """Solve one problem exactly; see `numerics.facets`."""
     n_rows, n_cols = dims[0], dims[1]
     n, m = min(n_rows, n_cols), max(n_rows, n_cols)
     rows = new_rows(n, m)
@@ -158,7 +158,7 @@ def matching_facets(
 def matching_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply `direction` with the Jacobian; see `protocol`."""
+    """Multiply `direction` with the Jacobian; see `numerics.facets`."""
     n_rows, n_cols = dims[0], dims[1]
     n, m = min(n_rows, n_cols), max(n_rows, n_cols)
     rows, cuts = new_rows(n, m), new_cuts(m, m, False)

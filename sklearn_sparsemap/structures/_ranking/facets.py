@@ -95,7 +95,7 @@ def _certify(scores, n_points, marginals, order):
 def ranking_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol`. dims is (n items, n of them with points)."""
+    """Solve one problem exactly; see `numerics.facets`. dims is (n items, n of them with points)."""
     n, n_points = dims[0], dims[1]
     none, order, ends = np.empty((1, 0), np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
     order_downwards(scores, order)
@@ -131,7 +131,7 @@ def ranking_facets(
 def ranking_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply `direction` with the Jacobian; see `protocol`. From each block it takes the mean."""
+    """Multiply `direction` with the Jacobian; see `numerics.facets`. From each block it takes the mean."""
     n = marginals.shape[0]
     totals, counts = np.zeros(n), np.zeros(n)
     for i in range(n):

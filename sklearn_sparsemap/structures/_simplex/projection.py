@@ -12,7 +12,7 @@ from ...numerics.tight_face import SIMPLEX
 def project_simplex(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `protocol.py`.
+    """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `numerics.solver`.
 
     Only scores within 1 of the best can take part. Starting from these, drop those at or below the threshold until
     none is left to drop (Michelot); each round is exact and a few are enough.

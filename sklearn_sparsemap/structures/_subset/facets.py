@@ -31,7 +31,7 @@ def _shift(scores, min_size, max_size):
 def subset_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol`."""
+    """Solve one problem exactly; see `numerics.facets`."""
     n_allowed = 0
     for i in range(scores.shape[0]):
         n_allowed += scores[i] > -np.inf
@@ -58,7 +58,7 @@ def subset_facets(
 def subset_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply `direction` with the Jacobian; see `protocol`."""
+    """Multiply `direction` with the Jacobian; see `numerics.facets`."""
     total, count = 0.0, 0.0
     for i in range(marginals.shape[0]):
         if 0.0 < marginals[i] < 1.0:

@@ -129,7 +129,7 @@ def _write_marginals(rows, marginals):
 def tree_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `protocol`."""
+    """Solve one problem exactly; see `numerics.facets`."""
     n, single_root = dims[0], dims[2] != 0
     rows = new_rows(n, n + 1)
     size, forbidden = fill_rows(rows, scores, n)
@@ -177,7 +177,7 @@ def tree_facets(
 def tree_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply `direction` with the Jacobian; see `protocol`."""
+    """Multiply `direction` with the Jacobian; see `numerics.facets`."""
     n, n_sets = dims[0], slots.shape[0] // dims[0]
     rows, cuts = new_rows(n, n + 1), new_cuts(n_sets + 1, n + 1, True)
     for m in range(n):

@@ -76,7 +76,7 @@ def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
 
 @entry(types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(INTS, FLOATS, PARTS, PARTS, FLOATS))
 def flow_paths(dims, marginals, slots, parts, weights):
-    """Return paths (k, T) and their probabilities whose mixture is a flow, as `_facets.protocol` describes it.
+    """Return paths (k, T) and their probabilities whose mixture is a flow, as `numerics.facets` describes it.
 
     Every path uses up an arc, or a node of independent steps, so there are no more of them than arcs or nodes. They are
     affinely independent in their unary parts if the marginals determine the flow.

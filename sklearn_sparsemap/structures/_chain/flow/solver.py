@@ -120,7 +120,7 @@ def _independent_steps(nodes, dims, marginals):
 
 @kernel
 def _write_facets(dims, marginals, flow, open_arcs, tied):
-    """Return the rows of the arcs that carry flow, and of the start and the end; see `_facets.protocol`."""
+    """Return the rows of the arcs that carry flow, and of the start and the end; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     count = 0
     for t in range(open_arcs.shape[0]):
@@ -226,7 +226,7 @@ def _solve_flow(nodes, additional, dims, marginals):
 def chain_interior_point(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly, by its flow; see `_facets.protocol`."""
+    """Solve one problem exactly, by its flow; see `numerics.facets`."""
     nodes = node_scores(scores, additional, dims)
     if dims[2] == _NO_TRANSITIONS or dims[0] == 1:
         flow, open_arcs, n_iter, is_flow = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1, True
@@ -254,7 +254,7 @@ def chain_interior_point(
 def chain_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply a direction with the Jacobian; see `_facets.protocol`."""
+    """Multiply a direction with the Jacobian; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     shape = (n_steps - 1, n_states, padded(n_states))
     nodes = node_scores(direction, additional_direction, dims)
