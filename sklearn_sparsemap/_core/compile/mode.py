@@ -4,8 +4,8 @@ import os
 
 from numba import config, version_info
 
-# (major, minor), inclusive. The whole test suite passes with the last; with the first, the tests of inference, factors and
-# the group lasso have passed.
+# (major, minor), inclusive. The whole test suite passes with the last. With the first, the tests of inference, factors
+# and the group lasso have passed.
 TESTED_VERSIONS = (0, 60), (0, 68)
 
 IS_INTERPRETED = bool(config.DISABLE_JIT)
