@@ -5,7 +5,7 @@ Jacobian over scores and additional scores together is symmetric, and is given t
 with a symmetric matrix; that is all that forward mode, reverse mode and derivatives of derivatives need.
 """
 
-from functools import lru_cache, partial
+from functools import cache, partial
 from math import prod
 
 import jax
@@ -16,7 +16,7 @@ from .._layers.operators import operator
 from ._states import recall, remember
 
 
-@lru_cache(maxsize=None)
+@cache
 def _callback(function, handle, n_axes):
     """Return one object for equal arguments: outside of `jax.jit` JAX compiles, and keeps, each object anew."""
     return partial(function, handle, n_axes)
