@@ -1,9 +1,9 @@
-"""The one place that knows Numba: how kernels are compiled, cached and called.
+"""How kernels are compiled, cached and called; `_core/compile` contains all that depends on Numba's inside.
 
 Three kinds of compiled function are enough for the whole package:
 
 - `kernel`: a function that other kernels call. It has no signature of its own; it is compiled with its caller, and
-  becomes part of it (`_jit_link.py`).
+  becomes part of it (`_core/compile/linked.py`).
 - `entry`: a function that Python calls. It has one explicit signature, is compiled at its first call (never at
   import), and is loaded from the cache in every later process.
 - `as_oracle`: an entry with the signature of a MAP oracle. Kernels take it as a first-class function, so that one
@@ -21,16 +21,17 @@ from functools import lru_cache
 from time import perf_counter
 
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
-from numba.core.registry import CPUDispatcher
-from numba.experimental.function_type import FunctionModel
-from numba.extending import NativeValue, overload, register_model, unbox
+from numba import NumbaError, njit, types
 
-from ._jit_cache import PackageCache
-from ._jit_link import EntryCompiler, KernelCompiler, set_environments
+from ._core.compile import Dispatcher
+from ._core.compile.mode import IS_INTERPRETED, IS_LINKED
+
+if IS_LINKED:
+    from ._core.compile import linked as _backend
+elif IS_INTERPRETED:
+    from ._core.compile import interpreted as _backend
+else:
+    from ._core.compile import plain as _backend
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 FLOATS_32 = types.Array(types.float32, 1, "C", readonly=True)
@@ -48,46 +49,8 @@ PARTS_OUT = types.Array(types.int32, 1, "C")
 PARTS_2D_OUT = types.Array(types.int32, 2, "C")
 UINTS_OUT = types.Array(types.uint64, 1, "C")
 
-
-class FirstClass(types.FunctionType):
-    """The type of functions that kernels are given, as `Handle`.
-
-    Numba's own type would look up the address of the function at each call from Python, which takes some 30 us.
-    """
-
-
-register_model(FirstClass)(FunctionModel)
-
-
-class Handle:
-    """A compiled function as kernels are given it: by its addresses, looked up once."""
-
-    __slots__ = ("_dispatcher", "_numba_type_", "c_addr", "jit_addr")
-
-    def __init__(self, dispatcher, signature):
-        compiled = dispatcher.get_compile_result(signature)
-        address_of, names = compiled.library.get_pointer_to_function, compiled.fndesc
-        self.c_addr, self.jit_addr = address_of(names.llvm_cfunc_wrapper_name), address_of(names.llvm_func_name)
-        # Keeps the code alive.
-        self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)
-
-
-# By the name that Numba has for them; before 0.61 there is one, and the other field is that of the Python object.
-_ADDRESSES = {"addr": "c_addr", "c_addr": "c_addr", "jit_addr": "jit_addr"}
-
-
-@unbox(FirstClass)
-def _unbox_handle(typ, handle, context):
-    function = cgutils.create_struct_proxy(typ)(context.context, context.builder)
-    for field in context.context.data_model_manager.lookup(typ)._fields:
-        if field in _ADDRESSES:
-            number = context.pyapi.object_getattr_string(handle, _ADDRESSES[field])
-            setattr(function, field, context.pyapi.long_as_voidptr(number))
-            context.pyapi.decref(number)
-        else:
-            setattr(function, field, context.builder.ptrtoint(handle, context.context.get_value_type(types.voidptr)))
-    return NativeValue(function._getvalue())
-
+# The type of a function that is an argument of kernels, made from its signature.
+FirstClass = _backend.FirstClass
 
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
 ORACLE_SIGNATURE = types.float64(FLOATS, FLOATS, INTS, FLOATS_OUT, PARTS_OUT, PARTS_OUT)
@@ -112,29 +75,6 @@ def _seldom_collecting():
         gc.set_threshold(*thresholds)
 
 
-def _compile(signature, function, **options):
-    dispatcher = njit(**{**_OPTIONS, **options})(function)
-    try:
-        # What `cache=True` does, with a cache of our own.
-        dispatcher._cache = PackageCache(function)
-    except RuntimeError as error:
-        # Nowhere to write the cache (read-only home): slower to start, but it works.
-        if "cannot cache function" not in str(error):
-            raise
-    with _seldom_collecting():
-        dispatcher.compile(signature)
-    dispatcher.disable_compile()
-    set_environments(dispatcher)
-    return dispatcher
-
-
-class _Kernel(CPUDispatcher):
-    """A compiled function that has no way in from Python, where Numba would crash."""
-
-    def __call__(self, *args, **kwargs):
-        raise TypeError(f"{self.py_func.__name__} is a kernel: only compiled functions can call it; make it an entry")
-
-
 def kernel(function=None, *, fast_sums=False, no_nans=False):
     """Compile a function that is called from other kernels only.
 
@@ -150,9 +90,12 @@ def kernel(function=None, *, fast_sums=False, no_nans=False):
     if function is None:
         return lambda f: kernel(f, fast_sums=fast_sums, no_nans=no_nans)
     allowed = (_FAST_SUMS if fast_sums else set()) | (_NO_NANS if no_nans else set())
-    dispatcher = njit(**_OPTIONS, fastmath=allowed or False, pipeline_class=KernelCompiler)(function)
-    dispatcher.__class__ = _Kernel
-    return dispatcher
+    return _backend.compile_kernel(function, {**_OPTIONS, "fastmath": allowed or False})
+
+
+def in_python(compiled):
+    """Return the Python function of a kernel, which Python can call."""
+    return getattr(compiled, "py_func", compiled)
 
 
 @kernel
@@ -174,15 +117,7 @@ def by_type(kernels):
     kernels : dict of namedtuple class -> kernel
         All with the same parameters.
     """
-
-    def function(*args):
-        raise TypeError("only compiled functions can call this")
-
-    @overload(function, jit_options={**_OPTIONS, "pipeline_class": KernelCompiler}, strict=False)
-    def choose(first, *others):
-        return kernels[first.instance_class].py_func
-
-    return function
+    return _backend.by_type(kernels, _OPTIONS)
 
 
 # A first use that takes longer than so many seconds says why, once in a process.
@@ -234,14 +169,24 @@ _PLAIN = {bool, float, int, np.ndarray}
 
 
 class Entry:
-    """A compiled function that Python calls: one signature, compiled or loaded at the first call."""
+    """A compiled function that Python calls: one signature, compiled or loaded at the first call.
 
-    def __init__(self, function, signature, **options):
+    Parameters
+    ----------
+    function : callable
+    signature : Numba signature
+    is_argument : bool, default=True
+        Whether compiled functions are given this one as an argument.
+    **options
+        Numba's.
+    """
+
+    def __init__(self, function, signature, is_argument=True, **options):
         self.__wrapped__ = function
         self.__name__ = function.__name__
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
-        self._signature, self._options = signature, options
+        self._signature, self._is_argument, self._options = signature, is_argument, options
         self._dispatcher = self._handle = None
         _entries.append(self)
 
@@ -253,8 +198,10 @@ class Entry:
                 if self._dispatcher is None:
                     _Compiling.since = perf_counter()
                     try:
-                        with _Patience.of_user():
-                            self._dispatcher = _compile(self._signature, self.__wrapped__, **self._options)
+                        with _Patience.of_user(), _seldom_collecting():
+                            self._dispatcher = _backend.compile_entry(
+                                self.__wrapped__, self._signature, self._is_argument, {**_OPTIONS, **self._options}
+                            )
                     finally:
                         _Compiling.spent += perf_counter() - _Compiling.since
                         _Compiling.since = None
@@ -262,9 +209,9 @@ class Entry:
 
     @property
     def handle(self):
-        """What stands for this function among the arguments of another one."""
+        """This function as an argument of kernels."""
         if self._handle is None:
-            self._handle = Handle(self.dispatcher, self._signature)
+            self._handle = _backend.handle_of(self.dispatcher, self._signature)
         return self._handle
 
     def __call__(self, *args):
@@ -277,8 +224,8 @@ class Entry:
 
 @lru_cache(maxsize=64)
 def _handle_of(oracle):
-    """Return what stands for an oracle that is a dispatcher of Numba's."""
-    return Handle(oracle, ORACLE_SIGNATURE)
+    """Return an oracle that is a dispatcher of Numba's as an argument of kernels."""
+    return _backend.handle_of(oracle, ORACLE_SIGNATURE)
 
 
 def as_argument(value):
@@ -302,7 +249,7 @@ def compiling_is_expected():
 
 def entry(signature):
     """Make a module-level function an `Entry` with this Numba signature, which only Python calls."""
-    return lambda function: Entry(function, signature, pipeline_class=EntryCompiler)
+    return lambda function: Entry(function, signature, is_argument=False)
 
 
 def as_oracle(function=None, *, calls_python=False):
@@ -387,7 +334,7 @@ def compile_statistics():
     statistics : dict
         ``{"loaded": int, "compiled": int}``.
     """
-    used = [e.dispatcher.stats for e in _entries if e._dispatcher is not None]
+    used = [e._dispatcher.stats for e in _entries if isinstance(e._dispatcher, Dispatcher)]
     return {
         "loaded": sum(sum(s.cache_hits.values()) for s in used),
         "compiled": sum(sum(s.cache_misses.values()) for s in used),

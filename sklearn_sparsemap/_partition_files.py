@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ._ragged import RaggedArray
+from ._validation import check_matrix
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -51,6 +52,8 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     array(['a', 'b'], dtype='<U1')
     """
     arrays = {"format": np.array(_FORMAT)}
+    check_matrix(X)
+    check_matrix(y, "y")
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.hasobject):
         X = RaggedArray.from_list(X)
     if isinstance(X, RaggedArray):
@@ -106,18 +109,29 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
             if str(file["format"]) != _FORMAT:
                 raise KeyError("format")
             arrays = {name: file[name] for name in file.files}
+        return _read(arrays)
     except OSError:
         raise
     except Exception as error:
         raise ValueError(f"{path} is no whole file of save_partition ({error})") from error
+
+
+def _read(arrays):
+    """Make X and y of the arrays of a file; whatever exception there is, the file is damaged."""
     X, y = _unpacked("X", arrays), _unpacked("y", arrays)
     if "X.samples" in arrays:
         X = RaggedArray(X, arrays["X.samples"], arrays.get("X.groups"), arrays.get("X.shapes"))
     if "y.labels" in arrays:
-        y = arrays["y.labels"][y]
+        labels = arrays["y.labels"]
+        if labels.ndim != 1 or y.ndim != 1 or y.dtype.kind not in "iu" or not ((y >= 0) & (y < len(labels))).all():
+            raise ValueError(f"y must be numbers of its {labels.size} labels")
+        y = labels[y]
     if "y.samples" in arrays:
-        y = RaggedArray(y, arrays["y.samples"]).tolist()
-    return X, y
+        y = RaggedArray(y, arrays["y.samples"])
+    n_samples, n_targets = (len(part) if isinstance(part, RaggedArray) else part.shape[0] for part in (X, y))
+    if n_samples != n_targets:
+        raise ValueError(f"X has {n_samples} samples, but y has {n_targets}")
+    return X, y.tolist() if isinstance(y, RaggedArray) else y
 
 
 def _packed(name, values):
@@ -132,5 +146,10 @@ def _packed(name, values):
 def _unpacked(name, arrays):
     if name in arrays:
         return arrays[name]
-    parts = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-    return sparse.csr_array(tuple(parts), shape=tuple(arrays[f"{name}.shape"].tolist()))
+    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    # scipy would round floats among the indices.
+    if not (indices.dtype.kind == indptr.dtype.kind == "i" and data.dtype.kind in "biuf"):
+        types = ", ".join(str(array.dtype) for array in (data, indices, indptr))
+        raise ValueError(f"{name} must hold numbers, and its indices integers; got {types}")
+    shape = tuple(arrays[f"{name}.shape"].tolist())
+    return check_matrix(sparse.csr_array((data, indices, indptr), shape=shape), name)

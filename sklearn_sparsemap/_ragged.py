@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from ._indices import can_pick, check_each, check_sparse, ends_fit, place_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -40,8 +42,8 @@ class RaggedArray:
     Raises
     ------
     ValueError
-        If `indptr` does not cut the rows of `values`, `groups` does not name each column, or `shapes` do not go with
-        the numbers of rows.
+        If `indptr` does not cut the rows of `values`, `groups` does not name each column, `shapes` do not go with the
+        numbers of rows, or `values` is a malformed sparse matrix.
 
     Examples
     --------
@@ -60,46 +62,62 @@ class RaggedArray:
         shapes: ArrayLike | None = None,
         group_names: Sequence[str] | None = None,
     ) -> None:
-        if sparse.issparse(values):
+        if sparse.issparse(values) and values.format != "csr":
+            check_sparse(values, "values")
             values = values.tocsr()
-        else:
-            values = np.asarray(values)
+        self.values = values if sparse.issparse(values) else np.asarray(values)
         indptr = np.asarray(indptr)
-        if values.ndim == 0 or indptr.dtype.kind not in "iu":
-            raise ValueError("values must have rows, and indptr must be integers")
-        indptr = indptr.astype(np.int64)
-        n_rows = values.shape[0]
-        if indptr.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != n_rows:
-            raise ValueError(f"indptr must run from 0 to the number of rows, {n_rows}; got {indptr!r}")
-        if np.any(np.diff(indptr) < 0):
-            raise ValueError("indptr must not decrease")
-        if groups is not None:
-            groups = np.asarray(groups)
-            if values.ndim != 2 or groups.shape != (values.shape[1],):
-                raise ValueError(
-                    f"groups must name the group of each column of values (shape {values.shape}); "
-                    f"got shape {groups.shape}"
-                )
-        if shapes is not None:
-            shapes = np.asarray(shapes)
-            if shapes.ndim != 2 or len(shapes) != len(indptr) - 1 or shapes.dtype.kind not in "iu":
-                raise ValueError(f"shapes must hold one row of integers for each of {len(indptr) - 1} samples")
-            shapes = shapes.astype(np.int64)
-            # In floating point, so that no product wraps around.
-            fits = (shapes >= 0).all(axis=1) & (shapes.prod(axis=1, dtype=np.float64) == np.diff(indptr))
-            wrong = np.flatnonzero(~fits)
-            if len(wrong):
-                i = int(wrong[0])
-                raise ValueError(
-                    f"sample {i} has {indptr[i + 1] - indptr[i]} rows, but shapes[{i}] is {shapes[i].tolist()}"
-                )
-        self.values = values
-        self.indptr = indptr
-        self.groups = groups
-        self.shapes = shapes
+        # Floats stay, and are refused, because a conversion would round them.
+        self.indptr = indptr.astype(np.int64) if indptr.dtype.kind in "iu" else indptr
+        self.groups = None if groups is None else np.asarray(groups)
+        self.shapes = None if shapes is None else np.asarray(shapes)
         self.group_names = group_names
         # What else a user passes with each sample, for a function of theirs: a list of tuples.
         self.extras = None
+        self._check("sample {}")
+        if self.shapes is not None:
+            self.shapes = self.shapes.astype(np.int64)
+
+    def _check(self, name):
+        """Raise ValueError unless the parts go together; they may have been edited since the array was made.
+
+        Kernels rely on this: `indptr` rises from 0 to the number of rows, and `check_sparse` holds of `values`.
+
+        Parameters
+        ----------
+        name : str
+            How messages name a sample, with ``{}`` for its number.
+        """
+        values, indptr = self.values, self.indptr
+        is_sparse = sparse.issparse(values)
+        is_array = values.format == "csr" if is_sparse else isinstance(values, np.ndarray)
+        if not is_array or values.ndim == 0 or not isinstance(indptr, np.ndarray) or indptr.dtype.kind not in "iu":
+            raise ValueError("values must have rows, and indptr must be integers")
+        n_rows = values.shape[0]
+        if indptr.ndim != 1 or len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != n_rows:
+            raise ValueError(f"indptr must run from 0 to the number of rows, {n_rows}; got {indptr!r}")
+        if np.any(indptr[1:] < indptr[:-1]):
+            raise ValueError("indptr must not decrease")
+        if self.groups is not None and (values.ndim != 2 or np.shape(self.groups) != (values.shape[1],)):
+            raise ValueError(
+                f"groups must name the group of each column of values (shape {values.shape}); "
+                f"got shape {np.shape(self.groups)}"
+            )
+        if self.shapes is not None:
+            self._check_shapes()
+        if is_sparse:
+            check_sparse(values, place=place_in(name, indptr))
+
+    def _check_shapes(self):
+        shapes, lengths = np.asarray(self.shapes), np.diff(self.indptr)
+        if shapes.ndim != 2 or len(shapes) != len(lengths) or shapes.dtype.kind not in "iu":
+            raise ValueError(f"shapes must hold one row of integers for each of {len(lengths)} samples")
+        # In floating point, so that no product wraps around.
+        fits = (shapes >= 0).all(axis=1) & (shapes.prod(axis=1, dtype=np.float64) == lengths)
+        wrong = np.flatnonzero(~fits)
+        if len(wrong):
+            i = int(wrong[0])
+            raise ValueError(f"sample {i} has {lengths[i]} rows, but shapes[{i}] is {shapes[i].tolist()}")
 
     @classmethod
     def from_list(cls, arrays: Iterable[Any], dtype: DTypeLike | None = None) -> RaggedArray:
@@ -116,7 +134,11 @@ class RaggedArray:
         -------
         ragged : RaggedArray
         """
-        arrays = list(arrays)
+        return cls._join(list(arrays), dtype, "sample {}")
+
+    @classmethod
+    def _join(cls, arrays, dtype, name):
+        """Do what `from_list` does; messages call a sample by `name`, with ``{}`` for its number."""
         is_sparse = [sparse.issparse(a) for a in arrays]
         if not arrays:
             return cls(np.empty(0, dtype=dtype or np.float64), [0])
@@ -138,7 +160,20 @@ class RaggedArray:
         if not is_sparse[0]:
             # Joined and converted at once.
             return cls(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
-        return cls(_stack_csr([a.tocsr() for a in arrays], dtype), indptr)
+        if not ends_fit(arrays):
+            check_each(arrays, name)
+            arrays = [a.tocsr() for a in arrays]
+        values = _stack_csr(arrays, dtype)
+        check_sparse(values, place=place_in(name, indptr))
+        return cls._of_checked(values, indptr)
+
+    @classmethod
+    def _of_checked(cls, values, indptr):
+        """Make one of parts that were checked: an array or CSR, and where samples begin."""
+        found = cls.__new__(cls)
+        found.values, found.indptr = values, indptr
+        found.groups = found.shapes = found.group_names = found.extras = None
+        return found
 
     def tolist(self) -> list[Any]:
         """Return the samples as a list of arrays (views where the values are dense)."""
@@ -198,12 +233,18 @@ class RaggedArray:
             raise IndexError(f"sample {key[(key < -n) | (key >= n)][0]} is out of range for {n} samples")
         key[key < 0] += n
         # Few of very many samples take no longer than few of few.
-        lengths = self.indptr[key + 1] - self.indptr[key]
+        first, last = self.indptr[key], self.indptr[key + 1]
+        if not ((first >= 0) & (first <= last) & (last <= self.values.shape[0])).all():
+            self._check("sample {}")
+        lengths = last - first
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # Row r of the result comes from its sample's first row plus its place within the sample.
-        rows = np.repeat(self.indptr[key] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        shapes = None if self.shapes is None else self.shapes[key]
-        taken = RaggedArray(self.values[rows], indptr, self.groups, shapes, self.group_names)
+        rows = np.repeat(first - indptr[:-1], lengths) + np.arange(indptr[-1])
+        if sparse.issparse(self.values) and not can_pick(self.values, rows):
+            self._check("sample {}")
+        taken = self._of_checked(self.values[rows], indptr)
+        taken.groups, taken.group_names = self.groups, self.group_names
+        taken.shapes = None if self.shapes is None else self.shapes[key]
         if self.extras is not None:
             taken.extras = [self.extras[i] for i in key.tolist()]
         return taken

@@ -195,6 +195,36 @@ def count_threads(n_jobs):
     return effective_n_jobs(n_jobs)
 
 
+class _Deferred(threading.local):
+    """For each thread the exceptions of Python oracles in the kernel that runs in it; None if they end the kernel."""
+
+    errors = None
+
+
+_deferred = _Deferred()
+
+
+def deferred_errors():
+    """Return the list to which a Python oracle adds its exception, or None if it has to raise it."""
+    return _deferred.errors
+
+
+def _raise_after(function, *range_):
+    """Call a function of a range, whose Python oracles may fail; raise their exception after the kernel has returned.
+
+    An exception that passes through compiled code keeps all arrays of that code alive for ever.
+    """
+    before, _deferred.errors = _deferred.errors, []
+    try:
+        result, errors = function(*range_), _deferred.errors
+    finally:
+        _deferred.errors = before
+    if errors:
+        # Without a cycle of the exception, its traceback and this list.
+        raise errors.pop()
+    return result
+
+
 def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=None):
     """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
 
@@ -218,6 +248,7 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     results : list
         What the calls returned, in the order of the ranges.
     """
+    function = partial(_raise_after, function)
     if len(costs) == 1:
         one = partial(function, 0, 1)
         return [one() if limit is None else interruptible(one, partial(limit.fill, 0))]

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
 
+from ._indices import check_sparse
 from ._ragged import RaggedArray
 
 # Squares of features, and sums of scores, must not overflow.
@@ -168,6 +169,15 @@ def are_scores(array):
     return bool((array[~finite] == -np.inf).all()) and np.abs(array[finite]).max(initial=0.0) <= LARGEST_SCORE
 
 
+def check_matrix(X, name="X"):
+    """Check X if it is a sparse matrix or a RaggedArray: before anything reads it, or takes samples from it."""
+    if isinstance(X, RaggedArray):
+        X._check(f"{name}[{{}}]")
+    elif sparse.issparse(X):
+        check_sparse(X, name)
+    return X
+
+
 # What does not fit into float32 becomes infinite, and is found then.
 @np.errstate(over="ignore")
 def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
@@ -208,7 +218,9 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
         common = dtype if all(x.dtype.kind in "fiub" for x in samples) else None
         if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
             common = np.float32
-        X = RaggedArray.from_list(samples, common)
+        X = RaggedArray._join(samples, common, "X[{}]")
+    else:
+        X._check("X[{}]")
     if len(X) == 0:
         raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
     values = X.values

@@ -13,12 +13,13 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 FOUNDATION = {
-    *("_jit", "_jit_cache", "_jit_lanes", "_jit_link", "_jit_lowering", "_jit_team", "_partition_files", "_ragged"),
-    *("_select", "_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
+    *("_core", "_highs", "_indices", "_jit", "_jit_lanes", "_jit_team", "_partition_files", "_ragged", "_select"),
+    *("_template_grammar", "_threads", "_unwrap", "_validation", "_version"),
 }
 LEAVES = {"features", "datasets", "metrics"}
 MAY_IMPORT = {
     **{name: FOUNDATION for name in FOUNDATION},
+    "_core": set(),
     "structures": FOUNDATION,
     # Penalties know nothing of structure.
     "penalties": FOUNDATION - {"_version"},
@@ -36,7 +37,10 @@ MAY_IMPORT = {
     "training": FOUNDATION | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses"},
     "estimators": FOUNDATION
     | {"structures", "graphs", "penalties", "factors", "solvers", "inference", "losses", "training"},
-    **{name: {"_jit", "_ragged", "_template_grammar", "_threads", "_validation"} for name in LEAVES - {"datasets"}},
+    **{
+        name: {"_indices", "_jit", "_ragged", "_template_grammar", "_threads", "_validation"}
+        for name in LEAVES - {"datasets"}
+    },
     "datasets": {"_jit", "_partition_files", "_ragged", "_threads", "_validation"},
     # Ahead of time it uses whatever a user may use first.
     "_compile_ahead": {"_jit", "_validation", "estimators", "factors", "features", "inference", "structures"},
@@ -79,11 +83,16 @@ def test_imports_go_one_way(path):
     assert not wrong, f"{path.relative_to(PACKAGE)} must not import {wrong}"
 
 
-def test_only_jit_knows_numba_options():
+def test_one_folder_knows_numbas_inside():
+    n_lines = 0
     for path in PACKAGE.rglob("*.py"):
-        if path.name != "_jit.py":
-            text = path.read_text()
+        text, is_backend = path.read_text(), path.parent == PACKAGE / "_core" / "compile"
+        if re.search(r"^\s*(from|import) (numba\.|llvmlite)", text, re.MULTILINE):
+            assert is_backend, path
+            n_lines += len(text.splitlines())
+        if not is_backend and path.name != "_jit.py":
             assert not re.search(r"\b(njit|jit|jitclass)\(|import .*\b(njit|jitclass)\b", text), path
+    assert 0 < n_lines <= 600
 
 
 def run_python(code):
@@ -134,16 +143,16 @@ except ImportError as error:
 
 
 def test_what_the_cache_does_not_look_at_has_no_kernels():
-    from sklearn_sparsemap._jit_cache import _WITHOUT_KERNELS
+    from sklearn_sparsemap._core.compile.sources import WITHOUT_KERNELS
 
-    for room in _WITHOUT_KERNELS:
+    for room in WITHOUT_KERNELS:
         for path in (PACKAGE / room).rglob("*.py"):
             assert not re.search(r"_jit import.*(kernel|entry)|as_oracle|as_solver", path.read_text()), path
-    assert all((PACKAGE / room).is_dir() for room in _WITHOUT_KERNELS)
+    assert all((PACKAGE / room).is_dir() for room in WITHOUT_KERNELS)
 
 
 def test_kernels_use_nothing_of_what_the_cache_does_not_look_at():
-    from sklearn_sparsemap._jit_cache import _WITHOUT_KERNELS
+    from sklearn_sparsemap._core.compile.sources import WITHOUT_KERNELS
 
     n_files = n_names = 0
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -155,7 +164,7 @@ def test_kernels_use_nothing_of_what_the_cache_does_not_look_at():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 target = (*inside[: len(inside) - node.level], *(node.module or "").split("."))
-                if {"/".join(target[1:k]) for k in range(2, len(target) + 1)} & _WITHOUT_KERNELS:
+                if {"/".join(target[1:k]) for k in range(2, len(target) + 1)} & WITHOUT_KERNELS:
                     module = import_module(".".join(target))
                     for alias in node.names:
                         n_names += 1

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from sklearn_sparsemap import _jit
+from sklearn_sparsemap._core.compile.mode import IS_LINKED
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
+linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")
 CODE = """
 from sklearn_sparsemap import marginal_inference
 from sklearn_sparsemap._jit import compile_statistics
@@ -21,17 +23,17 @@ print(*marginal_inference(Simplex(), [0.0, 0.0]).marginals, compile_statistics()
 """
 
 
-def python(folder, *arguments):
+def python(folder, *arguments, **variables):
     """Run Python on the copy of the package in a folder, whose cache is in the copy itself."""
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | variables
     out = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     return out
 
 
-def run(folder):
+def run(folder, **variables):
     """Return the marginals that the copy of the package in a folder computes, and how many entries it compiled."""
-    *marginals, compiled = python(folder, "-c", CODE).stdout.split()
+    *marginals, compiled = python(folder, "-c", CODE, **variables).stdout.split()
     return [float(u) for u in marginals], int(compiled)
 
 
@@ -55,17 +57,28 @@ def installed(used, tmp_path):
     return shutil.copytree(used, tmp_path, dirs_exist_ok=True)
 
 
-def test_a_changed_callee_is_compiled_anew(installed):
-    assert run(installed) == ([0.5, 0.5], 0)
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_a_changed_callee_is_compiled_anew(installed, plain):
+    mode = {"SKLEARN_SPARSEMAP_PLAIN_NUMBA": plain}
+    run(installed, **mode)
+    assert run(installed, **mode) == ([0.5, 0.5], 0)
     # The entry that copies the marginals stands in another file, which stays as it is.
     path = installed / PACKAGE.name / "_jit.py"
     source = path.read_text()
     assert source.count("target[i] = source[i]") == 1
     path.write_text(source.replace("target[i] = source[i]", "target[i] = 2 * source[i]"))
-    marginals, compiled = run(installed)
+    marginals, compiled = run(installed, **mode)
     assert marginals == [1.0, 1.0] and compiled > 0
 
 
+def test_code_that_checks_indices_is_cached_apart(installed):
+    # One of them is that of this process, which the copy has compiled already.
+    assert sum(run(installed, NUMBA_BOUNDSCHECK=checks)[1] > 0 for checks in "01") == 1
+    for checks in "0101":
+        assert run(installed, NUMBA_BOUNDSCHECK=checks) == ([0.5, 0.5], 0)
+
+
+@linked
 def test_damaged_files_are_compiled_anew(installed):
     damaged = 0
     for path in sorted(installed.rglob("*.nb?")):
@@ -122,6 +135,7 @@ def test_a_first_use_that_takes_long_says_so_once(monkeypatch, caplog):
     assert not caplog.records and not _jit._Patience.said
 
 
+@linked
 def test_a_kernel_called_from_python_is_an_error_not_a_crash():
     with pytest.raises(TypeError, match="copy_into is a kernel"):
         _jit.copy_into(np.zeros(1), np.zeros(1))

@@ -85,17 +85,22 @@ def test_masks_move_only_if_they_outweigh_all_other_scores():
     def raised(scores):
         n = len(scores)
         sizes = np.array([[2, 0, 0, 0]])
-        problems = Problems(np.array(scores), np.array([0, n]), np.zeros(0), [0], [0], np.zeros((1, 1)), sizes)
+        none = np.array([0])
+        problems = Problems(np.array(scores), np.array([0, n]), np.zeros(0), none, none, np.zeros((1, 1)), sizes)
         return raise_masks(problems)[0].scores.tolist()
 
-    assert raised([3.0, -1e5, -np.inf]) == [3.0, -1e5, -np.inf]
+    def margin(n):
+        return 50.0 + 2.0 * (1.0 + np.log(n))
+
+    assert raised([3.0, -1e4, -np.inf]) == [3.0, -1e4, -np.inf]
     # Nothing tells masks from scores.
     assert raised([1e7, -2e7]) == [1e7, -2e7]
-    # A level: at least twice two parts of size 3, the width of the level and the margin below zero.
-    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == [3.0, -np.inf, -1022.0, -1026.0]
+    # A level: twice two parts of size 3, the width of the level for two parts, and the margin below zero.
+    top = -(2 * (2 * 3.0 + 4.0) + margin(4))
+    assert raised([3.0, -np.inf, -1e10, -1e10 - 4.0]) == pytest.approx([3.0, -np.inf, top, top - 4.0])
     # The second level is below two parts of the first one.
-    first, second = raised([1.0, -1e10, -1e20])[1:]
-    assert (first, second) == (-1006.0, -5026.0)
+    first = -(2 * 2 * 1.0 + margin(3))
+    assert raised([1.0, -1e10, -1e20])[1:] == pytest.approx([first, -(2 * 2 * -first + margin(3))])
     # Too wide to be a level of its own: the second joins the first.
     assert raised([1.0, -1e7, -3.5e7])[1:] == [-1e7, -3.5e7]
 
@@ -184,3 +189,16 @@ def test_the_minimum_of_float64_is_a_mask_too(name):
     np.testing.assert_array_equal(
         result.marginals, sparsemap(structure, np.maximum(scores, -1e100), **bounded).marginals
     )
+
+
+def test_flows_of_huge_scores_are_left_to_the_active_set():
+    """The potentials of a flow have no digits left for the marginals then."""
+    rng, n_compared = np.random.default_rng(6), 0
+    for _ in range(40):
+        scores, transitions = 1e6 * rng.integers(-2, 3, (5, 2)), 1e6 * rng.integers(0, 3, (2, 2))
+        result = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point")
+        exact = sparsemap(LinearChain(), scores, transitions=transitions, solver="active_set")
+        if result.converged and exact.converged:
+            np.testing.assert_allclose(result.marginals, exact.marginals, atol=1e-9)
+            n_compared += 1
+    assert n_compared >= 38

@@ -1,10 +1,14 @@
 """Oracles that misbehave, and models that were edited: errors or an honest certificate, never a crash or a hang."""
 
+import gc
+import tracemalloc
+
 import numba
 import numpy as np
 import pytest
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import CustomStructure, LinearChain, Matching
 
 
@@ -102,3 +106,68 @@ def test_shapes_that_do_not_fit():
         StructuredSparseMAPClassifier(LinearChain(), alpha=1.0).fit(X, [[0, 1] * 3])
     with pytest.raises(ValueError, match="X is a RaggedArray, but structure='auto'"):
         StructuredSparseMAPClassifier().fit(X, [0])
+
+
+class OracleError(Exception):
+    """What an oracle raises, from its `n_calls`-th call on."""
+
+
+def failing(n_calls):
+    left = [n_calls]
+
+    def oracle(scores):
+        left[0] -= 1
+        if left[0] <= 0:
+            raise OracleError
+        return [int(np.argmax(scores))]
+
+    return CustomStructure(oracle), left
+
+
+@pytest.mark.parametrize("solver", ["active_set", "cg", "away_step", "pairwise"])
+def test_an_exception_in_an_oracle_ends_inference_at_once(solver):
+    scores, refused = np.linspace(1.0, 1.001, 6), 0
+    for n in (1, 2, 3, 4):
+        structure, left = failing(n)
+        with pytest.raises(OracleError):
+            sparsemap(structure, scores, solver=solver)
+        # No call after the one that failed.
+        assert left[0] == 0
+        structure, left = failing(n)
+        with pytest.raises(OracleError):
+            sparsemap(structure, [scores] * 5, solver=solver, n_jobs=2)
+        refused += 1
+    structure, left = failing(10**6)
+    result = sparsemap(structure, scores, solver="active_set")
+    left[0] = 1
+    with pytest.raises(OracleError):
+        map_inference(structure, scores)
+    left[0] = 10**6
+    assert map_inference(structure, scores)[1] == 1.001 and result.converged and refused == 4
+
+
+def test_exceptions_in_oracles_leak_nothing():
+    structure, left = failing(0)
+    loss = FenchelYoungLoss(structure)
+    calls = [
+        lambda: map_inference(structure, np.zeros(4)),
+        lambda: sparsemap(structure, [np.zeros(4)] * 2),
+        lambda: loss.loss_gradient(np.zeros(4), [0]),
+    ]
+    for call in calls:
+
+        def fail(n):
+            for _ in range(n):
+                left[0] = 0
+                with pytest.raises(OracleError):
+                    call()
+            gc.collect()
+
+        fail(20)
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        fail(1000)
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        # It was 1.3 kB for each, and more that is not traced.
+        assert grown < 500 * 1000

@@ -1,11 +1,19 @@
 import gzip
 import re
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 
-from sklearn_sparsemap.datasets import _lines, load_conll, load_conllu, load_multilabel_arff
+from sklearn_sparsemap.datasets import (
+    _lines,
+    load_conll,
+    load_conllu,
+    load_hierarchical_arff,
+    load_listops,
+    load_multilabel_arff,
+)
 
 TEXT = "Ann NNP B-NP\nsees VBZ B-VP\n\n\n# SYM O\n! . O\n"
 X = [
@@ -362,3 +370,106 @@ def test_encoding_of_treebanks(write):
     with pytest.raises(ValueError, match="is not text in utf-8"):
         load_conllu(path)
     assert load_conllu(path, encoding="latin-1")[0][0][3]["word"] == "Añn"
+
+
+def hostile_files():
+    """Yield loaders, files whose results would grow by the square of the file, and numbers of bytes to allow.
+
+    Each file has 20,000 to 80,000 bytes, and is a valid one.
+    """
+    head = "@relation r\n@attribute f numeric\n@attribute class hierarchical "
+    yield load_hierarchical_arff, head + "/".join("a" * 10_000) + "\n@data\n1,a\n", "10000 levels, .* list edges"
+    yield load_hierarchical_arff, head + ",".join(map(str, range(4000))) + "\n@data\n" + "1,5\n" * 5000, "of classes, "
+    nominal = "@relation r\n@attribute f {%s}\n@attribute class hierarchical a\n@data\n"
+    values = ",".join(map(str, range(4000)))
+    yield load_hierarchical_arff, nominal % values + "5,a\n" * 5000, "4000 columns of features, which take 160000000 b"
+    yield load_hierarchical_arff, nominal % ("x" * 20_000 + ",b") + "b,a\n" * 5000, None
+    labels = "".join(f"@attribute {i} {{0,1}}\n" for i in range(2000))
+    yield partial(load_multilabel_arff, n_labels=1999), labels + "@data\n" + "{}\n" * 9000, "1999 columns of labels, "
+
+
+@pytest.mark.parametrize("i", range(5))
+def test_memory_is_that_of_the_file(write, i):
+    load, text, message = list(hostile_files())[i]
+    path = write(text)
+    tracemalloc.start()
+    if message is None:
+        load(path, max_bytes=10**6)
+    else:
+        with pytest.raises(ValueError, match=message):
+            load(path, max_bytes=10**6)
+    assert tracemalloc.get_traced_memory()[1] < 2e7
+    tracemalloc.stop()
+
+
+def test_deep_hierarchies_are_read_as_edges(write):
+    n = 20_000
+    edges = ",".join(["root/c0", *(f"c{i}/c{i + 1}" for i in range(n - 1)), "c0/c1"])
+    text = f"@relation r\n@attribute f numeric\n@attribute class hierarchical {edges}\n@data\n1,c{n - 1}\n"
+    tracemalloc.start()
+    _, Y, names, parents = load_hierarchical_arff(write(text))
+    assert tracemalloc.get_traced_memory()[1] < 200 * len(text)
+    tracemalloc.stop()
+    assert names == [f"c{i}" for i in range(n)] and parents == [[], *([i] for i in range(n - 1))] and Y.all()
+    # Paths of as many levels as are read.
+    text = f"@relation r\n@attribute f numeric\n@attribute class hierarchical {'/'.join('a' * 100)}\n@data\n1,a\n"
+    assert len(load_hierarchical_arff(write(text))[2]) == 100
+
+
+def test_long_digits_are_read_in_linear_time(write):
+    # The time of the pattern alone was quadratic: minutes.
+    text = "@attribute a real\n@attribute b {0,1}\n@data\n" + "1" * 10**6 + "x,0\n"
+    with pytest.raises(ValueError, match=r"line 4: the row has the value '1+\.\.\., which is no number"):
+        arff(write(text))
+    # Python refuses to convert so many digits, in words that name no line.
+    with pytest.raises(ValueError, match=r"line 4: the row has the index 7{80} for 2 attributes"):
+        arff(write(f"@attribute a real\n@attribute b {{0,1}}\n@data\n{{{'7' * 10_000} 1}}\n"))
+    with pytest.raises(ValueError, match=r"line 1: the head is 7{80}, but the sentence has 1 words"):
+        load_conllu(write(f"1\ta\t_\tN\t_\t_\t{'7' * 10_000}\t_\t_\t_\n"))
+
+
+def test_messages_show_the_beginning_of_a_long_circle(write):
+    heads = [*range(2, 5001), 1]
+    with pytest.raises(ValueError, match=r"goes in a circle, \d+( -> \d+){11} -> \.\.\.; every") as raised:
+        load_conllu(write(treebank(heads)))
+    assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e400", "'1e999'"])
+def test_numbers_that_overflow(write, value):
+    head = "@attribute a real\n@attribute b {0,1}\n@data\n0,0\n"
+    message = "line {}: the row has the value .*1e.*, which is too large for a number of 64 bits; correct it, or"
+    with pytest.raises(ValueError, match=message.format(5)):
+        arff(write(f"{head}{value},0\n"))
+    with pytest.raises(ValueError, match=message.format(4)):
+        arff(write(f"@attribute a real\n@attribute b {{0,1}}\n@data\n{{0 {value}}}\n"))
+    hierarchical = "@relation r\n@attribute a real\n@attribute class hierarchical c\n@data\n"
+    with pytest.raises(ValueError, match=message.format(5)):
+        load_hierarchical_arff(write(f"{hierarchical}{value},c\n"))
+    with pytest.raises(ValueError, match="line 1: the attribute 'a' has the value '1e999', which is too large"):
+        arff(write("@attribute a {0,1e999}\n@attribute b {0,1}\n@data\n0,0\n"))
+
+
+LOADERS = [load_conll, load_conllu, load_listops, arff, load_hierarchical_arff]
+
+
+@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("path", [5, 0, None, 1.5, True])
+def test_what_is_no_path(load, path):
+    # An int would be the number of an open file: 0 is the standard input.
+    with pytest.raises(TypeError, match="path must be a str or path-like, the name of a file; got "):
+        load(path)
+
+
+@pytest.mark.parametrize("load", [load_conll, load_conllu])
+def test_what_is_no_list_of_paths(load):
+    for chunk_size in (None, 1):
+        with pytest.raises(TypeError, match="path must be a str or path-like, the name of a file; got int"):
+            load(["a.txt", 5], chunk_size=chunk_size)
+
+
+@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize("encoding", ["utf-9", 5, None])
+def test_unknown_encodings(write, load, encoding):
+    with pytest.raises(ValueError, match=r"encoding=.* is unknown; pass the name of one, for example 'utf-8'"):
+        load(write("a b c\n"), encoding=encoding)

@@ -123,20 +123,20 @@ def combine_lanes(a, b, out, totals, tops, seconds):
         row = load(a, i * WIDTH)
         row += load(b, i * WIDTH) * 2.0 - 3.0 / load(a, i * WIDTH)
         store(out, i * WIDTH, larger(spread(0.5), row))
-        totals[i], tops[i], seconds[i] = total(row), largest(row), pick(a, i * WIDTH + 1)
+        totals[i], tops[i], seconds[i] = total(row), largest(row), pick(a, i * WIDTH + WIDTH // 3)
 
 
 def test_lanes_equal_numpy():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 4, WIDTH))
-    a[1, 2], b[2, 1], b[3, 0] = np.nan, np.inf, -np.inf
+    a[1, WIDTH // 2], b[2, WIDTH // 3], b[3, 0] = np.nan, np.inf, -np.inf
     out, (totals, tops, seconds) = np.empty(a.shape), np.empty((3, len(a)))
     combine_lanes(a, b, out, totals, tops, seconds)
     rows = a + b * 2.0 - 3.0 / a
     np.testing.assert_allclose(out, np.fmax(rows, 0.5), rtol=1e-14)
     np.testing.assert_allclose(totals, rows.sum(axis=1), rtol=1e-14)
     np.testing.assert_allclose(tops[[0, 2, 3]], rows[[0, 2, 3]].max(axis=1), rtol=1e-14)
-    np.testing.assert_array_equal(seconds, a[:, 1])
+    np.testing.assert_array_equal(seconds, a[:, WIDTH // 3])
 
 
 def test_spread_of_paths_is_that_of_what_paths_are_worth():

@@ -659,6 +659,38 @@ def test_large_negative_scores_are_as_good_as_infinite_ones(solver):
     assert compared >= 20 and refused >= 2
 
 
+def test_values_under_masks_have_all_digits():
+    graph = FactorGraph()
+    u = graph.variables(3)
+    graph.add(Xor([~u[0], ~u[1], ~u[2]]))
+    for mask in (-1e5, -1e10, -1e13, -1e16, -3.4e38, -1e99):
+        found, relaxed = (function(graph, [0.169, 0.282, mask]) for function in (map_inference, lp_sparsemap))
+        assert found.value == found.bound == pytest.approx(0.451, abs=1e-14)
+        assert relaxed.objective == pytest.approx(0.451 - 1.0, abs=1e-14)
+    rng, compared = np.random.default_rng(5), 0
+    for kind in RANDOM_GRAPHS:
+        for size in (1e6, 1e10, 1e13, 1e16, 1e50):
+            case = RANDOM_GRAPHS[kind](rng)
+            masked = rng.random(case.scores.shape) < 0.3
+            if case.scores.size > 9:
+                continue
+            given = case.scores
+            case.scores = np.where(masked, -1e6, given)
+            best = best_value(case)
+            if best < -1e5:
+                continue
+            case.scores, finite = (np.where(masked, mask, given) for mask in (-np.inf, -size))
+            found = map_inference(case.graph, finite, additional=case.additional)
+            assert found.value == pytest.approx(best, abs=1e-12)
+            assert found.value <= found.bound <= best + 1e-6
+            relaxed, expected = (
+                lp_sparsemap(case.graph, scores, additional=case.additional) for scores in (finite, case.scores)
+            )
+            assert relaxed.objective == pytest.approx(expected.objective, abs=1e-9)
+            compared += 1
+    assert compared >= 8
+
+
 def test_large_scores_in_common_are_taken_away():
     graph = FactorGraph()
     u = graph.variables(4)

@@ -260,6 +260,63 @@ def test_thousands_of_classes():
     assert not graph.violated(graph.assign(scores)).any()
 
 
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([1.5, None], "the parent of label 0 is 1.5; write a label by its index or name, a list of labels, or None"),
+        ([np.nan, None], "the parent of label 0 is nan; write"),
+        (np.array([-1.0, 0.0]), "the parent of label 0 is -1.0; write"),
+        ([None, True], "the parent of label 1 is True; write"),
+        ([None, [0.5]], "the parent of label 1 is 0.5; write"),
+        ([None, [[0]]], r"the parent of label 1 is \[0\]; write"),
+        ({"jazz": 2.5}, "the parent of label 'jazz' is 2.5; write"),
+        ({"jazz": object()}, "the parent of label 'jazz' is <object"),
+    ],
+)
+def test_parents_that_are_no_labels(parents, message):
+    with pytest.raises(ValueError, match=f"Hierarchy: {message}"):
+        Hierarchy(parents)
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([1, 2, 0], "above itself: (0 -> 1 -> 2 -> 0|1 -> 2 -> 0 -> 1|2 -> 0 -> 1 -> 2)"),
+        ([None, 2, 1, None], "above itself: (1 -> 2 -> 1|2 -> 1 -> 2), from labels to"),
+        ([None, None, [0, 2], None], "puts the label 2 above itself: 2 -> 2, from"),
+    ],
+)
+def test_cycles_of_indices_are_named_at_once(parents, message):
+    with pytest.raises(ValueError, match=message):
+        Hierarchy(parents)
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([["b"], ["c"], ["a"], None], "above itself: '[abc]' -> '[abc]' -> '[abc]' -> '[abc]', from"),
+        ([None, None, ["c"], None], "puts the label 'c' above itself: 'c' -> 'c', from"),
+        ({"a": "b", "b": ["d", "a"]}, "above itself: ('a' -> 'b' -> 'a'|'b' -> 'a' -> 'b'), from"),
+    ],
+)
+def test_cycles_are_named(parents, message):
+    names = list("abcd")
+    with pytest.raises(ValueError, match=message):
+        Hierarchy(parents).pairs(names)
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=message):
+        MultilabelLPSparseMAP(constraints=Hierarchy(parents), label_names=names).fit(X, np.ones((20, 4), int))
+
+
+def test_long_cycles_are_cut_off():
+    n = 5000
+    with pytest.raises(ValueError, match=r"above itself: \d+( -> \d+){11} -> \.\.\., from labels") as raised:
+        Hierarchy([*range(1, n), 0])
+    assert len(str(raised.value)) < 400
+    # A deep hierarchy is none.
+    assert len(Hierarchy([None, *range(n - 1)]).pairs(list(range(n)))) == n - 1
+
+
 def test_the_loader(tmp_path):
     path = tmp_path / "a.arff"
     header = "@relation genes\n% comment\n@attribute 'a b' numeric\n@attribute kind {x,y}\n"

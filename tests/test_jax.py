@@ -216,3 +216,37 @@ def test_calls_outside_of_jit_compile_once():
         assert any("backend_compile" in event for event in events)
     finally:
         jax.monitoring.clear_event_listeners()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("padded", [False, True])
+def test_empty_batches(name, padded):
+    case, options = CASES[name], {}
+    what = case.what
+    if padded:
+        what, options["lengths"] = FUNCTIONS.get(name, what), jnp.array(case.lengths)[:0]
+    function, (scores, *values) = function_of(case, what, **options)
+    scores = scores[:0]
+    values = [value[:0] if key in case.own else value for key, value in zip(case.additional, values)]
+
+    def total(scores, *values):
+        return sum(part.sum() for part in jax.tree.leaves(function(scores, *values)))
+
+    places = tuple(range(1 + len(values)))
+    for wrap in (lambda f: f, jax.jit) if name in SOME else (lambda f: f,):
+        u, v = wrap(function)(scores, *values)
+        assert u.shape == scores.shape and all(len(part) == 0 for part in jax.tree.leaves(v))
+        for gradient, value in zip(wrap(jax.grad(total, places))(scores, *values), (scores, *values), strict=True):
+            assert gradient.shape == value.shape and not gradient.any()
+        assert jax.jvp(lambda s: function(s, *values)[0], [scores], [scores])[1].shape == scores.shape
+
+
+def test_empty_batches_of_several_arrays():
+    graph = FactorGraph()
+    u, v = graph.variables(2, name="u"), graph.variables((2, 3), name="v")
+    graph.add(Xor([*u, *v.ravel()]))
+    found = lp_sparsemap(graph, {"u": jnp.zeros((0, 2)), "v": jnp.zeros((0, 2, 3))})
+    assert found["u"].shape == (0, 2) and found["v"].shape == (0, 2, 3)
+    for scores in (jnp.zeros(0), jnp.zeros((2, 0)), jnp.zeros((0, 0))):
+        with pytest.raises(ValueError, match="scores is empty"):
+            sparsemap(Simplex(), scores)

@@ -1,15 +1,19 @@
 """Integer programmes as structures: against enumeration, and learned end to end."""
 
 import copy
+import ctypes
+import os
 import pickle
+import threading
 from itertools import product
 
 import naive
 import numpy as np
 import pytest
+import scipy.optimize
 from naive_exact import Optimum, Vertices
 
-from sklearn_sparsemap import StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap import StructuredSparseMAPClassifier, _highs, map_inference, sparsemap
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.structures import LinearProgram
 from sklearn_sparsemap.testing import check_structure
@@ -147,3 +151,53 @@ def test_it_is_a_value():
 def test_wrong_input_is_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def knapsacks_of_large_weights():
+    """Return a programme at which HiGHS writes to the standard output, and scores."""
+    rng = np.random.default_rng(1)
+    A = np.round(rng.uniform(size=(4, 12)) * 1e7)
+    b = A @ (rng.random(12) < 0.5)
+    return LinearProgram(A, b), A.sum(axis=0) / A.sum() + 0.01 * rng.normal(size=12)
+
+
+def test_highs_is_silent(capfd):
+    structure, scores = knapsacks_of_large_weights()
+    everything = solutions(structure.A, structure.b)
+    _, value = map_inference(structure, scores)
+    assert value == pytest.approx((everything @ scores).max())
+    ctypes.CDLL(None).fflush(None)
+    assert capfd.readouterr().out == ""
+
+
+def test_what_others_write_meanwhile_is_kept(capfd, monkeypatch):
+    libc, original = ctypes.CDLL(None), scipy.optimize.milp
+    line = b"HighsMipSolverData::transformNewIntegerFeasibleSolution tmpSolver.run();\n"
+    both = threading.Barrier(2)
+
+    def noisy(*arguments, **options):
+        both.wait(60)
+        libc.printf(line)
+        os.write(1, b"by a thread\n")
+        both.wait(60)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(scipy.optimize, "milp", noisy)
+    threads = [threading.Thread(target=map_inference, args=(KNAPSACK, np.arange(4.0) + i)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.write(1, b"after\n")
+    assert capfd.readouterr().out == "by a thread\nby a thread\nafter\n"
+    assert not _highs._captures and not _highs._n_inside
+
+    def failing(*arguments, **options):
+        libc.printf(line)
+        raise MemoryError
+
+    monkeypatch.setattr(scipy.optimize, "milp", failing)
+    with pytest.raises(MemoryError):
+        _highs.milp()
+    os.write(1, b"again\n")
+    assert capfd.readouterr().out == "again\n"

@@ -151,7 +151,7 @@ def test_time_limits_stand_still_while_kernels_are_compiled(monkeypatch):
         time.sleep(0.5)
         return "compiled"
 
-    monkeypatch.setattr(_jit, "_compile", slowly)
+    monkeypatch.setattr(_jit._backend, "compile_entry", slowly)
     limit, began = np.array([7]), _jit.working_time()
     with ends_at(began + 0.2, limit):
         assert _jit.Entry(slowly, None).dispatcher == "compiled"

@@ -13,7 +13,15 @@ from layer_cases import FUNCTIONS, RUNS, all_cases, graph_cases, nested, structu
 import sklearn_sparsemap
 from sklearn_sparsemap.factors import AtMostOne, FactorGraph, Xor
 from sklearn_sparsemap.losses import LOSSES
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Ranking,
+    Simplex,
+    Subset,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -866,3 +874,169 @@ def test_transitions_that_all_score_the_same_leave_steps_independent(per_step):
     one_hot = torch.eye(3, dtype=torch.double)
     mixture = sum(w * one_hot[path] for w, path in zip(found.weights[0], found.structures[0], strict=True))
     assert torch.allclose(mixture, u[0])
+
+
+# Compiled functions and the structures that they are given or make.
+
+
+def _made(structure, k):
+    """Return a structure that depends on an int."""
+    if structure is Subset:
+        return Subset(max_size=k)
+    return DependencyTree(single_root=k > 1) if structure is DependencyTree else structure()
+
+
+@pytest.mark.parametrize("structure", [DependencyTree, LinearChain, Matching, Ranking, Simplex, Subset])
+def test_a_compiled_function_may_make_its_structure(structure):
+    shape = (2, 5, 4) if structure().score_ndim == 2 else (2, 5)
+    scores = torch.randn(shape, dtype=torch.double, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    weights = torch.randn(shape, dtype=torch.double, generator=torch.Generator().manual_seed(1))
+
+    def function(scores, k):
+        return sparsemap(_made(structure, k), scores)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for k in (1, 2, 3):
+        found, wanted = compiled(scores, k), function(scores, k)
+        assert torch.equal(found, wanted)
+        gradients = [torch.autograd.grad((u * weights).sum(), scores)[0] for u in (found, wanted)]
+        assert torch.allclose(*gradients, atol=1e-13)
+    # Three values of the parameter are three structures.
+    assert structure is not Subset or not torch.equal(function(scores, 1), function(scores, 2))
+
+
+def test_labelled_trees_and_losses_are_made_in_compiled_functions():
+    def labelled(scores):
+        return sparsemap(DependencyTree(n_labels=2), scores)
+
+    def loss(scores, y):
+        return FenchelYoungLoss(DependencyTree(single_root=True))(scores, y)
+
+    scores, y = torch.randn(2, 4, 3, 2, dtype=torch.double), torch.tensor([[0, 1, 2], [2, 0, 2]])
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(labelled, fullgraph=True, backend="aot_eager")(scores), labelled(scores))
+    assert torch.equal(torch.compile(loss, backend="aot_eager")(scores[..., 0], y), loss(scores[..., 0], y))
+
+
+def test_what_cannot_be_made_in_a_compiled_function_is_named():
+    def function(scores):
+        return sparsemap(CustomStructure(lambda scores: [int(scores.argmax())]), scores)
+
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="CustomStructure"):
+        torch.compile(function, fullgraph=True, backend="aot_eager")(torch.zeros(2, 3))
+
+
+def test_one_compiled_function_takes_all_structures():
+    def function(structure, scores):
+        return sparsemap(structure, scores)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    generator, compared = torch.Generator().manual_seed(0), 0
+    for structure, shape in (
+        (DependencyTree(), (5, 4)),
+        (Simplex(), (4,)),
+        (Matching(), (3, 4)),
+        (Subset(max_size=1), (6,)),
+        (DependencyTree(n_labels=2), (4, 3, 2)),
+        (Subset(max_size=3), (6,)),
+        (LinearChain(), (4, 3)),
+    ):
+        scores = torch.randn(2, *shape, dtype=torch.double, generator=generator)
+        assert torch.equal(compiled(structure, scores), function(structure, scores))
+        compared += 1
+    assert compared == 7
+
+
+# Empty batches
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("padded", [False, True])
+def test_empty_batches(name, padded):
+    case = copy.copy(CASES[name])
+    options = {}
+    if padded:
+        case.what = FUNCTIONS[name] if case.is_graph else case.what
+        options["lengths"] = torch.tensor(case.lengths)[:0]
+    own = [True] + [key in case.own for key in case.additional]
+    values = [case.scores, *case.additional.values()]
+    inputs = [torch.tensor(v[:0] if cut else v, requires_grad=True) for v, cut in zip(values, own)]
+    call = lp_sparsemap if name in FUNCTIONS else sparsemap
+    extra = dict(zip(case.additional, inputs[1:]))
+    extra = {"additional": nested(extra) if name in FUNCTIONS else extra}
+
+    def function(*inputs):
+        extra = dict(zip(case.additional, inputs[1:]))
+        extra = nested(extra) if name in FUNCTIONS else extra
+        return call(case.what, inputs[0], additional=extra, **options)
+
+    u, v = call(case.what, inputs[0], return_additional=True, **extra, **options)
+    assert u.shape == inputs[0].shape and u.dtype == torch.double
+    flat = [part for own in v.values() for part in (own.values() if isinstance(own, dict) else [own])]
+    assert len(flat) == len(case.additional) and all(len(part) == 0 for part in flat)
+    found = torch.autograd.grad(u.sum() + sum(part.sum() for part in flat), inputs)
+    for gradient, value in zip(found, inputs, strict=True):
+        assert gradient.shape == value.shape and not gradient.any()
+    _, tangent = torch.func.jvp(lambda s: function(s, *inputs[1:]), (inputs[0],), (inputs[0],))
+    assert tangent.shape == u.shape
+    if name in ("chain", "pairs"):
+        wrapped = vmap(lambda s: function(s, *inputs[1:]))(torch.zeros(2, *u.shape, dtype=torch.double))
+        assert wrapped.shape == (2, *u.shape)
+        torch._dynamo.reset()
+        assert torch.compile(function, fullgraph=True, backend="aot_eager")(*inputs).shape == u.shape
+    if name not in FUNCTIONS:
+        selected = call(case.what, inputs[0], return_structures=True, **extra, **options)
+        assert selected.marginals.shape == u.shape and selected.structures == [] and selected.weights == []
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["chain", "tree", "subset", "LP-matching"])
+def test_losses_of_empty_batches(name, loss):
+    case = CASES[name]
+    if "crf" in loss and name not in ("chain", "tree"):
+        return
+    scores = torch.tensor(case.scores[:0], requires_grad=True)
+    shape = {"chain": (0, 4), "tree": (0, 4), "subset": (0, 6), "LP-matching": (0, 2, 3)}[name]
+    y = torch.zeros(shape, dtype=torch.long)
+    for reduction, wanted in (("none", []), ("sum", 0.0)):
+        value = FenchelYoungLoss(case.what, loss, reduction=reduction)(scores, y)
+        assert value.tolist() == wanted
+        value.sum().backward()
+        assert scores.grad.shape == scores.shape
+    # As those of PyTorch's own losses, the mean of nothing is no number.
+    assert FenchelYoungLoss(case.what, loss)(scores, y).isnan()
+    with pytest.raises(ValueError, match="y holds 1 structures for 0 samples"):
+        FenchelYoungLoss(case.what, loss)(scores, torch.zeros(1, *shape[1:], dtype=torch.long))
+
+
+def test_empty_batches_of_native_operations_and_of_several_arrays():
+    for structure, shape in ((Matching(), (0, 3, 4)), (Simplex(), (0, 5))):
+        scores = torch.zeros(shape, requires_grad=True)
+        u = sparsemap(structure, scores, backend="native")
+        u.sum().backward()
+        assert u.shape == shape and scores.grad.shape == shape
+    graph = FactorGraph()
+    u, v = graph.variables(2, name="u"), graph.variables((2, 3), name="v")
+    graph.add(Xor([*u, *v.ravel()]))
+    found = lp_sparsemap(graph, {"u": torch.zeros(0, 2), "v": torch.zeros(0, 2, 3)})
+    assert found["u"].shape == (0, 2) and found["v"].shape == (0, 2, 3)
+    # A sample without parts is none.
+    for scores in (torch.zeros(0), torch.zeros(2, 0), torch.zeros(0, 0)):
+        with pytest.raises(ValueError, match="scores is empty"):
+            sparsemap(Simplex(), scores)
+    with pytest.raises(ValueError, match="scores is empty"):
+        sparsemap(LinearChain(), torch.zeros(0, 3, 0))
+    with pytest.raises(ValueError, match=r"lengths has shape \(2,\); there must be one row for each of 0"):
+        sparsemap(Simplex(), torch.zeros(0, 3), torch.tensor([1, 2]))
+
+
+def test_training_goes_on_after_an_empty_batch():
+    network = torch.nn.Linear(4, 3)
+    for n in (2, 0, 3):
+        u = sparsemap(LinearChain(), network(torch.randn(n, 5, 4)))
+        network.zero_grad()
+        u.square().sum().backward()
+        assert all(torch.isfinite(p.grad).all() for p in network.parameters())

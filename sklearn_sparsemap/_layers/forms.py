@@ -1,6 +1,7 @@
 """From what users give to what operators take: checks of shapes, which tensors of any library have."""
 
 from math import prod
+from operator import index
 from typing import NamedTuple
 
 from .._validation import check_n_jobs, check_positive
@@ -65,7 +66,8 @@ def form_of_structure(structure, scores, additional):
     """
     if not isinstance(structure, Structure):
         raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
-    ndim = structure.score_ndim
+    # As a number: compiled programmes take attributes that differ between two calls for unknowns.
+    ndim = index(structure.score_ndim)
     if len(scores) not in (ndim, ndim + 1):
         raise ValueError(
             f"scores of {structure!r} have {ndim} axes, or {ndim + 1} with that of the samples; got shape {scores}"
@@ -154,10 +156,11 @@ def nest_additional(form, parts):
 
 
 def _check_size(scores, batched):
-    """Return the number of samples and the shape of one."""
-    if prod(scores) == 0:
-        raise ValueError(f"scores is empty (shape {scores}); there must be a sample, and each needs a part")
-    return (scores[0], scores[1:]) if batched else (1, scores)
+    """Return the number of samples, which may be 0, and the shape of one."""
+    n_samples, padded = (scores[0], scores[1:]) if batched else (1, scores)
+    if prod(padded) == 0:
+        raise ValueError(f"scores is empty (shape {scores}); each sample needs a part")
+    return n_samples, padded
 
 
 def _has_samples(graph, scores):
@@ -186,7 +189,7 @@ def _check_arrays(graph, scores):
     n_samples = scores[name][0] if batched else 1
     for name, shape in graph.shapes.items():
         wanted = (n_samples, *shape) if batched else shape
-        if scores[name] != wanted or n_samples == 0:
+        if scores[name] != wanted:
             raise ValueError(f"scores[{name!r}] has shape {scores[name]}; it must have {wanted}")
     return batched, n_samples, (graph.n_variables,)
 

@@ -141,8 +141,6 @@ class GraphOperator(Operator):
     def lay_out(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: list of (rows, kind, `GraphProblems`), by shape."""
         n_samples, padded = len(scores), scores.shape[1:]
-        if n_samples == 0:
-            raise ValueError("scores has no samples; there must be at least one")
         shapes, kinds = kinds_of(self.shapes_of(padded, lengths, n_samples))
         scores, additional, groups = bound_masks(scores.reshape(n_samples, -1)), bound_masks(additional), []
         _check_inside(scores, kinds, [self._kind(padded, shape).columns for shape in shapes], "scores")
@@ -165,7 +163,7 @@ class GraphOperator(Operator):
             groups.append((rows, kind, GraphProblems(kind.layout, own, np.ascontiguousarray(joined))))
         return groups
 
-    def solve(self, scores, additional, lengths):
+    def _solve(self, scores, additional, lengths):
         return SolvedGraphs(self, self.lay_out(scores, additional, lengths), scores.shape)
 
     def over_groups(self, function, groups):

@@ -80,7 +80,7 @@ class _Gibbs(_Constant):
 class _StructureMAP(StructureOperator):
     """The best structure of each sample."""
 
-    def solve(self, scores, additional, lengths):
+    def _solve(self, scores, additional, lengths):
         padded = self.lay_out(scores, additional, lengths)
         batch, flat = solve_by(self, padded, "map")
         extra = padded.extra_places.put(batch.additional_flat)
@@ -90,7 +90,7 @@ class _StructureMAP(StructureOperator):
 class _StructureGibbs(StructureOperator):
     """The marginals of Gibbs distributions; the objective is the log-partition."""
 
-    def solve(self, scores, additional, lengths):
+    def _solve(self, scores, additional, lengths):
         padded = self.lay_out(scores, additional, lengths)
         oracle = self.structure.marginal_oracle
         flat, log_partition, expected = marginal_problems(oracle, padded.problems, n_jobs=self.n_jobs)
@@ -102,7 +102,7 @@ class _StructureGibbs(StructureOperator):
 class _GraphMAP(GraphOperator):
     """The linear relaxation of each sample."""
 
-    def solve(self, scores, additional, lengths):
+    def _solve(self, scores, additional, lengths):
         marginals, values = np.zeros((len(scores), scores[0].size)), np.empty(len(scores))
         extra = np.zeros((len(scores), self.n_additional))
         for rows, kind, problems in self.lay_out(scores, additional, lengths):
@@ -138,6 +138,8 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
         raise ValueError(f"y holds {len(y)} structures for {n_samples} samples; pass one for each")
     gold = Gold(*(np.zeros(shape) for shape in ((n_samples, n_padded), (n_samples, operator.n_additional))),
                 np.zeros(n_samples), np.zeros((n_samples, n_padded)))  # fmt: skip
+    if not n_samples:
+        return gold
     of_graphs = isinstance(operator, GraphOperator)
     if of_graphs:
         shapes = operator.shapes_of(padded, lengths, n_samples)

@@ -9,6 +9,7 @@ samples first: scores (n_samples, *shape), additional scores (n_samples, n_addit
 import threading
 from collections import OrderedDict
 from itertools import count
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -48,7 +49,28 @@ class Operator:
         ValueError
             If scores are NaN or infinite, lengths out of range, or a sample is infeasible.
         """
+        if not len(scores):
+            return _NoSamples(scores, np.zeros((0, self.n_additional)), np.zeros(0))
+        return self._solve(scores, additional, lengths)
+
+    def _solve(self, scores, additional, lengths):
+        """Solve a batch of at least one sample; see `solve`."""
         raise NotImplementedError
+
+
+class _NoSamples(NamedTuple):
+    """The solution of an empty batch; see `SolvedStructures`."""
+
+    marginals: np.ndarray
+    additional: np.ndarray
+    values: np.ndarray
+    batch: tuple = ()
+
+    def products(self, unary, extra):
+        return unary, extra
+
+    def weight_products(self, flat):
+        return self.marginals, self.additional
 
 
 _lock, _numbers = threading.Lock(), count()

@@ -122,8 +122,6 @@ class StructureOperator(Operator):
     def lay_out(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: `PaddedProblems`."""
         n_samples, padded = len(scores), scores.shape[1:]
-        if n_samples == 0:
-            raise ValueError("scores has no samples; there must be at least one")
         # One copy of additional scores that all samples share, for each kind of sample.
         is_shared = len(additional) == 1
         if lengths.shape[1]:
@@ -160,7 +158,7 @@ class StructureOperator(Operator):
         arrays = starts(places.sizes), stop - extra_places.sizes, stop, dims, sizes
         return _Plan(places, extra_places, shapes, kinds, kind, tuple(readonly(array, np.int64) for array in arrays))
 
-    def solve(self, scores, additional, lengths):
+    def _solve(self, scores, additional, lengths):
         if isinstance(self.structure, LinearChain) and has_constant_transitions(self, additional):
             (_, shape), *rest = self.extra
             inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from .._validation import quoted
-from ._lines import MAX_BYTES, read_lines
+from ._lines import MAX_BYTES, as_number, check_size, read_lines
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -25,9 +25,11 @@ _ATTRIBUTE = re.compile(
 # What stands before a comment: "%" within quotes is none.
 _BEFORE_COMMENT = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^%'\"])*(?=%)")
 _BLANK = " \t\f\v"
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# A digit is read in one way only; else the time for a long row of digits would be quadratic.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NUMERIC = ("numeric", "real", "integer")
 _MISSING = "?"
+_TOO_LARGE = "which is too large for a number of 64 bits"
 
 
 def load_multilabel_arff(
@@ -57,7 +59,7 @@ def load_multilabel_arff(
     return_names : bool, default=False
         Whether to return the names of the features and the labels, too.
     max_bytes : int, default=2**32
-        Longest text to read, after decompression.
+        Longest text to read, after decompression; and the largest indicator matrix to make of sparse rows, in bytes.
 
     Returns
     -------
@@ -73,6 +75,8 @@ def load_multilabel_arff(
     ValueError
         If the file is not of this form (the message names the line), is not text in this encoding, is too long, or
         is cut off or damaged by its compression, or a parameter has no meaning.
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be read.
 
@@ -112,7 +116,10 @@ def load_multilabel_arff(
     if not at_end:
         features, labels = slice(int(n_labels), None), slice(0, int(n_labels))
     Y = table[:, labels]
-    Y = _check_labels(Y.toarray() if sparse.issparse(Y) else Y, names[labels], path)
+    if sparse.issparse(Y):
+        check_size(*Y.shape, "labels", path, max_bytes)
+        Y = Y.toarray()
+    Y = _check_labels(Y, names[labels], path)
     X = table[:, features]
     # A copy of the dense part, so that the labels' columns are not kept alive.
     X = X if sparse.issparse(X) else np.ascontiguousarray(X)
@@ -167,7 +174,12 @@ def _read_attribute(text, where):
             f"{where}: the attribute {quoted(name)} has the value {quoted(odd[0])}, which is no number; turn it into "
             "numbers, such as one attribute {0,1} for each value"
         )
-    return name, tuple(map(float, values))
+    domain = tuple(map(float, values))
+    if not np.isfinite(domain).all():
+        large = values[int(np.argmin(np.isfinite(domain)))]
+        fault = f"has the value {quoted(large)}, {_TOO_LARGE}"
+        raise ValueError(f"{where}: the attribute {quoted(name)} {fault}; correct it")
+    return name, domain
 
 
 class _Rows:
@@ -263,12 +275,15 @@ class _Rows:
                 fault = f"has the value {quoted(cell.strip())}, which is no number"
                 raise self._error(self._row_of(k, ends), fault, "write a number or ?")
             values[k] = np.nan if text == _MISSING else float(text)
+            if np.isinf(values[k]):
+                fault = f"has the value {quoted(cell.strip())}, {_TOO_LARGE}"
+                raise self._error(self._row_of(k, ends), fault, "correct it, or write ? if it is unknown")
         return values
 
     def _parse_columns(self, cells, ends, names):
         odd = next((k for k, cell in enumerate(cells) if not cell.isdecimal()), None)
         if odd is None:
-            columns = np.fromiter((min(int(cell), 2**62) for cell in cells), dtype=np.int64, count=len(cells))
+            columns = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
             is_outside = columns >= len(names)
             odd = int(np.argmax(is_outside)) if is_outside.any() else None
         if odd is not None:
@@ -290,16 +305,18 @@ class _Rows:
 
     def _check_domains(self, values, columns, names, domains, n_columns, ends=None):
         """Refuse values that a nominal attribute does not declare."""
-        attributes = {}
-        for column, domain in enumerate(domains):
-            if domain is not None:
-                attributes.setdefault(domain, []).append(column)
-        for domain, members in attributes.items():
-            is_member = np.zeros(len(names), dtype=bool)
-            is_member[members] = True
-            is_wrong = is_member[columns] & ~np.isin(values, domain) & ~np.isnan(values)
+        numbers = {domain: k for k, domain in enumerate(dict.fromkeys([None, *domains]))}
+        # Small integers are sorted in linear time.
+        kinds = np.array([numbers[domain] for domain in domains], np.uint16 if len(numbers) < 2**16 else np.int64)
+        kinds = kinds[columns]
+        order = np.argsort(kinds, kind="stable")
+        ends_of_kinds = np.searchsorted(kinds, np.arange(len(numbers)), side="right", sorter=order)
+        for domain, start, stop in zip(list(numbers)[1:], ends_of_kinds[:-1], ends_of_kinds[1:]):
+            members = order[start:stop]
+            own = values[members]
+            is_wrong = ~np.isin(own, domain) & ~np.isnan(own)
             if is_wrong.any():
-                k = int(np.argmax(is_wrong))
+                k = int(members[np.argmax(is_wrong)])
                 row = k // n_columns if ends is None else self._row_of(k, ends)
                 declared = ",".join(f"{value:g}" for value in domain)
                 raise self._error(

@@ -68,6 +68,8 @@ def load_conll(
         If a line has not as many columns as named (the message says where), the file holds no token, is not text in
         this encoding, is too long, or is cut off or damaged by its compression, or `columns` and `label` do not fit
         together.
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be read.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import quoted
-from ._lines import MAX_BYTES, read_lines, read_sentences
+from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
 _HEAD = 6
+_LONGEST_CIRCLE = 12  # words of a circle that a message shows
 
 
 def load_conllu(
@@ -60,6 +61,8 @@ def load_conllu(
         If a line is malformed, words are not numbered from 1, a head lies outside the sentence, the heads of
         a sentence go in a circle (the message says where), the file holds no word, is not text in this encoding, is
         too long, or is cut off or damaged by its compression, or `fields` has no meaning.
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be read.
 
@@ -173,7 +176,7 @@ def _check_heads(cells, ends, lines, path, n_sentences):
             f"{path}, line {lines[i]}: the head (column {_HEAD + 1}) is {quoted(cells[i])}, not a number; only "
             "files with trees can be loaded"
         )
-    heads = np.fromiter((min(int(cell), 2**62) for cell in cells), dtype=np.int64, count=len(cells))
+    heads = np.fromiter(map(as_number, cells), dtype=np.int64, count=len(cells))
     if (heads > n_words).any():
         i = int(np.argmax(heads > n_words))
         raise ValueError(
@@ -191,7 +194,8 @@ def _check_heads(cells, ends, lines, path, n_sentences):
         circle = [i - int(starts[i]) + 1]
         while (head := int(heads[starts[i] + circle[-1] - 1])) != circle[0]:
             circle.append(head)
-        path_text = " -> ".join(map(str, [*circle, circle[0]]))
+        shown = [*circle, circle[0]] if len(circle) <= _LONGEST_CIRCLE else [*circle[:_LONGEST_CIRCLE], "..."]
+        path_text = " -> ".join(map(str, shown))
         sentence = n_sentences + int(np.searchsorted(ends, i, side="right"))
         raise ValueError(
             f"{path}, line {lines[i]}: heads[{sentence}] goes in a circle, {path_text}; every word must "

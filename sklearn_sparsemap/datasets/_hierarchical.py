@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._validation import quoted
 from ._arff import _ATTRIBUTE, _read_attribute, _Rows, _without_comment
-from ._lines import MAX_BYTES, read_lines
+from ._lines import MAX_BYTES, check_size, read_lines
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
 # Names that some files give to the root of all, which every row has: no class.
 _ROOT = "root"
+# levels of a path; the names of all classes take at most so many times the memory of the listed paths
+_MOST_LEVELS = 100
 
 
 def load_hierarchical_arff(
@@ -26,7 +29,7 @@ def load_hierarchical_arff(
 
     The last attribute is ``class hierarchical a,a/b,c``, which lists the classes as paths; or as edges ``parent/child``
     with ``root`` at the top, where a class may have more than one parent. A row ends with its classes,
-    ``a/b@c``; it then has those above them, too.
+    ``a/b@c``; it then has those above them, too. Paths may have up to 100 levels, edges any number.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ def load_hierarchical_arff(
     encoding : str, default="utf-8"
         The encoding of the text.
     max_bytes : int, default=2**32
-        Longest text to read, after decompression.
+        Longest text to read, after decompression; and the largest `X` and `Y` to make of it, in bytes.
 
     Returns
     -------
@@ -52,6 +55,8 @@ def load_hierarchical_arff(
     ------
     ValueError
         If the file is not of this form (the message names the line), is not text in this encoding, or is too long.
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be read.
 
@@ -73,9 +78,12 @@ def load_hierarchical_arff(
     lines = list(read_lines(path, encoding, max_bytes))
     names, domains, classes, first = _read_header(lines, path)
     table = _Rows(lines, first, path)
+    class_names, parents = _hierarchy(classes, path)
+    check_size(len(table.rows), len(class_names), "classes", path, max_bytes)
+    n_columns = sum(1 if domain is None else len(domain) for domain in domains)
+    check_size(len(table.rows), n_columns, "features", path, max_bytes)
     cut = [row.rpartition(",") for row in table.rows]
     columns = _columns(table, [features for features, _, _ in cut], names, domains)
-    class_names, parents = _hierarchy(classes, path)
     Y = _indicator(table, [own.strip() for _, _, own in cut], class_names, parents)
     return columns, Y, class_names, parents
 
@@ -125,53 +133,56 @@ def _columns(table, rows, names, domains):
         if domain is None:
             parts.append(table._parse(column, np.arange(1, len(column) + 1))[:, None])
             continue
-        odd = next((i for i, cell in enumerate(column) if cell not in domain and cell != "?"), None)
+        index = {"?": -1, **{value: k for k, value in enumerate(domain)}}
+        odd = next((i for i, cell in enumerate(column) if cell not in index), None)
         if odd is not None:
             fault = f"has {quoted(column[odd])} for the attribute {quoted(names[place])}"
             raise table._error(odd, fault, "correct it, or declare it")
-        known = np.array([cell != "?" for cell in column])[:, None]
-        parts.append(np.where(known, np.array(column)[:, None] == np.array(domain), np.nan))
+        chosen = np.array([index[cell] for cell in column])[:, None]
+        parts.append(np.where(chosen >= 0, chosen == np.arange(len(domain)), np.nan))
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
 def _hierarchy(classes, path):
     """Return the classes' names and the indices of the parents of each, parents first."""
-    as_edges = any(name.split("/")[0] == _ROOT for name in classes)
+    as_edges = any(name.partition("/")[0] == _ROOT for name in classes)
+    # The parents of each class as the keys of a dict: edges may be listed twice.
     above = {}
     for name in classes:
-        steps = name.split("/")
-        if as_edges:
-            if len(steps) != 2:
-                raise ValueError(f"{path}: the class {quoted(name)} is no edge parent/child, as others are")
-            above.setdefault(steps[1], [])
-            if steps[0] != _ROOT:
-                above.setdefault(steps[0], [])
-                above[steps[1]].append(steps[0])
+        if not as_edges:
+            _add_path(name, above, path)
             continue
-        for depth in range(1, len(steps) + 1):
-            above["/".join(steps[:depth])] = ["/".join(steps[: depth - 1])] if depth > 1 else []
+        parent, _, child = name.partition("/")
+        if not child or "/" in child:
+            raise ValueError(f"{path}: the class {quoted(name)} is no edge parent/child, as others are")
+        above.setdefault(child, {})
+        if parent != _ROOT:
+            above.setdefault(parent, {})
+            above[child][parent] = None
     depths, places = {}, {name: i for i, name in enumerate(above)}
-    for name in above:
-        _depth_of(name, above, depths, path)
+    try:
+        for name in TopologicalSorter(above).static_order():
+            depths[name] = 1 + max((depths[parent] for parent in above[name]), default=-1)
+    except CycleError as error:
+        raise ValueError(f"{path}: the class {quoted(error.args[1][0])} is above itself") from None
     names = sorted(above, key=lambda name: (depths[name], places[name] if as_edges else name))
     index = {name: i for i, name in enumerate(names)}
     return names, [sorted(index[parent] for parent in above[name]) for name in names]
 
 
-def _depth_of(name, above, depths, path):
-    stack, busy = [name], set()
-    while stack:
-        last = stack[-1]
-        missing = [parent for parent in above[last] if parent not in depths]
-        if not missing:
-            depths[last] = 1 + max((depths[parent] for parent in above[last]), default=-1)
-            busy.discard(last)
-            stack.pop()
-        elif last in busy:
-            raise ValueError(f"{path}: the class {quoted(last)} is above itself")
-        else:
-            busy.add(last)
-            stack.extend(missing)
+def _add_path(name, above, path):
+    """Add a class and those above it, given as a path."""
+    steps = name.split("/")
+    if len(steps) > _MOST_LEVELS:
+        raise ValueError(
+            f"{path}: the class {quoted(name)} has {len(steps)} levels, but paths are read up to {_MOST_LEVELS}; "
+            f"list edges parent/child, with {_ROOT!r} at the top"
+        )
+    parents = {}
+    for depth in range(1, len(steps) + 1):
+        prefix = "/".join(steps[:depth])
+        above[prefix] = parents
+        parents = {prefix: None}
 
 
 def _indicator(table, rows, names, parents):

@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import zlib
+from collections.abc import Iterable
 from io import IncrementalNewlineDecoder
 from numbers import Integral
 from os import PathLike
@@ -29,13 +30,20 @@ def read_lines(path, encoding, max_bytes):
     Raises
     ------
     ValueError
-        If the text is longer, is not in this encoding, or its compression is cut off or damaged.
+        If the text is longer, is not in this encoding, or its compression is cut off or damaged; or if the encoding is
+        unknown.
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be read.
     """
+    check_path(path)
     if not isinstance(max_bytes, Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
         raise ValueError(f"max_bytes must be a positive integer; got {max_bytes!r}")
-    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)()
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"encoding={encoding!r} is unknown; pass the name of one, for example 'utf-8'") from error
     newlines = IncrementalNewlineDecoder(None, translate=True)
     pending, n_bytes = [], 0
     for block in _blocks(path, max_bytes):
@@ -58,6 +66,33 @@ def read_lines(path, encoding, max_bytes):
             yield from lines[:-1]
             pending = lines[-1:]
     yield "".join(pending)
+
+
+def check_path(path):
+    """Raise TypeError unless `path` is a path: `open` takes an int for the number of an open file."""
+    if not isinstance(path, str | bytes | PathLike):
+        raise TypeError(f"path must be a str or path-like, the name of a file; got {type(path).__name__}")
+
+
+def check_size(n_rows, n_columns, name, path, max_bytes):
+    """Raise ValueError if a dense float64 or int64 array would be larger than `max_bytes`.
+
+    A short file can declare many columns and hold many rows with few entries each.
+    """
+    n_bytes = 8 * n_rows * n_columns
+    if n_bytes > max_bytes:
+        raise ValueError(
+            f"{path} has {n_rows} rows and {n_columns} columns of {name}, which take {n_bytes} bytes, more than "
+            f"max_bytes={max_bytes}; raise max_bytes if that is meant"
+        )
+
+
+def as_number(digits):
+    """Return decimal digits as an int that fits into int64; a longer one becomes an index that is always too large.
+
+    Python refuses to convert thousands of digits.
+    """
+    return int(digits) if len(digits) <= 18 else 2**62
 
 
 def _blocks(path, max_bytes):
@@ -102,7 +137,9 @@ def read_sentences(path, chunk_size, read_file):
     chunks : iterator of such pairs
         With it.
     """
-    paths = [path] if isinstance(path, str | bytes | PathLike) else list(path)
+    paths = list(path) if isinstance(path, Iterable) and not isinstance(path, str | bytes | PathLike) else [path]
+    for own in paths:
+        check_path(own)
     if not paths:
         raise ValueError("path is an empty list; name at least one file")
     if chunk_size is None:

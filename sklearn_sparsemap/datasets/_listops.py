@@ -130,6 +130,8 @@ def load_listops(
     ------
     ValueError
         If a line is no value and expression (the message says which), or the file holds none.
+    TypeError
+        If `path` is no path.
     OSError
         If the file cannot be read.
 

@@ -43,6 +43,7 @@ class Phase:
         """Return an estimator with the optimiser that goes on from a state."""
         estimator = copy(blank)
         make_groups = getattr(blank, "_groups_optimizer", None)
+        estimator._learned_columns = self.columns
         if self.columns is not None:
 
             def make_groups(n_outputs, n_additional):

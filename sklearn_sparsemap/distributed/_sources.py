@@ -5,7 +5,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .._ragged import RaggedArray
-from .._validation import check_same_length, quoted
+from .._validation import check_matrix, check_same_length, quoted
 from ._engines import is_lazy
 from ._shards import Shard, join_parts, unzip_part
 
@@ -47,6 +47,8 @@ class Source:
                 )
             self.parts = [(join_parts, *parts) for parts in zip(*pair)]
         else:
+            check_matrix(X)
+            check_matrix(y, "y")
             check_same_length(X, y)
 
     @property

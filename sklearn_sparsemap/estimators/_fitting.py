@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 # Duality gap of the inference in online training, by which losses are inexact: a matter of the gradients' noise.
 _ONLINE_TOL = 1e-8
-_WARM_UP_EPOCHS = 3
+# Epochs of AdaGrad before L-BFGS, and their step size, which is the default of `eta0`.
+_WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 # Up to this many weights of columns of its own, an online optimiser holds all of them.
 _MOST_DENSE = 2**22
 # By how much an epoch must improve, where the estimator's `tol` is None.
@@ -187,7 +188,11 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
     if task.sequential and task.has_kinks and not model.additional.any():
         # At zero all structures tie: the sharpest kink of the loss, where no gradient need point downhill, and near it
         # solutions have the most structures. A few epochs of AdaGrad lead away from there at little cost.
-        optimizer = new_optimizer(estimator, task, model.copy())
+        # AdaGrad's own parameters play no part: they are documented for that solver only.
+        optimizer = OnlineOptimizer(model.copy(), average=True)
+        optimizer.configure(
+            alpha=estimator.alpha, eta0=_WARM_UP_STEP, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept
+        )
         epoch = task.epochs(optimizer, X, remember=False)
         for _ in range(_WARM_UP_EPOCHS):
             epoch(np.arange(len(X)))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import numbers
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import quoted
 from ._label_constraints import LabelConstraint, _index_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_LONGEST_CYCLE = 12  # labels of a cycle that a message shows
 
 
 class Hierarchy(LabelConstraint):
@@ -29,8 +34,8 @@ class Hierarchy(LabelConstraint):
     Raises
     ------
     ValueError
-        Where `parents` are no sequence; and once the labels are known, where there are not as many entries as labels, a
-        path is there twice, or a label stands above itself.
+        If `parents` is no sequence, or a parent is neither a label nor a list of labels. Once the labels are known: if
+        the number of entries is not that of the labels, a path is there twice, or a label is among its own ancestors.
 
     Examples
     --------
@@ -55,7 +60,11 @@ class Hierarchy(LabelConstraint):
         self._is_dict = isinstance(parents, dict)
         entries = list(parents.items()) if self._is_dict else list(enumerate(parents))
         self.paths = bool(entries) and not self._is_dict and all(isinstance(above, str) for _, above in entries)
-        self.entries = tuple((label, above if self.paths else _listed_parents(above)) for label, above in entries)
+        self.entries = tuple(
+            (label, above if self.paths else _listed_parents(label, above)) for label, above in entries
+        )
+        if not self._is_dict and not self.paths:
+            self._check_indices()
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
         """Return one implication for each pair of a label and a parent; see `LabelConstraint.resolve`."""
@@ -81,10 +90,32 @@ class Hierarchy(LabelConstraint):
         for label, above in self.entries:
             child = index_of(label) if self._is_dict else label
             found += [(child, index_of(parent)) for parent in above]
-        for child, parent in found:
-            if child == parent:
-                raise ValueError(f"{self!r} puts the label {names[child]!r} above itself")
-        return list(dict.fromkeys(found))
+        found = list(dict.fromkeys(found))
+        self._check_acyclic(found, names)
+        return found
+
+    def _check_indices(self):
+        """Refuse cycles now if all parents are indices; those of names are found once the labels are known."""
+        n = len(self.entries)
+        pairs = [(label, parent) for label, above in self.entries for parent in above]
+        if all(isinstance(parent, numbers.Integral) and 0 <= parent < n for _, parent in pairs):
+            self._check_acyclic(pairs, range(n))
+
+    def _check_acyclic(self, pairs, names):
+        above = {}
+        for child, parent in pairs:
+            above.setdefault(child, []).append(parent)
+        try:
+            TopologicalSorter(above).prepare()
+        except CycleError as error:
+            # From child to parent, so that the message reads upwards.
+            cycle = error.args[1][::-1]
+            shown = [repr(names[label]) for label in cycle[:_LONGEST_CYCLE]]
+            shown += ["..."] if len(cycle) > _LONGEST_CYCLE else []
+            raise ValueError(
+                f"{self!r} puts the label {names[cycle[0]]!r} above itself: {' -> '.join(shown)}, from labels to their "
+                "parents; remove one of these"
+            ) from None
 
     def __eq__(self, other):
         return type(self) is type(other) and (self.paths, self.entries) == (other.paths, other.entries)
@@ -96,9 +127,17 @@ class Hierarchy(LabelConstraint):
         return f"Hierarchy(<{len(self.entries)} labels>)"
 
 
-def _listed_parents(above):
+def _listed_parents(label, above):
     if above is None or (isinstance(above, numbers.Integral) and above == -1):
         return ()
     if isinstance(above, str | numbers.Integral):
-        return (above,)
-    return tuple(label.item() if isinstance(label, np.generic) else label for label in above)
+        above = (above,)
+    listed = above if hasattr(above, "__iter__") else (above,)
+    listed = tuple(parent.item() if isinstance(parent, np.generic) else parent for parent in listed)
+    for parent in listed:
+        if not isinstance(parent, str | numbers.Integral) or isinstance(parent, bool):
+            raise ValueError(
+                f"Hierarchy: the parent of label {quoted(label)} is {quoted(parent)}; write a label by its index or "
+                "name, a list of labels, or None (or -1) at the top"
+            )
+    return listed

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
+from .._indices import are_places
 from .._jit import as_argument, readonly
 from ..graphs._arrays import COUNT, OR_OUT, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays, Oracles
 from ..graphs._matching import matching_of
@@ -106,6 +107,8 @@ class Layout(UserForms):
             first_link += len(links[-1])
         kinds, lengths = _join(kinds), _join(lengths)
         links = _join(links)
+        if not are_places(links, n_variables):
+            raise ValueError("a factor has a variable that the graph does not have; take those of graph.variables")
         expand = _join(expand)
         self.n_additional = len(expand)
         self.expand = None if not self.mixes and np.array_equal(expand, np.arange(joined)) else expand

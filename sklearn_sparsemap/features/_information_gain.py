@@ -13,8 +13,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._indices import are_places
 from .._ragged import RaggedArray
-from .._validation import check_no_missing, check_same_length, check_samples
+from .._validation import check_matrix, check_no_missing, check_same_length, check_samples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -108,7 +109,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
             # Of an earlier fit to a data frame.
             vars(self).pop("feature_names_in_", None)
         else:
-            rows, y = validate_data(self, X, y, accept_sparse="csr")
+            rows, y = validate_data(self, check_matrix(X), y, accept_sparse="csr")
             check_classification_targets(y)
             if y.ndim != 1:
                 raise ValueError(f"y must hold one label a sample; got an array of shape {y.shape}")
@@ -143,10 +144,10 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
             If `X` has another number of features than in `fit`.
         """
         if not _is_structured(X):
-            return super().transform(X)
+            return super().transform(check_matrix(X))
         check_is_fitted(self)
         # A RaggedArray keeps its type.
-        X = X if isinstance(X, RaggedArray) else check_samples(list(X), self.n_features_in_)
+        X = check_matrix(X) if isinstance(X, RaggedArray) else check_samples(list(X), self.n_features_in_)
         if X.values.ndim != 2 or X.values.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X must have rows of {self.n_features_in_} features, as in fit; got {X!r}; use the same vectorizer"
@@ -156,7 +157,10 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self):
         check_is_fitted(self)
-        is_selected = np.zeros(len(self.scores_), dtype=bool)
+        n_groups, n_features = len(self.scores_), self.n_features_in_
+        if not (are_places(self.selected_groups_, n_groups) and are_places(self.groups_, n_groups, n_features)):
+            raise ValueError("selected_groups_, groups_, scores_ and n_features_in_ do not go together; fit again")
+        is_selected = np.zeros(n_groups, dtype=bool)
         is_selected[self.selected_groups_] = True
         return is_selected[self.groups_]
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
+from .._indices import are_places
 from .._jit import readonly
 from ..factors._graph import FactorGraph
 from ..factors._label_constraints import Count
@@ -54,7 +55,10 @@ class LabelGraph:
     """
 
     def __init__(self, n_labels, edges, constraints=()):
-        self.n_labels, self.edges, self.constraints = n_labels, edges, list(constraints)
+        # Read-only, so that the layout that is made of them later stays true.
+        self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
+        if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
+            raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
 
     def __reduce__(self):
         return LabelGraph, (self.n_labels, self.edges, self.constraints)

@@ -12,11 +12,11 @@ import numpy as np
 
 from .._jit import readonly
 
-# Scores from here on are left as they are; solvers keep ten digits of the others.
-_ORDINARY = -1e6
-# By how much structures with a part of a level are worse than others, at least, beyond the size of the regulariser.
-# It is also beyond where exp() ends, for Gibbs distributions.
-_MARGIN = 1e3
+# Scores from here on are left as they are; solvers keep twelve digits of the others.
+_ORDINARY = -1e4
+# By how much structures with a part of a level are worse than others, at least, beyond the regulariser and the
+# logarithm of their number: in a Gibbs distribution, exp(-50) is less than rounding.
+_MARGIN = 50.0
 
 
 class _Level(NamedTuple):
@@ -60,8 +60,9 @@ def raise_masks(problems):
     values = np.concatenate([problems.scores, problems.additional])
     is_low = (values < _ORDINARY) & (values > -np.inf)
     n_slots, sizes = (problems.sizes[:, 0] + problems.sizes[:, 1]).max(), problems.sizes
-    # The squared norm of a structure, whose parts may repeat.
-    margin = _MARGIN + n_slots * (np.diff(problems.score_ptr).max() if sizes.shape[1] > 4 else 1.0)
+    n_parts = np.diff(problems.score_ptr).max() + (problems.additional_stop - problems.additional_start).max()
+    # The squared norm of a structure, whose parts may repeat, and the logarithm of the number of structures.
+    margin = _MARGIN + n_slots * ((n_parts if sizes.shape[1] > 4 else 1.0) + np.log(n_parts))
     ordinary = np.abs(values[~is_low & (values > -np.inf)]).max(initial=1.0)
     levels, ordinary = _find_levels(np.unique(values[is_low])[::-1], ordinary, float(n_slots), margin)
     if not levels:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import readonly
-from .._validation import are_scores, bound_masks, check_numbers, check_scores, is_batch
+from .._validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
 from ..solvers._lazy import starts
 from ..solvers._polytope.batch import Problems
 from ..structures import Structure
@@ -161,7 +161,7 @@ def lay_out(structure, scores, additional):
     if unknown:
         takes = ", ".join(names) or "none"
         raise TypeError(f"{structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
-    many = is_batch(scores, ndim)
+    many = is_batch(check_matrix(scores, "scores"), ndim)
     if many and len(scores) == 0:
         raise ValueError("scores is empty; there must be at least one sample")
     flat, shapes = _check_all(scores, ndim) if many else _check_all([scores], ndim, "scores")

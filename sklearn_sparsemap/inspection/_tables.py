@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .._unwrap import names_out, unwrap
-from .._validation import check_choice, check_positive
+from .._validation import check_choice, check_matrix, check_positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ def feature_table(
         check_positive("n", n, integer=True)
     steps, last = unwrap(model)
     coef = _weights_of(last)
-    coef = sparse.csr_array(coef) if sparse.issparse(coef) else np.atleast_2d(coef)
+    coef = sparse.csr_array(check_matrix(coef, "coef_")) if sparse.issparse(coef) else np.atleast_2d(coef)
     names = check_feature_names(steps, last, feature_names, coef.shape[1])
     labels = _labels_of(last, coef.shape[0])
     rows = []

@@ -62,6 +62,8 @@ def _one_by_one(handle, scores, additional, lengths):
 
 def _multiply_on_host(handle, n_axes, scores, additional, lengths, keys, directions):
     own, joined = _flat(scores, n_axes), _flat(directions, 2).astype(np.float64)
+    if not len(own):
+        return np.zeros_like(directions)
     n_parts, out = prod(own.shape[1:]), np.full(joined.shape, np.nan)
     known = recall(_flat(keys, 2), own)
     if known is None:
@@ -115,10 +117,10 @@ def _(handle, primals, tangents):
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
 
     # As one array: where one of the two is constant, the system is not linear in both.
-    joined = jnp.concatenate([unary.reshape(len(u), -1), extra], 1)
+    n_parts = prod(u.shape[1:])
+    joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
-    n_parts = joined.shape[1] - extra.shape[1]
     w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
     # What the objective changes by, by the envelope theorem.
-    values = (u * unary).reshape(len(u), -1).sum(1) + (v * extra).sum(1)
+    values = (u * unary).reshape(len(u), n_parts).sum(1) + (v * extra).sum(1)
     return found, (w, joint, values, np.zeros(keys.shape, jax.dtypes.float0))

@@ -53,7 +53,7 @@ def sparsemap(
     ----------
     structure : Structure
     scores : Array of shape (batch, ...) or of the shape of one sample
-        Computed in float64, returned in its dtype. -inf forbids a part.
+        Computed in float64, returned in its dtype. -inf forbids a part. The batch may be empty.
     lengths : int Array, default=None
         Which part of each sample is no padding.
     temperature : float, default=1.0
@@ -181,7 +181,8 @@ def lp_sparsemap(
     given = {key: _as_floats(value, label_of(key), values.dtype) for key, value in given.items()}
     form = form_of_graph(graph, shape, tuple((key, array.shape) for key, array in given.items()))
     if form.arrays is not None:
-        values = jnp.concatenate([arrays[name].reshape(form.n_samples, -1) for name, _ in form.arrays], 1)
+        values = [arrays[name].reshape(form.n_samples, prod(own)) for name, own in form.arrays]
+        values = jnp.concatenate(values, 1)
         values = values if form.batched else values[0]
     own = graph_operator(graph, form.extra, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
     u, parts = _call(own, form, values, given, lengths, temperature)
@@ -205,7 +206,7 @@ def _call(own, form, values, given, lengths, temperature):
         values = values[None]
     n = form.n_samples
     flat = [
-        jnp.broadcast_to(given[name].reshape(n if is_own and len(given[name]) == n else 1, -1), (n, prod(shape)))
+        jnp.broadcast_to(given[name].reshape(len(given[name]) if is_own else 1, prod(shape)), (n, prod(shape)))
         for (name, shape), is_own in zip(form.extra, form.own)
     ]
     joined = jnp.concatenate(flat, 1) if flat else jnp.zeros((n, 0), values.dtype)
@@ -230,7 +231,7 @@ def _as_lengths(lengths, n_samples, batched):
     lengths = lengths if batched else lengths[None]
     if lengths.ndim not in (1, 2) or lengths.shape[0] != n_samples:
         raise ValueError(f"lengths has shape {lengths.shape}; there must be one row for each of {n_samples} samples")
-    return lengths.reshape(n_samples, -1).astype(jnp.int32)
+    return lengths.reshape(n_samples, 1 if lengths.ndim == 1 else lengths.shape[1]).astype(jnp.int32)
 
 
 def _split(flat, shapes, batched):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from .._validation import check_matrix
 from ._weights import check_sample_weight, weighted_mean
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def _check_indicator(y, name):
         )
     is_sparse = sparse.issparse(y)
     if is_sparse:
+        check_matrix(y, name)
         # Repeated entries count once as their sum.
         y = y.tocsr(copy=True)
         y.sum_duplicates()

@@ -198,7 +198,7 @@ def budget_strength(
         if isinstance(group_weights, str) and group_weights != "uniform":
             raise ValueError(f"group_weights={group_weights!r} needs the sizes of the groups; pass groups, too")
         groups = Groups.partition(np.arange(len(norms)))
-    if len(norms) != groups.n_atoms:
+    if len(norms) != groups._check().n_atoms:
         raise ValueError(f"norms has {len(norms)} entries for {groups.n_atoms} atoms; use groups.atom_norms(weights)")
     weights = as_group_weights(group_weights, groups.sizes)
     # Squares must neither overflow nor vanish.

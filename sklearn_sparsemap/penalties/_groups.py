@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._indices import are_ends, are_places
+from .._jit import readonly
 from .._validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names
 from ._families import all_nested, color_families, membership
@@ -56,7 +58,9 @@ class Groups:
     ) -> None:
         self.names = names
         self.n_groups, self.n_atoms = len(names), n_atoms
-        self.group_indptr, self.group_atoms = group_indptr, group_atoms
+        self.group_indptr, self.group_atoms = (readonly(a, np.int64) for a in (group_indptr, group_atoms))
+        if not self._is_sound():
+            raise ValueError("group_indptr and group_atoms do not cut atoms from 0 to n_atoms into groups")
         self.family = color_families(group_indptr, group_atoms, n_atoms)
         self.order = np.argsort(self.family, kind="stable").astype(np.int64, copy=False)
         self._nested = None
@@ -70,8 +74,35 @@ class Groups:
         indptr = np.arange(n_groups + 1, dtype=np.int64)
         return cls(names, indptr, indptr[:-1], n_groups, group_of)
 
+    def _is_sound(self):
+        return are_ends(self.group_indptr, len(self.group_atoms), self.n_groups) and are_places(
+            self.group_atoms, self.n_atoms
+        )
+
+    def _check(self, n_features=None):
+        """Raise ValueError unless all arrays stay within each other, which compiled code relies on.
+
+        Attributes may have been assigned, or come from a file.
+
+        Parameters
+        ----------
+        n_features : int, default=None
+            How many features there must be.
+
+        Returns
+        -------
+        self : Groups
+        """
+        n_features = self.n_features if n_features is None else n_features
+        features_fit = are_places(self.atom_of, self.n_atoms, n_features)
+        if not (self._is_sound() and features_fit and are_places(self.order, self.n_groups, self.n_groups)):
+            raise ValueError(f"the groups do not fit {n_features} features; make them again by as_groups")
+        return self
+
     def _set_features(self, atom_of):
-        self.atom_of = np.ascontiguousarray(atom_of, dtype=np.int64)
+        self.atom_of = readonly(atom_of, np.int64)
+        if not are_places(self.atom_of, self.n_atoms):
+            raise ValueError(f"atom_of must be a 1-D array of atoms, from 0 to {self.n_atoms - 1}")
         self.n_features = len(self.atom_of)
         self.sizes = self.group_sums(np.bincount(self.atom_of, minlength=self.n_atoms))
 
@@ -239,7 +270,7 @@ def as_groups(
             n_features = len(feature_groups) if feature_groups is not None else _needs("n_features")
         built = Groups.partition(np.arange(n_features))
     elif isinstance(groups, Groups):
-        built = groups
+        built = groups._check()
         if n_features is not None and built.n_features != n_features:
             raise ValueError(f"the groups are of {built.n_features} features, but there are {n_features}")
     elif isinstance(groups, GroupOrder):

@@ -252,6 +252,7 @@ class GroupLasso(Penalty):
 
     def _shrink(self, weights, strength):
         groups, group_weights = self._resolve(len(weights))
+        groups._check(len(weights))
         # Squares must not vanish; and scaling back must not change who survives.
         unit = power_of_two(np.abs(weights).max(initial=0.0))
         norms = groups.atom_norms(weights / unit)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import objmode
 
-from .._jit import as_oracle, is_compiled, wrap_oracle
+from .._jit import as_oracle, is_compiled, readonly, wrap_oracle
+from .._threads import deferred_errors
 from .._validation import check_positive
 from ._base import Structure, as_parts
 
@@ -26,10 +27,25 @@ _TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 
 
 def _ask(number, scores, additional, slots, additional_slots):
-    """Call a Python oracle; fill the slots with what it returns, and return its score."""
+    """Call a Python oracle; fill the slots with what it returns, and return its score.
+
+    If it fails, no structure is allowed, here and at all later calls of the same kernel; see `deferred_errors`.
+    """
+    errors = deferred_errors()
+    if errors is None:
+        return _answer(number, scores, additional, slots, additional_slots)
+    if not errors:
+        try:
+            return _answer(number, scores, additional, slots, additional_slots)
+        except BaseException as error:
+            errors.append(error)
+    slots[:] = additional_slots[:] = -1
+    return -np.inf
+
+
+def _answer(number, scores, additional, slots, additional_slots):
     structure = _called[int(number)]
-    for array in (scores, additional):
-        array.flags.writeable = False
+    scores, additional = readonly(scores), readonly(additional)
     found = structure.map_oracle(scores, additional) if structure.additional else structure.map_oracle(scores)
     if found is None:
         slots[:] = additional_slots[:] = -1

@@ -33,7 +33,7 @@ def as_lengths(lengths, n_samples, batched):
         lengths = lengths.unsqueeze(0)
     if lengths.dim() not in (1, 2) or lengths.shape[0] != n_samples:
         raise ValueError(f"lengths has shape {tuple(lengths.shape)}; there must be one row for each of {n_samples}")
-    return lengths.to(torch.int64).reshape(n_samples, -1)
+    return lengths.to(torch.int64).reshape(n_samples, 1 if lengths.dim() == 1 else lengths.shape[1])
 
 
 def as_additional(value, scores, name):
@@ -57,7 +57,7 @@ def join_additional(arrays, own, scores):
     scores : Tensor
     """
     n_samples = scores.shape[0]
-    flat = [array.reshape(array.shape[0] if is_own else 1, -1) for array, is_own in zip(arrays, own)]
+    flat = [array.flatten(1) if is_own else array.reshape(1, -1) for array, is_own in zip(arrays, own)]
     if not flat:
         return scores.new_empty((n_samples, 0))
     if any(array.shape[0] != 1 for array in flat):

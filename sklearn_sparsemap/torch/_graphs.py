@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -140,7 +141,7 @@ def prepare_graph(graph, scores, additional, lengths, temperature):
     given = {key: as_additional(value, values, label_of(key)) for key, value in given.items()}
     form = Form(*_form(graph, shape, tuple((key, tuple(array.shape)) for key, array in given.items())))
     if form.arrays is not None:
-        flat = [tensors[name].reshape(form.n_samples, -1) for name, _ in form.arrays]
+        flat = [tensors[name].reshape(form.n_samples, prod(own)) for name, own in form.arrays]
         values = torch.cat(flat, 1)
     elif not form.batched:
         values = values.unsqueeze(0)

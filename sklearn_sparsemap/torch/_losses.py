@@ -38,7 +38,7 @@ class FenchelYoungLoss(nn.Module):
     temperature : float, default=1.0
         Multiplies the regulariser, costs included.
     reduction : {"mean", "sum", "none"}, default="mean"
-        Over the samples.
+        Over the samples. The mean over an empty batch is NaN, as in PyTorch.
     cost : array-like of shape (n_labels, n_labels), default=None
         For structures made of labels, in losses with a margin.
     max_iter : int, default=None

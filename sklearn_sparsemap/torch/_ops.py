@@ -81,6 +81,8 @@ def _multiply(
 
     `unary` and `extra` may have any number of directions, each for all samples, one after the other.
     """
+    if not len(scores):
+        return torch.zeros_like(unary), torch.zeros_like(extra)
     solved = recall(keys)
     if solved is None:
         solved = solve_again(scores, additional, lengths, handle)
@@ -156,7 +158,7 @@ def _(info, in_dims, scores, additional, lengths, keys, unary, extra, handle):
     n = scores.shape[0] if in_dims[0] is None else scores.movedim(in_dims[0], 0).shape[1]
     batch = [_joined(_with_axis(t, axis, size)) for t, axis in zip(batch, in_dims[:4])]
     # From (size, directions, samples) to (directions, size, samples).
-    n_directions = directions[0].shape[1] // n
+    n_directions = directions[0].shape[1] // max(n, 1)
     directions = [t.unflatten(1, (n_directions, n)).transpose(0, 1).flatten(0, 2) for t in directions]
     found = (t.unflatten(0, (n_directions, size, n)) for t in multiply(*batch, *directions, handle))
     return tuple(t.transpose(0, 1).flatten(1, 2) for t in found), (0, 0)

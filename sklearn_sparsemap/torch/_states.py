@@ -16,7 +16,10 @@ _states = {}
 
 def remember(solved, n_samples):
     """Return keys, an int64 tensor of shape (n_samples,), by which `recall` finds a solution as long as they live."""
-    # Memory of its own, even where there is but one sample.
+    if not n_samples:
+        # Nothing to keep, and no address of its own.
+        return torch.empty(0, dtype=torch.int64)
+    # Memory of its own, even if there is only one sample.
     array = np.arange(n_samples)
     address = array.ctypes.data
     _states[address] = solved

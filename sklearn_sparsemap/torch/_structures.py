@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -64,7 +65,7 @@ def sparsemap(
         For example ``LinearChain()``.
     scores : Tensor of shape (batch, ...) or of the shape of one sample
         float32 or float64 (half precision goes by float32); computed in float64, on the CPU but for what `backend`
-        says, and returned in its dtype on its device. -inf forbids a part.
+        says, and returned in its dtype on its device. -inf forbids a part. The batch may be empty.
     lengths : int Tensor of shape (batch,) or (batch, 2), default=None
         Which part of each sample is no padding: steps of chains (or steps and states), words of trees (whose scores
         have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
@@ -127,7 +128,7 @@ def sparsemap(
     check_options(temperature, tol, max_iter, n_jobs)
     dtype, tensors, form = prepare(structure, scores, lengths, temperature, {**(additional or {}), **more})
     native = use_native(structure, backend, scores.device, return_structures)
-    handle = _handle(structure, form.extra, tol, max_iter, n_jobs, native)
+    handle = _handle_of(structure, form.extra, tol, max_iter, n_jobs, native)
     u, joint, _, keys = solve(*tensors, handle)
     parts = split_joined(joint.to(dtype), [shape for _, shape in form.extra], form.batched)
     v = {name: part for (name, _), part in zip(form.extra, parts)}
@@ -138,6 +139,36 @@ def sparsemap(
             structures, weights = structures[0], weights[0]
         return SelectedStructures(u, structures, weights, v)
     return (u, v) if return_additional else u
+
+
+def _handle_of(structure, extra, tol, max_iter, n_jobs, native):
+    """Return the number of the operator of a structure, which a compiled function may have made itself."""
+    if not torch.compiler.is_compiling() or not _is_bare(structure):
+        return _handle(structure, extra, tol, max_iter, n_jobs, native)
+    params = ()
+    for name, value in vars(structure).items():
+        if value is not None and not isinstance(value, int | float | str):
+            raise ValueError(f"{type(structure).__name__} cannot be made in a compiled function; make it outside")
+        # An int that differs between two calls is taken for an unknown; `index` makes it a number again.
+        if isinstance(value, bool):
+            value = bool(index(value))
+        elif isinstance(value, int):
+            value = index(value)
+        params += ((name, value),)
+    return _handle_of_made(type(structure), params, extra, tol, max_iter, n_jobs, native)
+
+
+@torch.compiler.assume_constant_result
+def _is_bare(structure):
+    # The tracer keeps the attributes of an object that the traced function makes apart from it.
+    return not vars(structure)
+
+
+@torch.compiler.assume_constant_result
+def _handle_of_made(kind, params, *options):
+    structure = kind.__new__(kind)
+    vars(structure).update(params)
+    return _handle(structure, *options)
 
 
 @torch.compiler.assume_constant_result

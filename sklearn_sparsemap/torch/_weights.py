@@ -32,5 +32,5 @@ def structures_and_weights(scores, additional, lengths, handle, keys, dtype):
         solved = _ops.solve_again(scores, additional, lengths, handle)
     results = solved.batch[:]
     weights = [result.weights for result in results]
-    flat = _Weights.apply(scores, additional, solved, np.concatenate(weights))
+    flat = _Weights.apply(scores, additional, solved, np.concatenate([np.zeros(0), *weights]))
     return [result.structures for result in results], list(flat.to(dtype).split([len(w) for w in weights]))

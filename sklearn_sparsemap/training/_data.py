@@ -7,6 +7,7 @@ from numba import types
 from scipy import sparse
 
 from .._jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
+from .._validation import check_matrix
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..solvers._polytope.batch import Problems, map_range
 from ..structures import Simplex
@@ -68,6 +69,27 @@ class LinearModel:
         shape = n_features, n_outputs
         coef = sparse.csr_array(shape, dtype=dtype) if sparse_coef else np.zeros(shape, dtype)
         return cls(coef, np.zeros(n_outputs, dtype), np.zeros(n_additional, dtype))
+
+    @property
+    def sizes(self):
+        """Numbers of features, of outputs and of additional scores.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not go together.
+        """
+        n_outputs = len(self.intercept)
+        axes = self.coef.ndim, self.intercept.ndim, self.additional.ndim
+        if axes != (2, 1, 1) or self.coef.shape[1] != n_outputs:
+            raise ValueError(f"coef_ has shape {self.coef.shape[::-1]}, but intercept_ {self.intercept.shape}")
+        return self.coef.shape[0], n_outputs, len(self.additional)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # An edited file may hold anything.
+        check_matrix(self.coef, "coef_")
+        self.sizes  # noqa: B018
 
     @property
     def dtype(self):

@@ -114,6 +114,11 @@ class LinearMinibatchOptimizer(MinibatchOptimizer):
         return LinearModel(*self.rule.weights(self.network.arrays))
 
     @property
+    def sizes(self):
+        """Numbers of features, of outputs and of additional scores."""
+        return LinearModel(*self.network.arrays).sizes
+
+    @property
     def dtype(self):
         """The name of the type of the weights."""
         return str(self.network.additional.dtype)

@@ -30,6 +30,22 @@ class Network:
             intercepts.append(np.zeros(n_out))
         return cls(coefs, intercepts, np.zeros(n_additional))
 
+    def check(self, n_features, n_outputs, n_additional):
+        """Raise ValueError unless the weights lead from so many features to so many outputs, and are finite.
+
+        Users may have assigned or edited them; kernels rely on the number of additional scores.
+        """
+        sizes = [n_features, *(np.size(intercept) for intercept in self.intercepts)]
+        shapes = [np.shape(array) for array in self.arrays]
+        wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (n_additional,)]
+        if shapes != wanted or sizes[-1] != n_outputs:
+            raise ValueError(
+                f"coefs_, intercepts_ and edge_scores_ have shapes {shapes}, which do not lead from {n_features} "
+                f"features to {n_outputs} labels with {n_additional} edges; fit again"
+            )
+        if not np.isfinite(self.additional).all():
+            raise ValueError("edge_scores_ contains NaN or infinity; make them finite")
+
     @property
     def arrays(self):
         """All weights: coefs, intercepts, additional scores."""

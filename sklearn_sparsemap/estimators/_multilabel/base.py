@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._ragged import RaggedArray
-from ..._validation import check_choice, check_magnitude, check_parameters, check_positive
+from ..._validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
@@ -85,10 +85,11 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self._marginals(self._model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute the probability of each label: its marginal.
+        """Compute the probability of each label: its marginal, but never certainty.
 
-        scikit-learn wants probabilities of labels strictly between 0 and 1: where a marginal is 0 or 1, this returns
-        the nearest number inside. `predict_marginals` returns what was computed.
+        scikit-learn asks for probabilities of labels strictly between 0 and 1. A marginal of 0 becomes the smallest
+        positive number, 2.2e-308, and a marginal of 1 the largest number below 1. To ask which labels are ruled out,
+        use `predict_marginals`, whose zeros are exact.
 
         Parameters
         ----------
@@ -298,9 +299,20 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         if isinstance(X, RaggedArray):
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
         check_parameters(self, ["temperature", "n_jobs"])
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        check_magnitude(RaggedArray(X, np.arange(X.shape[0] + 1)))
+        self._check_whole()
+        X = validate_data(self, check_matrix(X), accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        check_magnitude(RaggedArray._of_checked(X, np.arange(X.shape[0] + 1)))
         return X
+
+    def _check_whole(self):
+        """Raise ValueError unless the fitted attributes go together, each of which users may assign."""
+        n_labels = self._graph.n_labels
+        if np.shape(self.classes_) != (n_labels,):
+            raise ValueError(
+                f"classes_ has shape {np.shape(self.classes_)}, but the model has {n_labels} outputs; assign one label "
+                "for each, or fit again"
+            )
+        self._model.check(self.n_features_in_, n_labels, len(self._graph.edges))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_graph")

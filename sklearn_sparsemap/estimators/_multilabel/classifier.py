@@ -22,6 +22,7 @@ from ..._validation import (
     POSITIVE_INT,
     Number,
     check_magnitude,
+    check_matrix,
     check_parameters,
     check_positive,
     check_sample_weight,
@@ -592,9 +593,9 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             raise ValueError("X is a RaggedArray; multilabel problems have one row of features a sample, a 2-D array")
         check_target(y, _SEVERAL_LABELS)
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
+            self, check_matrix(X), y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, multi_output=True
         )
-        X = RaggedArray(X, np.arange(X.shape[0] + 1))
+        X = RaggedArray._of_checked(X, np.arange(X.shape[0] + 1))
         check_magnitude(X)
         known = None if reset else self.classes_
         is_indicator = self.label_names is not None or self.constraints or hasattr(names, "columns")

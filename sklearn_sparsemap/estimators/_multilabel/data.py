@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from ..._validation import check_matrix
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...training._label_task import dense
 
@@ -46,7 +47,7 @@ def read_indicator(Y):
 def read_known(Y):
     """Return an indicator matrix without NaN, and which of its labels are known: None is all."""
     if sparse.issparse(Y):
-        return Y, None
+        return check_matrix(Y, "y"), None
     try:
         values = np.asarray(Y)
     except ValueError:

@@ -70,6 +70,8 @@ class StreamMixin:
         hidden = self._check_params()
         y, known = read_known(y)
         first = not hasattr(self, "_graph")
+        if not first:
+            self._check_whole()
         X, gold, classes, single = self._check_data(
             X, y, reset=first, classes=classes, partial=True, has_unknown=known is not None
         )

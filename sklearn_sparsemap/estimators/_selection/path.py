@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from ..._validation import check_choice, check_n_jobs, check_positive
+from ..._validation import check_choice, check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def group_path(
         raise ValueError("X_val and y_val go together; one of them is missing")
     if X_val is not None and cv is not None:
         raise ValueError("scores are either on X_val or cross-validated; leave cv or X_val at None")
-    check_consistent_length(X, y)
+    check_consistent_length(check_matrix(X), y)
     scorer = check_scoring(estimator, scoring)
     if model.random_state is None:
         model.random_state = draw_seeds(np.random.mtrand._rand, 1)[0]

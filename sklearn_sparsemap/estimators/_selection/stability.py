@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from ..._validation import check_n_jobs, check_positive
+from ..._validation import check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def stability_selection(
     check_positive("n_resamples", n_resamples, integer=True)
     if not isinstance(sample_fraction, numbers.Real) or not 0 < sample_fraction < 1:
         raise ValueError(f"sample_fraction must be a share in (0, 1); got {sample_fraction!r}")
-    check_consistent_length(X, y)
+    check_consistent_length(check_matrix(X), y)
     n_samples = _num_samples(X)
     size = int(sample_fraction * n_samples)
     if size < 1:

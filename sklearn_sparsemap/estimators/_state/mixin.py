@@ -74,6 +74,7 @@ class TrainingStateMixin:
         """
         if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
             raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
+        state._check()
         if state.dtype != self._dtype:
             raise ValueError(f"the state has weights of {state.dtype}, but this estimator has dtype={self._dtype}")
         if not state.attributes and not self.__sklearn_is_fitted__():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from copy import copy
 from functools import reduce
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from ..._indices import are_places
 from ..._validation import quoted
 from .optimizers import BLANK
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+# Kinds whose weights are pairs of a feature and an output.
+_OF_PAIRS = ("online", "mira", "groups")
 # What of a state must agree where states are averaged.
 _MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
 
@@ -95,6 +99,31 @@ class TrainingState:
         self.dense, self.places, self.pairs = dense, places, pairs
         self.counters, self.groups = counters, groups
         self.progress, self.attributes = progress or {}, attributes or {}
+
+    def _check(self):
+        """Raise ValueError unless the arrays go together, which may have been edited, or read from a file.
+
+        Kernels rely on it that pairs are of the features and outputs of `shape`.
+        """
+        dtype, of_pairs = self.dtype, self.kind in _OF_PAIRS
+        shapes = [self.shape] if of_pairs else self.shape
+        if not all(isinstance(n, Integral) and n >= 0 for shape in shapes for n in shape):
+            raise ValueError(f"shape must hold numbers of features and outputs; got {self.shape!r}")
+        n_weights = sum(int(np.prod(shape, dtype=object)) for shape in shapes)
+        n_dense, n_places = (self.dense["weights"].size, n_weights) if of_pairs else (n_weights, 0)
+        if not are_places(self.places, n_places) or not (self.places[1:] > self.places[:-1]).all():
+            raise ValueError(f"places must be int64, ascend, and lie from 0 to {n_places - 1}")
+        if of_pairs and n_dense < self.shape[1]:
+            raise ValueError(f"there are {n_dense} dense weights for {self.shape[1]} intercepts")
+        if of_pairs and self.pairs.keys() != self.dense.keys():
+            raise ValueError(f"pairs have the slots {list(self.pairs)}, dense weights {list(self.dense)}")
+        for slots, n in ((self.dense, n_dense), (self.pairs, len(self.places))):
+            for name, values in slots.items():
+                if not isinstance(values, np.ndarray) or values.shape != (n,) or values.dtype != dtype:
+                    raise ValueError(f"the slot {name!r} must hold {n} numbers of {dtype}")
+        for name, number in self.counters.items():
+            if not isinstance(number, Integral) or number < 0:
+                raise ValueError(f"the counter {name!r} is {number!r}; it must be an int that is not negative")
 
     @property
     def n_steps(self) -> int:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..._ragged import RaggedArray
 from ..._validation import (
     check_magnitude,
+    check_matrix,
     check_parameters,
     check_positive,
     check_same_length,
@@ -359,6 +360,7 @@ class LinearStructuredClassifier(
     def _check_predict_ready(self):
         check_is_fitted(self)
         check_parameters(self, ["n_jobs"])
+        self._check_whole()
 
     def _check_predict(self, X):
         self._check_predict_ready()
@@ -371,7 +373,10 @@ class LinearStructuredClassifier(
 
     def _task(self, X):
         """Lay out samples to predict."""
-        task = self._lay_out(self._structure, X, len(self._current.intercept))
+        structure, n_outputs = self._structure, len(self._current.intercept)
+        if isinstance(structure, Structure) and not structure.labelled:
+            n_outputs = structure.row_outputs or 1
+        task = self._check_task(self._lay_out(structure, X, n_outputs))
         task.loss = self._loss
         return task
 
@@ -458,6 +463,7 @@ class LinearStructuredClassifier(
             raise ValueError("class_weight='balanced' needs all of y at once; pass a dict of weights to partial_fit")
         if not first:
             self._check_same_structure(structure)
+            self._check_whole()
             structure = self._structure
         if structure.labelled:
             classes = given_classes(classes, None if first else self.classes_)
@@ -467,7 +473,8 @@ class LinearStructuredClassifier(
         weights = self._sample_weights(X, codes, classes, sample_weight)
         X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights, stream=True)
         if len(X):
-            return first, structure, classes, X, self._training_task(structure, X, codes, classes, weights, cost)
+            task = self._training_task(structure, X, codes, classes, weights, cost)
+            return first, structure, classes, X, task if first else self._check_task(task)
         if first:
             for name in ("n_features_in_", "feature_names_in_"):
                 vars(self).pop(name, None)
@@ -516,14 +523,14 @@ def _check_converged(gaps, objectives):
 def _one_row_each(values, dtype):
     """Return rows of numbers as samples; dense ones become those of a type, sparse ones are not copied."""
     values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
-    return RaggedArray(values, np.arange(values.shape[0] + 1))
+    return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
 
 
 def _flat_rows(X):
     """Return X for data with one label a sample, which a RaggedArray is not."""
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
-    return X
+    return check_matrix(X)
 
 
 def _check_structured(structure, X, n_features, dtype):

@@ -90,7 +90,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         entry of a mean of gradients nearby. AdaGrad and MIRA stop when the mean loss (with early
         stopping: the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
     eta0 : float, default=0.1
-        AdaGrad's step size.
+        AdaGrad's step size. L-BFGS does not depend on it; its first steps for sequences are of a fixed size.
     C : float, default=inf
         MIRA's longest step.
     cost : array-like of shape (n_classes, n_classes), default=None
@@ -474,6 +474,8 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
                 f"warm_start=True needs the features and labels of the last fit, and graphs its factors: it had "
                 f"{model.coef.shape[0]} features and labels {known}; now there are {now[0]} and {now[1]}"
             )
+        self._check_whole()
+        self._check_task(task)
         return model.dense() if self.solver == "lbfgs" else model
 
     def _startable(self, model):

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..._validation import check_numbers
-from ...training._task import split_scores
+from ..._validation import check_matrix, check_numbers
+from ...training._task import n_scores, split_scores
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,9 @@ class LearnedWeightsMixin:
 
     Reads `_model` and `_optimizer`, one of which has them, and `_structure`.
     """
+
+    # The features that a phase of training learns the weights of, if not all.
+    _learned_columns = None
 
     @property
     def coef_(self) -> Any:
@@ -35,7 +38,8 @@ class LearnedWeightsMixin:
             values = _check_weights("coef_", values, known.shape[::-1], finite=True)
             self._edit(coef=np.ascontiguousarray(values.T, known.dtype))
             return
-        coef = sparse.csr_array(values if sparse.issparse(values) else check_numbers(values, "coef_"), dtype=np.float64)
+        values = check_matrix(values, "coef_") if sparse.issparse(values) else check_numbers(values, "coef_")
+        coef = sparse.csr_array(values, dtype=np.float64)
         if coef.shape != known.shape[::-1]:
             raise ValueError(f"coef_ must have shape {known.shape[::-1]}; got {coef.shape}")
         _check_weights("coef_", coef.data, coef.data.shape, finite=True)
@@ -118,6 +122,45 @@ class LearnedWeightsMixin:
         model = copy(self._current)
         vars(model).update(arrays)
         self._model, self._optimizer = model, None
+
+    def _check_whole(self):
+        """Raise ValueError unless the fitted attributes go together.
+
+        Users may assign each of them, and files and training states may hold anything. Kernels rely on it that scores
+        have as many columns as there are outputs, and additional scores the shapes of the structure.
+        """
+        expected = self.n_features_in_ if self._learned_columns is None else len(self._learned_columns)
+        for n_features, n_outputs, n_additional in self._learned_sizes():
+            if n_features != expected:
+                raise ValueError(
+                    f"n_features_in_ is {self.n_features_in_!r}, but coef_ has {n_features} columns; fit again"
+                )
+            if self._structure.labelled and np.shape(self.classes_) != (n_outputs,):
+                raise ValueError(
+                    f"classes_ has shape {np.shape(self.classes_)}, but coef_ has {n_outputs} rows; assign as many "
+                    "labels, or fit again"
+                )
+            shapes = self._structure.learned_shapes(n_outputs)
+            if n_additional != n_scores(shapes):
+                raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
+
+    def _learned_sizes(self):
+        """Return numbers of features, outputs and additional scores, of the optimiser (if any) and of the model."""
+        learned = [self._current] if getattr(self, "_optimizer", None) is None else [self._optimizer, self._current]
+        return [each.sizes for each in learned]
+
+    def _check_task(self, task):
+        """Raise ValueError unless laid-out samples have the scores that the model makes; return them.
+
+        A structure may have been edited, and a function may return other graphs than it did.
+        """
+        for _, *found in self._learned_sizes():
+            if found != [task.n_outputs, task.n_additional]:
+                raise ValueError(
+                    f"the samples need {task.n_outputs} scores for each row and {task.n_additional} additional scores, "
+                    f"but the model has {found[0]} and {found[1]}; fit again"
+                )
+        return task
 
     @property
     def _current(self):

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._ragged import RaggedArray
+from ..._validation import check_matrix
 from .output import MetaRaggedTransformer
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ class Rows:
         if isinstance(X, np.ndarray) and X.dtype != object and X.ndim >= 3:
             X = list(X)
         if isinstance(X, RaggedArray):
+            check_matrix(X)
             self.values, self.indptr, self.groups, self.shapes = X.values, X.indptr, X.groups, X.shapes
             self.group_names = X.group_names
             return

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from ..._ragged import RaggedArray
-from ..._validation import check_samples
+from ..._validation import check_matrix, check_samples
 from .output import MetaRaggedTransformer
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
             raise ValueError("all transformers are 'drop'; keep at least one")
         values, groups, names, widths, first = [], [], [], {}, None
         for name, transformer, made in parts:
-            rows = made if isinstance(made, RaggedArray) else check_samples(made)
+            rows = check_matrix(made) if isinstance(made, RaggedArray) else check_samples(made)
             first = rows if first is None else first
             if not np.array_equal(rows.indptr, first.indptr):
                 if len(rows) == len(first):

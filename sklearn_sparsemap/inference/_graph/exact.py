@@ -6,6 +6,7 @@ import numpy as np
 from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._highs import milp
 from ..._jit import working_time
 from ...graphs._arrays import FORBIDDEN
 
@@ -78,7 +79,7 @@ def assign_exactly(problem, start, known, deadline=None):
         return problem.values(u[None], joint_of(u)[None])[0]
 
     def solve(pair_weights, limit):
-        return optimize.milp(
+        return milp(
             -np.concatenate([scores, pair_weights]) / unit,
             integrality=np.concatenate([np.ones(n), np.zeros(m)]),
             bounds=optimize.Bounds(

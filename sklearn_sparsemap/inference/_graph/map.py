@@ -127,9 +127,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         u, joint, values, gaps = relax(own, tol, n_jobs, check, deadline=end)
         best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
         integral = ~_fractional(u).any(axis=1) & (gaps <= _INTEGRAL * sizes)
-        # Large scores must not feel what is missing to 0 and 1.
-        for array in (best, best_joint):
-            array[integral] = np.where(_fractional(array[integral] % 1.0), array[integral], np.rint(array[integral]))
+        best[integral], best_joint[integral] = _rounded(best[integral]), _rounded(best_joint[integral])
         values[integral] = own.take(integral).values(best[integral], best_joint[integral])
         bounds = values + gaps
         for k in np.flatnonzero(~integral):
@@ -153,8 +151,11 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
             if i in current:
                 trial = current[i]
                 accepted[k] = not trials[i] or (trial.accepts(u[k], joint[k]) and trial.accepts(best[k], best_joint[k]))
-                gain = trial.value(best[k], best_joint[k])
-                values[k], bounds[k] = values[k] + gain, bounds[k] + gain
+                if accepted[k] and np.isfinite(values[k]):
+                    # By the original scores: a difference of large numbers would be rounded.
+                    gap = bounds[k] - values[k]
+                    values[k] = problems.take([i]).values(best[k][None], best_joint[k][None])[0]
+                    bounds[k] = values[k] + gap
         for array, new in zip(out, (best > 0.5, values, integral, bounds, u)):
             array[left[accepted]] = new[accepted]
         left = left[~accepted]
@@ -277,10 +278,16 @@ def _branch(problem, u, joint, bound, tol, deadline):
             if _fractional(found[0]).any() and (own == 0).any():
                 children.append((score + gaps[0], own, found[0]))
             elif score > best_value:
-                best, best_joint, best_value = found[0], found_joint[0], score
+                best, best_joint = _rounded(found[0]), _rounded(found_joint[0])
+                best_value = problem.values(best[None], best_joint[None])[0]
         # The more promising one is examined first.
         nodes.extend(sorted(children, key=lambda node: node[0]))
     return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
+
+
+def _rounded(u):
+    """Return marginals, or counts, rounded if they are close to integers: large scores would feel the difference."""
+    return np.where(_fractional(u % 1.0), u, np.rint(u))
 
 
 def _fractional(u):

@@ -57,11 +57,6 @@ class ClippedSample:
         u[at] = bounds
         return moved
 
-    def value(self, u, joint):
-        """Return by how much the original scores rate a solution higher."""
-        bounds = self._layout.arrays.row_bounds
-        return self._excess @ u + self._additional_excess @ joint + sum(bounds[r] * nu for r, nu in self._shifts)
-
     def offsets(self):
         """Return what to add to multipliers and link variables, so that they are those of the original scores."""
         arrays = self._layout.arrays

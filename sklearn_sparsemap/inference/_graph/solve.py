@@ -220,7 +220,8 @@ def solve_graph(
             if not trials[i] or trial.accepts(u, joint):
                 trials[i] = []
                 statistics[RESIDUAL] += trial.snap(u)
-                statistics[OBJECTIVE] += trial.value(u, joint)
+                # By the original scores: a difference of large numbers would be rounded.
+                statistics[OBJECTIVE] = problems.take([i]).values(u[None], joint[None])[0] - 0.5 * (u @ u)
                 if _is_rounded(own_sizes[k], u, statistics, tol):
                     statistics[STATUS] = TOO_LARGE
             for array, offset in zip((found.multipliers, found.links), offsets):
@@ -398,12 +399,22 @@ def _check_warm_start(warm_start, n):
     return results
 
 
+def _fits(result, layout):
+    """Tell whether the arrays of a result of the same graph are as long as kernels take them to be.
+
+    The graph may have grown, and a result may be of other additional scores.
+    """
+    rows, links = (len(getattr(layout.arrays, name)) for name in ("row_bounds", "links"))
+    same_joint = layout.tables is None or len(result._joint) == layout.n_additional
+    return len(result._links) == links and len(result._layout.arrays.row_bounds) == rows and same_joint
+
+
 def _warm(results, problems, numbers):
     """Check results to start from; return their multipliers and link variables."""
     layout = problems.layout
     for i, result in zip(numbers, results):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph
-        if not same or len(result._links) != len(layout.arrays.links):
+        if not same or not _fits(result, layout):
             raise ValueError(f"warm_start[{i}] is no result of this graph; solve the graph once without it")
     links, joint = np.array([r._links for r in results]), np.array([r._joint for r in results])
     return np.array([r._multipliers for r in results]), start_of(layout, links, joint)

@@ -14,6 +14,9 @@ from .interior_point import Network, interior_point, new_flow, set_nodes
 
 # The proximal weight of Jacobian products.
 _RHO = 1e3
+# Spread of the scores from which on the rounding of potentials can leave marginals with fewer than six digits. The
+# active set is quick there, because few paths have weight.
+_TOO_SPREAD = 1e5
 # Steps from which on rounding may leave a gap that is above the tolerance.
 _LONG = 100
 # The layouts of LinearChain.
@@ -194,7 +197,7 @@ def _solve_flow(nodes, additional, dims, marginals):
     """Solve a chain with transitions.
 
     Return the flow, its arcs, the tie flag, or -1 if no path is allowed, the number of iterations, and whether the
-    flow is one.
+    flow is one and exact.
     """
     n_steps, n_states = dims[0], dims[1]
     shape = (n_steps - 1, n_states, padded(n_states))
@@ -215,7 +218,8 @@ def _solve_flow(nodes, additional, dims, marginals):
         for i in range(n_states):
             marginals[t * n_states + i] = max(state.u[t, i], 0.0)
     tied = 1.0 if _has_ties(network, state, open_arcs) else 0.0
-    return state.flow, open_arcs, tied, n_iter, _is_flow(state.flow, open_arcs, state.u)
+    is_flow = network.scale < _TOO_SPREAD and _is_flow(state.flow, open_arcs, state.u)
+    return state.flow, open_arcs, tied, n_iter, is_flow
 
 
 @as_solver

@@ -97,6 +97,18 @@ def with_room(pool, used, needed):
     return larger
 
 
+@kernel
+def _append_rows(pool, n_used, table, n_rows):
+    """Copy the first rows of a table into a pool, and return how much of it is used then.
+
+    A table without columns may have fewer rows.
+    """
+    if table.shape[1] > 0:
+        for s in range(n_rows):
+            copy_into(pool[n_used + s * table.shape[1] :], table[s])
+    return n_used + n_rows * table.shape[1]
+
+
 _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
 
 
@@ -145,11 +157,8 @@ def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marg
         slot_pool = with_room(slot_pool, n_slots_used, n_rows * slots.shape[1])
         additional_pool = with_room(additional_pool, n_additional_used, n_rows * additional_slots.shape[1])
         weight_pool = with_room(weight_pool, n_weights_used, n_weights)
-        for s in range(n_rows):
-            copy_into(slot_pool[n_slots_used:], slots[s])
-            copy_into(additional_pool[n_additional_used:], additional_slots[s])
-            n_slots_used += slots.shape[1]
-            n_additional_used += additional_slots.shape[1]
+        n_slots_used = _append_rows(slot_pool, n_slots_used, slots, n_rows)
+        n_additional_used = _append_rows(additional_pool, n_additional_used, additional_slots, n_rows)
         copy_into(weight_pool[n_weights_used:], weights[:n_weights])
         n_weights_used += n_weights
         statistics[i, N_SLOTS] = n_rows * slots.shape[1]

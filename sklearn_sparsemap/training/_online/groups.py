@@ -38,6 +38,8 @@ class GroupOptimizer(OnlineOptimizer):
     alpha = 0.0
 
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
+        if np.shape(group_weights) != (groups._check().n_groups,):
+            raise ValueError(f"there are {np.size(group_weights)} weights for {groups.n_groups} groups")
         self.mira, self.columns = mira, columns
         self.source, self.group_weights = groups, np.array(group_weights, dtype=np.float64)
         store = new_pairs(
@@ -50,6 +52,7 @@ class GroupOptimizer(OnlineOptimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
+        self.source._check(len(self.store.features))
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
         # An older version counted groups only.
         self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)

@@ -3,9 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from ..._jit import readonly
-from ..._jit_team import LINE
+from ..._indices import are_places
+from ..._jit import in_python, readonly
+from ..._jit_team import LARGEST_TEAM, LINE
 from ..._threads import count_threads, interruptible, together
+from ...solvers._lazy import places_of
 from .._columns import N_PIECES
 from .._data import LinearModel, begins_of_pieces, make_rows, squared_norm
 from .dense import END, FRONT, HELD, PLACE, STEP, STOP, TOP, UNCONVERGED, Dense, Share, new_counters, new_dense
@@ -23,7 +25,7 @@ _NEVER = 2**62
 _WORTH_THREADS = 2**12
 # Up to so many entries of the features, columns are not cut into pieces; else by the columns of the first ones.
 _MANY, _SEEN = 2**18, 2**16
-_space, _hand_out = most_space.py_func, hand_out.py_func
+_space, _hand_out = in_python(most_space), in_python(hand_out)
 
 
 class OnlineOptimizer:
@@ -83,6 +85,8 @@ class OnlineOptimizer:
         # Memory-mapped arrays are not writable, which kernels need, and who does not own its memory cannot grow.
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
         self.store, self._all_counters = type(self.store)(*arrays), np.array(self._all_counters)
+        if not _is_whole(self.store, self.counters):
+            raise ValueError("the weights of the optimiser do not go together: the file is damaged, or was edited")
 
     def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=1, n_jobs=None):
         """Set what may change between epochs."""
@@ -159,7 +163,9 @@ class OnlineOptimizer:
     @property
     def _most_threads(self):
         """How many threads may work on an epoch: more than there are cores would wait for each other."""
-        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1)) if type(self.rule) is AdaGrad else 1
+        if type(self.rule) is not AdaGrad:
+            return 1
+        return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
     def _n_threads(self, n_pieces, rows, targets):
         """Return how many threads are to work on these samples."""
@@ -181,6 +187,11 @@ class OnlineOptimizer:
             return self.rule
         per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
         return self.rule._replace(every=max(1, _SAMPLES_PER_PENALTY * self._n_features // per_sample))
+
+    @property
+    def sizes(self):
+        """Numbers of features, of outputs and of additional scores."""
+        return self._n_features, self.n_outputs, self.store.n_dense - self.n_outputs
 
     @property
     def n_outputs(self):
@@ -256,6 +267,31 @@ class OnlineOptimizer:
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
         return coef
+
+
+def _is_whole(store, counters):
+    """Tell whether the arrays of a store that was read have the lengths, and places the range, that kernels rely on."""
+    n, n_dense, n_outputs = len(store.values), store.n_dense, store.n_outputs
+    fits = 0 < n_outputs <= n_dense <= n and {len(store.sums), len(store.state)} <= {0, n}
+    if not fits or not are_places(counters[[TOP, END, FRONT]], n + 1):
+        return False
+    if isinstance(store, Dense):
+        return (n - n_dense) % n_outputs == 0
+    n_atoms, n_features = len(store.kept), len(store.features)
+    of_atoms = (store.scale, store.rho, store.peak, store.cumulative, store.last_step)
+    heads, counts, following, atoms = store.features.astype(np.int64).T
+    held, few = np.flatnonzero(counts), np.flatnonzero(counts > 0)
+    stops = heads + np.where(counts < 0, n_outputs, counts)
+    return (
+        len(store.outputs) == n
+        and {len(array) for array in of_atoms} == {n_atoms}
+        and len(store.first_active) in (0, n_atoms)
+        and are_places(atoms, n_atoms)
+        and are_places(following + 1, n_features + 1)
+        and are_places(store.first_active + 1, n_features + 1)
+        and bool((heads[held] >= n_dense).all() and (stops[held] <= n).all())
+        and are_places(store.outputs[places_of(heads[few], counts[few])], n_outputs)
+    )
 
 
 class MiraOptimizer(OnlineOptimizer):

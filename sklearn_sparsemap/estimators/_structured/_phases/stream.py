@@ -145,13 +145,14 @@ class StreamMixin:
         if (X is None) != (y is None):
             raise ValueError("finalize takes both X and y, or none of them")
         self._check_same_structure(structure)
+        self._check_whole()
         self._check_budget(self.groups_)
         classes = self.classes_ if structure.labelled else None
         if X is not None:
             X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
             weights = self._sample_weights(X, codes, classes, None)
             X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
-            task = self._training_task(structure, X, codes, classes, relative(weights))
+            task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
         first = self._optimizer
         if first is None:
             first = self._new_begin()
@@ -183,7 +184,7 @@ class StreamMixin:
 
     def _new_begin(self):
         """Return an optimiser that starts from the present model."""
-        n_outputs, n_additional = len(self._model.intercept), len(self._model.additional)
-        optimizer = self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)
+        n_features, n_outputs, n_additional = self._model.sizes
+        optimizer = self._new_optimizer(self.groups_._check(n_features), self.group_weights_, n_outputs, n_additional)
         optimizer.load(self._model, self._final["shrunk"])
         return optimizer

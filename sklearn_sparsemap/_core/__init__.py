@@ -1,0 +1,1 @@
+"""Foundations of all rooms, which import nothing of them."""

@@ -1,0 +1,61 @@
+"""Numba's cache of compiled code, made safe for a package that is upgraded.
+
+Numba considers cached code fresh as long as the file of the function itself is unchanged, but compiled code contains
+copies of its callees. If cache files outlive an upgrade, old code would run. So the cache also compares a digest of all
+sources of the package. Damaged files are compiled again, while Numba fails or crashes.
+"""
+
+import hashlib
+import pickle
+
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+from .mode import CHECKS_BOUNDS
+from .sources import package_digest
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+class _CheckedFile(IndexDataCacheFile):
+    """The files of one function: an index by signature, and compiled code behind its digest."""
+
+    @property
+    def _source_stamp(self):
+        return self._own_stamp, package_digest()
+
+    @_source_stamp.setter
+    def _source_stamp(self, stamp):
+        # The stamp of the function's own file. The other files are read at the first call, not at import.
+        self._own_stamp = stamp
+
+    def _load_index(self):
+        try:
+            return super()._load_index()
+        except Exception:
+            # An unreadable index counts as an empty one.
+            return {}
+
+    def _load_data(self, name):
+        with open(self._data_path(name), "rb") as file:
+            found = file.read()
+        if hashlib.sha256(found[_DIGEST_BYTES:]).digest() != found[:_DIGEST_BYTES]:
+            # Numba then compiles, as if the file did not exist.
+            raise OSError(f"{name} is damaged")
+        return pickle.loads(found[_DIGEST_BYTES:])
+
+    def _save_data(self, name, data):
+        dumped = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(hashlib.sha256(dumped).digest() + dumped)
+
+
+class PackageCache(FunctionCache):
+    """The cache of one function of this package."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        self._cache_file = _CheckedFile(
+            cache_path=self._cache_path,
+            filename_base=self._impl.filename_base + ("_checked" if CHECKS_BOUNDS else ""),
+            source_stamp=self._impl.locator.get_source_stamp(),
+        )

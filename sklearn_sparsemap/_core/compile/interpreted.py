@@ -1,0 +1,60 @@
+"""The backend for ``NUMBA_DISABLE_JIT=1``: Python runs the kernels, hundreds of times slower."""
+
+import numpy as np
+from numba import types
+
+__all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+
+FirstClass = types.FunctionType
+
+
+class _Interpreted:
+    """A Python function that is called with numbers of NumPy's, whose arithmetic is that of compiled functions.
+
+    Python's own numbers raise an exception at a division by zero.
+    """
+
+    def __init__(self, function, signature):
+        self._function = function
+        self._converters = [_converter(kind) for kind in signature.args]
+        self._convert_result = _converter(signature.return_type)
+
+    def __call__(self, *args):
+        converted = [
+            arg if convert is None else convert(arg) for convert, arg in zip(self._converters, args, strict=True)
+        ]
+        with np.errstate(all="ignore"):
+            result = self._function(*converted)
+        return result if self._convert_result is None else self._convert_result(result)
+
+
+def _converter(kind):
+    """Return the NumPy type of a number's Numba type; None for all other types."""
+    return getattr(np, "bool_" if kind == types.boolean else str(kind)) if isinstance(kind, _NUMBERS) else None
+
+
+_NUMBERS = types.Boolean, types.Integer, types.Float
+
+
+def compile_kernel(function, options):
+    """Return a function that kernels and entries call."""
+    return function
+
+
+def compile_entry(function, signature, is_argument, options):
+    """Return a function that Python calls."""
+    return _Interpreted(function, signature)
+
+
+def handle_of(function, signature):
+    """Return a function as an argument of kernels."""
+    return function
+
+
+def by_type(kernels, options):
+    """Return a function by which kernels call the kernel for the namedtuple that is the first argument."""
+
+    def choose(first, *others):
+        return kernels[type(first)](first, *others)
+
+    return choose

@@ -1,0 +1,141 @@
+"""The default backend: a kernel is code that is linked into the entries that use it.
+
+Numba optimises every function together with all that it calls, and makes machine code of it. For a kernel, which only
+compiled functions call, this is repeated in each of its callers, and all results but the last are thrown away: three
+quarters of the work. Here a kernel stops at LLVM's intermediate code. The entry that it ends up in optimises it and
+makes machine code.
+
+Numba compiles NumPy's functions again for each set of options. So all functions have the same options, and two
+compilers say which wrappers a function gets.
+"""
+
+from numba import njit
+from numba.core import config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.registry import CPUDispatcher
+from numba.extending import overload
+
+from .cache import PackageCache
+from .handles import FirstClass, Handle
+
+__all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+
+
+class _LinkedLibrary(JITCodeLibrary):
+    """The code of a kernel, which has no address and is never run by itself."""
+
+    # If True, the kernel is optimised alone, so that its sums have the same order in each caller.
+    reorders_sums = False
+
+    def _optimize_functions(self, module):
+        level = config.OPT
+        if not self.reorders_sums:
+            # Level 1 shortens the code and leaves the rest to the entry.
+            config.OPT = type(level)(min(level, 1))
+        try:
+            super()._optimize_functions(module)
+        finally:
+            config.OPT = level
+
+    def _optimize_final_module(self):
+        if self.reorders_sums:
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self):
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        return 0
+
+    @property
+    def codegen(self):
+        return self
+
+    def set_env(self, name, environment):
+        """Do nothing: the code has no address yet, see `_set_environments`."""
+
+
+class _EntryCompiler(CompilerBase):
+    """Numba's compiler for ``njit``, without a wrapper for other languages."""
+
+    def define_pipelines(self):
+        self.state.flags.no_cfunc_wrapper = True
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+
+class _KernelCompiler(_EntryCompiler):
+    """The same without a wrapper for Python, up to the code that is linked in."""
+
+    def define_pipelines(self):
+        state = self.state
+        state.flags.no_cpython_wrapper = True
+        state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.reorders_sums = bool(state.flags.fastmath)
+        return super().define_pipelines()
+
+
+class _Kernel(CPUDispatcher):
+    """A compiled function without a wrapper for Python: Numba would crash in its place."""
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"{self.py_func.__name__} is a kernel: only compiled functions can call it; make it an entry")
+
+
+def compile_kernel(function, options):
+    """Return a function that only compiled functions call."""
+    dispatcher = njit(**options, pipeline_class=_KernelCompiler)(function)
+    dispatcher.__class__ = _Kernel
+    return dispatcher
+
+
+def compile_entry(function, signature, is_argument, options):
+    """Return a function that Python calls, compiled or loaded from the cache.
+
+    Parameters
+    ----------
+    function : callable
+    signature : Numba signature
+    is_argument : bool
+        Whether compiled functions are given this one as an argument.
+    options : dict
+        Numba's.
+    """
+    compiler = {} if is_argument else {"pipeline_class": _EntryCompiler}
+    dispatcher = njit(**options, **compiler)(function)
+    try:
+        # As `cache=True` does, with the cache of this package.
+        dispatcher._cache = PackageCache(function)
+    except RuntimeError as error:
+        # No folder of the cache is writable: each process compiles.
+        if "cannot cache function" not in str(error):
+            raise
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    _set_environments(dispatcher)
+    return dispatcher
+
+
+def _set_environments(dispatcher):
+    """Tell the machine code of an entry where the constants of its kernels are, as Numba does when it loads it."""
+    for result in dispatcher.overloads.values():
+        for environment in result._find_referenced_environments():
+            result.library.codegen.set_env(environment.env_name, environment)
+
+
+def handle_of(dispatcher, signature):
+    """Return a compiled function as an argument of compiled functions."""
+    return Handle(dispatcher, signature)
+
+
+def by_type(kernels, options):
+    """Return a function by which kernels call the kernel for the namedtuple that is the first argument."""
+
+    def function(*args):
+        raise TypeError("only compiled functions can call this")
+
+    @overload(function, jit_options={**options, "pipeline_class": _KernelCompiler}, strict=False)
+    def choose(first, *others):
+        return kernels[first.instance_class].py_func
+
+    return function

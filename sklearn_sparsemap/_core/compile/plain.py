@@ -1,0 +1,79 @@
+"""The backend for versions of Numba that were not tested: `numba.njit` and its documented extension points alone."""
+
+from types import FunctionType
+
+from numba import jit, njit, types
+from numba.extending import overload
+
+from .mode import CHECKS_BOUNDS
+from .sources import package_digest
+
+__all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+
+FirstClass = types.FunctionType
+
+
+class _Argument(type(njit(lambda: None))):
+    """A compiled function whose type, as an argument, is that of its signature and not a type of its own."""
+
+    @property
+    def _numba_type_(self):
+        return FirstClass(self.nopython_signatures[0])
+
+
+def compile_kernel(function, options):
+    """Return a function that compiled functions call; see `linked`."""
+    return njit(**options)(function)
+
+
+def compile_entry(function, signature, is_argument, options):
+    """Return a function that Python calls; see `linked`."""
+    function = _named_by_sources(function)
+    try:
+        dispatcher = njit(**options, cache=True)(function)
+    except RuntimeError as error:
+        # No folder of the cache is writable: each process compiles.
+        if "cannot cache function" not in str(error):
+            raise
+        dispatcher = njit(**options)(function)
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    if is_argument:
+        dispatcher.__class__ = _Argument
+    return dispatcher
+
+
+def _named_by_sources(function):
+    """Copy a function under a name that changes with the sources of the package.
+
+    Numba's cache compares the file of the function only, not the files of its callees. But a function of another name
+    has another place in the cache.
+    """
+    code, scope = function.__code__, function.__globals__
+    copy = FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
+    tag = package_digest().hex()[:16] + ("_checked" if CHECKS_BOUNDS else "")
+    copy.__module__, copy.__qualname__ = function.__module__, f"{function.__qualname__}_{tag}"
+    return copy
+
+
+def handle_of(dispatcher, signature):
+    """Return a compiled function as an argument of compiled functions."""
+    if isinstance(dispatcher, _Argument):
+        return dispatcher
+    # A copy: a user's function stays as it is.
+    copy = jit(signature, **dispatcher.targetoptions)(dispatcher.py_func)
+    copy.__class__ = _Argument
+    return copy
+
+
+def by_type(kernels, options):
+    """Return a function by which kernels call the kernel for the namedtuple that is the first argument."""
+
+    def function(*args):
+        raise TypeError("only compiled functions can call this")
+
+    @overload(function, jit_options=options, strict=False)
+    def choose(first, *others):
+        return kernels[first.instance_class].py_func
+
+    return function

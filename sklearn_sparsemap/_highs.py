@@ -1,0 +1,71 @@
+"""Mixed-integer programmes by HiGHS, which otherwise writes lines of its debugging to the standard output."""
+
+import ctypes
+import os
+import tempfile
+import threading
+from contextlib import contextmanager
+
+from scipy import optimize
+
+# Written by `printf` whatever the options are: HiGHS issue 2783.
+_DEBUGGING = b"HighsMipSolverData::"
+
+_lock = threading.Lock()
+_captures = []  # one while any thread is within `_without_debugging`
+_n_inside = 0
+
+
+def milp(*arguments, **options):
+    """Do what `scipy.optimize.milp` does, in silence."""
+    with _without_debugging():
+        return optimize.milp(*arguments, **options)
+
+
+@contextmanager
+def _without_debugging():
+    """Drop HiGHS's debugging from the standard output; everything else that is written there is passed on at the end.
+
+    The file behind the standard output belongs to the whole process, so threads share one capture.
+    """
+    global _n_inside
+    with _lock:
+        if not _n_inside:
+            _captures.append(_Capture())
+        _n_inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_inside -= 1
+            if not _n_inside:
+                _captures.pop().end()
+
+
+class _Capture:
+    """The standard output of C, led into a file; nothing if there is none, or no way to flush it."""
+
+    def __init__(self):
+        self._file = None
+        try:
+            # Windows has no library of this name: there the lines stay.
+            self._flush = ctypes.CDLL(None).fflush
+            self._flush(None)
+            self._saved = os.dup(1)
+        except (OSError, TypeError, AttributeError):
+            return
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        os.dup2(self._file.fileno(), 1)
+
+    def end(self):
+        if self._file is None:
+            return
+        self._flush(None)
+        os.dup2(self._saved, 1)
+        os.close(self._saved)
+        with self._file as file:
+            file.seek(0)
+            kept = b"".join(line for line in file.read().splitlines(True) if not line.startswith(_DEBUGGING))
+        if kept:
+            with open(1, "wb", closefd=False) as out:
+                out.write(kept)

@@ -1,0 +1,223 @@
+"""Checks of arrays that index others: compiled code, scipy's included, follows them without looking.
+
+Whoever takes a sparse matrix from a user or a file calls `check_sparse` before anything else touches it, because
+scipy's conversions, slices and products read out of bounds, too. Any kernel may be handed a matrix that passed.
+"""
+
+import numpy as np
+
+_INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
+# Kernels hold columns as int32.
+_MOST_COLUMNS = np.iinfo(np.int32).max
+_REMEDY = "make it again from its rows and columns (check_format(full_check=True) of CSR and CSC finds such faults)"
+
+
+def check_sparse(matrix, name="X", place=None):
+    """Raise ValueError unless the index arrays of a sparse matrix stay within it.
+
+    The guarantee for CSR (CSC likewise): `indptr` has one entry more than there are rows, begins at 0, never decreases,
+    and ends within `indices` and `data`; up to there `indices` are columns of the matrix, which has at most 2**31 - 1.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array of any format
+    name : str, default="X"
+        The name of the matrix in messages; its rows are then samples.
+    place : callable, default=None
+        Makes of a row, or of None for the whole matrix, its name in messages.
+    """
+    found = _FAULTS[matrix.format](matrix)
+    if found is None and matrix.shape[-1] > _MOST_COLUMNS:
+        raise ValueError(
+            f"{name} has {matrix.shape[-1]} columns; these are more than {_MOST_COLUMNS}, which is the most; hash features "
+            "into fewer columns"
+        )
+    if found is not None:
+        row, fault = found
+        where = place(row) if place is not None else name if row is None else f"{name}[{row}]"
+        raise ValueError(f"{where}: the sparse matrix is malformed, {fault}; {_REMEDY}")
+
+
+def are_places(array, n, length=None):
+    """Tell whether an array is 1-D, of int32 or int64, with all entries in [0, n), and of a length if one is given."""
+    is_plain = not _types(places=array) and (length is None or len(array) == length)
+    return is_plain and _first_outside(array, n) is None
+
+
+def are_ends(array, n, length):
+    """Tell whether an array has one entry more than a length and rises from 0 to n, as `indptr` does."""
+    if _types(ends=array) or len(array) != length + 1:
+        return False
+    return bool(array[0] == 0 and array[-1] == n and (array[1:] >= array[:-1]).all())
+
+
+def check_each(matrices, name="X[{}]"):
+    """Check each of many sparse matrices, of which `name` has the number."""
+    for i, matrix in enumerate(matrices):
+        check_sparse(matrix, place=lambda row, i=i: name.format(i) + ("" if row is None else f" (row {row})"))
+
+
+def place_in(name, indptr):
+    """Return a function that names a row of a matrix that holds the rows of all samples; see `check_sparse`.
+
+    Parameters
+    ----------
+    name : str
+        Of a sample, with ``{}`` for its number.
+    indptr : int array of shape (n_samples + 1,)
+        Where the rows of each sample begin.
+    """
+
+    def place(row):
+        i = None if row is None or row >= indptr[-1] else int(np.searchsorted(indptr, row, side="right")) - 1
+        return f"rows of {name.format('...')}" if i is None else f"{name.format(i)} (row {row - int(indptr[i])})"
+
+    return place
+
+
+def ends_fit(matrices):
+    """Tell whether all of many matrices are CSR with arrays of the right types and lengths.
+
+    That is a part of `check_sparse` for many matrices at once; the rest may be checked once they are stacked.
+    """
+    if any(m.format != "csr" or m.ndim != 2 for m in matrices):
+        return False
+    pointers, indices, data = ([getattr(m, part) for m in matrices] for part in ("indptr", "indices", "data"))
+    if not all(isinstance(a, np.ndarray) and a.ndim == 1 for arrays in (pointers, indices, data) for a in arrays):
+        return False
+    if not {a.dtype for arrays in (pointers, indices) for a in arrays}.issubset(_INDEX_TYPES):
+        return False
+    if any(len(p) != m.shape[0] + 1 or p[0] for p, m in zip(pointers, matrices)):
+        return False
+    return all(0 <= p[-1] <= min(len(i), len(d)) for p, i, d in zip(pointers, indices, data))
+
+
+def can_pick(matrix, rows):
+    """Tell whether some rows of a CSR matrix are within its entries, which taking them relies on.
+
+    It takes no longer than taking them, while `check_sparse` looks at all rows.
+    """
+    if len(matrix.indptr) != matrix.shape[0] + 1:
+        return False
+    first, last = matrix.indptr[rows], matrix.indptr[rows + 1]
+    n = min(len(matrix.indices), len(matrix.data))
+    return bool(((first >= 0) & (first <= last) & (last <= n)).all())
+
+
+def _compressed(matrix):
+    """Return the row, None if unknown, and the text of a fault of a CSR, CSC or BSR matrix; None if there is none."""
+    by_column, is_blocks = matrix.format == "csc", matrix.format == "bsr"
+    shape = (1, *matrix.shape)[-2:]
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    fault = _types(indptr=indptr, indices=indices) or _axes(data, 3 if is_blocks else 1)
+    if fault:
+        return None, fault
+    if is_blocks:
+        if 0 in data.shape[1:] or any(n % m for n, m in zip(shape, data.shape[1:])):
+            return None, f"its blocks have shape {data.shape[1:]}, its own is {shape}"
+        shape = tuple(n // m for n, m in zip(shape, data.shape[1:]))
+    n_lines, n_places = shape[::-1] if by_column else shape
+    line, place = ("column", "row") if by_column else ("row", "column")
+    if len(indptr) != n_lines + 1:
+        return None, f"`indptr` has {len(indptr)} entries for {n_lines} {line}s"
+    n = min(len(indices), len(data))
+    if indptr[0] != 0:
+        return None, f"`indptr` begins at {indptr[0]}, not at 0"
+    falls = indptr[1:] < indptr[:-1]
+    if indptr[-1] > n or falls.any():
+        wrong = np.flatnonzero((indptr < 0) | (indptr > n))
+        at = int(wrong[0]) - 1 if len(wrong) else int(np.argmax(falls))
+        fault = f"by `indptr` a {line} runs from {indptr[at]} to {indptr[at + 1]} of {n} entries"
+        return None if by_column or is_blocks else at, fault
+    indices = indices[: indptr[-1]]
+    at = _first_outside(indices, n_places)
+    if at is None:
+        return None
+    on = int(np.searchsorted(indptr, at, side="right")) - 1
+    fault = f"it has an entry in {place} {indices[at]}, but there are {n_places} {place}s"
+    return None if by_column or is_blocks else on, fault
+
+
+def _coordinates(matrix):
+    """Of COO: see `_compressed`."""
+    coords = getattr(matrix, "coords", None) or (matrix.row, matrix.col)
+    names = ("row", "column") if len(coords) == 2 else [f"axis {k}" for k in range(len(coords))]
+    fault = _types(**{f"coords[{k}]": values for k, values in enumerate(coords)}) or _axes(matrix.data, 1)
+    if fault or len(coords) != len(matrix.shape):
+        return None, fault or f"there are coordinates of {len(coords)} axes, but its shape is {matrix.shape}"
+    if {len(values) for values in coords} != {len(matrix.data)}:
+        return None, f"there are {[len(v) for v in coords]} coordinates for {len(matrix.data)} entries"
+    for name, values, n in zip(names, coords, matrix.shape):
+        at = _first_outside(values, n)
+        if at is not None:
+            row = int(coords[0][at]) if name == "column" else None
+            return row, f"it has an entry in {name} {values[at]}, but there are {n} {name}s"
+    return None
+
+
+def _diagonals(matrix):
+    """Of DIA: see `_compressed`."""
+    fault = _types(offsets=matrix.offsets) or _axes(matrix.data, 2)
+    if fault:
+        return None, fault
+    if len(matrix.offsets) != len(matrix.data):
+        return None, f"there are {len(matrix.offsets)} offsets for {len(matrix.data)} diagonals"
+    if (np.abs(matrix.offsets) > max(matrix.shape)).any():
+        return None, f"offsets are beyond its shape {matrix.shape}"
+    return None
+
+
+def _lists(matrix):
+    """Of LIL: see `_compressed`."""
+    n_rows, n_columns = matrix.shape
+    if not (np.shape(matrix.rows) == np.shape(matrix.data) == (n_rows,)):
+        return None, f"there are lists of {np.shape(matrix.rows)} and {np.shape(matrix.data)} for {n_rows} rows"
+    for row, (columns, values) in enumerate(zip(matrix.rows, matrix.data)):
+        if len(columns) != len(values):
+            return row, f"there are {len(columns)} columns for {len(values)} values"
+        wrong = [column for column in columns if not 0 <= column < n_columns]
+        if wrong:
+            return row, f"it has an entry in column {wrong[0]}, but there are {n_columns} columns"
+    return None
+
+
+def _keys(matrix):
+    """Of DOK: see `_compressed`."""
+    for key in matrix.keys():  # noqa: SIM118, a DOK matrix is iterated by rows
+        places = key if isinstance(key, tuple) else (key,)
+        if len(places) != len(matrix.shape) or not all(0 <= k < n for k, n in zip(places, matrix.shape)):
+            return None, f"it has an entry at {key}, but its shape is {matrix.shape}"
+    return None
+
+
+_FAULTS = {
+    **dict.fromkeys(("csr", "csc", "bsr"), _compressed),
+    "coo": _coordinates,
+    "dia": _diagonals,
+    "lil": _lists,
+    "dok": _keys,
+}
+
+
+def _types(**arrays):
+    """Return what is wrong with index arrays by themselves, or an empty text."""
+    for name, array in arrays.items():
+        fault = _axes(array, 1, name)
+        if fault or array.dtype not in _INDEX_TYPES:
+            return fault or f"`{name}` is of {array.dtype}, not of int32 or int64"
+    return ""
+
+
+def _axes(array, n_axes, name="data"):
+    if not isinstance(array, np.ndarray) or array.ndim != n_axes:
+        found = f"{array.ndim}-D" if isinstance(array, np.ndarray) else type(array).__name__
+        return f"`{name}` must be a {n_axes}-D array, but is {found}"
+    return ""
+
+
+def _first_outside(places, n):
+    """Return where the first of some places is that is not in [0, n); None if all are."""
+    # As unsigned numbers negative ones are large, too, and one pass finds both.
+    if not len(places) or places.view(f"u{places.itemsize}").max() < n:
+        return None
+    return int(np.argmax((places < 0) | (places >= n)))

@@ -1,0 +1,173 @@
+"""The package without Numba's compiler, with plain Numba, and with checked indices."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+
+from sklearn_sparsemap import _jit
+from sklearn_sparsemap._core.compile import mode
+
+TESTS = Path(__file__).resolve().parent
+USE_ALL = """
+import json, warnings
+import numpy as np
+from registry import RANDOM
+from sklearn_sparsemap import (
+    GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier, lp_sparsemap, map_inference,
+    marginal_inference, sparsemap
+)
+from sklearn_sparsemap._jit import compile_statistics
+from sklearn_sparsemap.factors import Budget, FactorGraph, Imply, Pair, StructureFactor, Xor
+from sklearn_sparsemap.structures import DependencyTree, LinearChain
+
+rng = np.random.default_rng(0)
+found = {}
+def keep(name, result):
+    found[name] = [round(float(x), 6) + 0.0 for x in np.ravel(result)]
+for name, random in RANDOM.items():
+    instance = random(rng)
+    structure, scores, additional = instance.structure, instance.scores, instance.additional
+    direction = rng.normal(size=scores.shape)
+    keep(f"{name} map", map_inference(structure, scores, **additional).value)
+    for solver in ("auto", "active_set"):
+        result = sparsemap(structure, scores, solver=solver, **additional)
+        keep(f"{name} {solver}", result.marginals)
+        keep(f"{name} {solver} vjp", result.vjp(direction)["scores"])
+    if structure.marginal_oracle is not None:
+        keep(f"{name} gibbs", marginal_inference(structure, scores, **additional).marginals)
+scores = rng.normal(size=(4, 3))
+keep("flow", sparsemap(LinearChain(), scores, transitions=np.eye(3), solver="interior_point").marginals)
+graph = FactorGraph()
+u = graph.variables((4, 3))
+graph.add(Xor(u[0]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2), Pair(u[0], u[1], name="pairs"))
+keep("graph", lp_sparsemap(graph, scores, additional={"pairs": 0.5}).marginals)
+graph.add(StructureFactor(DependencyTree(), u))
+for solver in ("newton", "block", "admm"):
+    result = lp_sparsemap(graph, scores, additional={"pairs": 0.5}, solver=solver)
+    keep(f"graph with a tree {solver}", np.round(result.marginals, 4))
+X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
+rows = rng.normal(size=(60, 4))
+labels = (rows[:, :3] > 0).astype(int)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    for loss, solver in (("sparsemap", "lbfgs"), ("sparsemap", "adagrad"), ("hinge", "mira"), ("crf", "lbfgs")):
+        model = StructuredSparseMAPClassifier("chain", loss=loss, solver=solver, max_iter=2, n_jobs=2).fit(X, y)
+        keep(f"chain {loss} {solver}", np.concatenate(model.predict(X)))
+    model = MultilabelLPSparseMAP("full", solver="adam", max_iter=2, random_state=0).fit(rows, labels)
+    keep("labels", model.predict(rows))
+    lasso = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
+    keep("groups", lasso.fit(rows, labels[:, 0]).predict(rows))
+print(json.dumps([found, compile_statistics()]))
+"""
+
+
+def run(code, **environment):
+    """Run Python in another process with these environment variables; return its output."""
+    # As for the tests, their folder is where modules are imported from.
+    folders = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    out = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": folders, **environment}, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
+def test_without_the_compiler_all_results_are_the_same():
+    compiled, _ = json.loads(run(USE_ALL))
+    interpreted, statistics = json.loads(run(USE_ALL, NUMBA_DISABLE_JIT="1"))
+    assert statistics == {"loaded": 0, "compiled": 0}
+    assert compiled.keys() == interpreted.keys() and len(compiled) > 60
+    n_numbers = 0
+    for name, numbers in compiled.items():
+        np.testing.assert_allclose(interpreted[name], numbers, atol=1e-4, err_msg=name)
+        n_numbers += len(numbers)
+    assert n_numbers > 600
+
+
+LANES = """
+import numpy as np
+from numba import types
+from sklearn_sparsemap._jit import FLOATS, FLOATS_2D_OUT, entry
+from sklearn_sparsemap._jit_lanes import WIDTH, load, pick, store, total
+
+@entry(types.float64(FLOATS, types.int64, FLOATS_2D_OUT, types.int64, types.int64))
+def use(array, offset, table, place, one):
+    store(table, place, load(array, offset))
+    return total(load(array, offset)) + pick(array, one)
+
+end, ends = 8 - WIDTH, 12 - WIDTH
+print(use(np.ones(8), end, np.zeros((3, 4)), ends, 7) == WIDTH + 1)
+for wrong in ((end + 1, 0, 0), (0, ends + 1, 0), (0, 0, 8)):
+    try:
+        use(np.ones(8), wrong[0], np.zeros((3, 4)), wrong[1], wrong[2])
+    except IndexError:
+        print("IndexError")
+"""
+
+
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_checks_of_indices_include_the_intrinsics(plain):
+    # Code of ``python -c`` has no file, so it is not cached.
+    out = run(LANES, NUMBA_BOUNDSCHECK="1", SKLEARN_SPARSEMAP_PLAIN_NUMBA=plain)
+    assert out.split() == ["True"] + ["IndexError"] * 3
+
+
+TREES = """
+import numpy as np
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap.structures import DependencyTree
+
+rng = np.random.default_rng(0)
+solved = 0
+for n in (1, 2, 5, 9):
+    scores = [rng.normal(size=(n + 1, n)) for _ in range(20)]
+    solved += sum(sparsemap(DependencyTree(), scores, solver="facets").converged)
+print(solved)
+"""
+
+
+def test_trees_by_facets_read_within_their_arrays():
+    # Python checks indices, too.
+    assert run(TREES, NUMBA_DISABLE_JIT="1").split() == ["80"]
+
+
+PLAIN = """
+import numpy as np
+from sklearn_sparsemap import map_inference, marginal_inference
+from sklearn_sparsemap._core.compile import mode
+from sklearn_sparsemap.structures import CustomStructure, Simplex
+
+def fail(scores):
+    raise KeyError("lost")
+
+print(mode.IS_LINKED, *marginal_inference(Simplex(), [0.0, 0.0]).marginals)
+try:
+    map_inference(CustomStructure(fail), np.ones(3))
+except KeyError as error:
+    print(error.args[0])
+"""
+
+
+def test_plain_numba():
+    assert run(PLAIN, SKLEARN_SPARSEMAP_PLAIN_NUMBA="1").split() == ["False", "0.5", "0.5", "lost"]
+
+
+def test_a_users_compiled_function_stays_as_it_is():
+    @njit
+    def largest(scores):
+        return np.array([scores.argmax()])
+
+    before = type(largest)
+    _jit.as_argument(_jit.wrap_oracle(largest, False))
+    assert type(largest) is before
+
+
+def test_the_default_is_the_tested_version():
+    assert mode.IS_LINKED or mode.IS_INTERPRETED or os.environ.get("SKLEARN_SPARSEMAP_PLAIN_NUMBA") == "1"
