@@ -194,6 +194,30 @@ def test_graphs_of_several_arrays_take_and_give_dicts():
         assert u[name].shape == scores[name].shape and jnp.array_equal(u[name][1], single[name])
 
 
+def test_calls_outside_of_jit_compile_once():
+    """Each compiled callback stays in memory for as long as the process."""
+    events = []
+    scores, v = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2, 2))), jnp.ones((3, 2, 2))
+
+    def listen(event, _, **__):
+        events.append(event)
+
+    def call():
+        u, pull = jax.vjp(lambda s: sparsemap(Matching(), s), scores)
+        return u, pull(v)
+
+    call()
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for _ in range(3):
+            call()
+        assert not any("backend_compile" in event for event in events)
+        jax.jit(lambda x: x + 1.0)(v)
+        assert any("backend_compile" in event for event in events)
+    finally:
+        jax.monitoring.clear_event_listeners()
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("padded", [False, True])
 def test_empty_batches(name, padded):

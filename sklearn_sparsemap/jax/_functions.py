@@ -5,7 +5,7 @@ Jacobian over scores and additional scores together is symmetric, and is given t
 with a symmetric matrix; that is all that forward mode, reverse mode and derivatives of derivatives need.
 """
 
-from functools import partial
+from functools import cache, partial
 from math import prod
 
 import jax
@@ -14,6 +14,12 @@ import numpy as np
 
 from .._layers.operators import operator
 from ._states import recall, remember
+
+
+@cache
+def _callback(function, handle, n_axes):
+    """Return one object for equal arguments: outside of `jax.jit` JAX compiles, and keeps, each object anew."""
+    return partial(function, handle, n_axes)
 
 
 def _flat(array, n_axes):
@@ -92,7 +98,7 @@ def solve(handle, scores, additional, lengths):
         jax.ShapeDtypeStruct(scores.shape[:1], scores.dtype),
         jax.ShapeDtypeStruct((scores.shape[0], 2), jnp.int32),
     )
-    function = partial(_solve_on_host, handle, scores.ndim)
+    function = _callback(_solve_on_host, handle, scores.ndim)
     return jax.pure_callback(function, shapes, scores, additional, lengths, vmap_method="broadcast_all")
 
 
@@ -107,7 +113,7 @@ def _(handle, primals, tangents):
         shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
         # Of these, the product is piecewise constant.
         batch = jax.lax.stop_gradient((scores, additional, lengths, keys))
-        function = partial(_multiply_on_host, handle, scores.ndim)
+        function = _callback(_multiply_on_host, handle, scores.ndim)
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
 
     # As one array: where one of the two is constant, the system is not linear in both.
