@@ -39,12 +39,14 @@ class Vertices:
     def compare(self, values):
         """Compare the totals of all structures with the best one's.
 
-        Masks, scores below `HUGE`, are counted and not added: a mask of -1e14 would leave no digits of the rest.
+        Masks, scores below `HUGE`, are counted and not added: a mask of -1e14 would leave no digits of the rest. Each
+        must outweigh all scores above it: the best structures have as few as possible of the largest mask, then of the
+        next one.
 
         Returns
         -------
         difference : array
-            Of the totals from the best one; -inf for forbidden structures.
+            Of the totals from the best one; -inf for structures that are forbidden or have other masks.
         best : float
             The best total, -inf if all structures are forbidden.
         is_forced : bool
@@ -54,21 +56,17 @@ class Vertices:
         rest = self.counts @ np.where(values < HUGE, 0.0, values)
         rest[self.counts[:, np.isneginf(values)].any(axis=1)] = -np.inf
         n_masked = np.array([self.counts @ (values == mask) for mask in masks]).reshape(len(masks), len(rest))
-        first = int(np.argmax(rest))
-        if rest[first] == -np.inf:
+        allowed = rest > -np.inf
+        if not allowed.any():
             return rest, -np.inf, False
+        best = allowed
+        for own in n_masked:
+            best = best & (own == own[best].min())
+        first = int(np.argmax(np.where(best, rest, -np.inf)))
+        difference = np.where(best, rest - rest[first], -np.inf)
         with np.errstate(over="ignore"):
-            while True:
-                difference = rest - rest[first]
-                for own, mask in zip(n_masked, masks):
-                    more = own != own[first]
-                    difference[more] += (own[more] - own[first]) * mask
-                best = int(np.argmax(difference))
-                if difference[best] <= 0.0:
-                    break
-                first = best
             total = rest[first] + sum(own[first] * mask for own, mask in zip(n_masked, masks))
-        return difference, total, bool((n_masked.sum(axis=0) > 0)[rest > -np.inf].all())
+        return difference, total, bool((n_masked.sum(axis=0) > 0)[allowed].all())
 
 
 class Optimum:
