@@ -7,7 +7,7 @@ x the time of `map_inference` on the same batch), by the active set. `map_infere
 small problems takes longer than the oracle itself; so the ratio flatters the solver, and may be below 1. Times are
 medians of repeats, after one run that compiles the kernels or loads them. Beside them stand the published or measured
 times of C++ libraries that no longer build, for orientation only. MAP of matchings is timed against
-`scipy.optimize.linear_sum_assignment`, and the simplex against entmax, in the same run. """
+`scipy.optimize.linear_sum_assignment`, and the simplex against entmax, in the same run."""
 
 import argparse
 from functools import partial

@@ -80,9 +80,7 @@ class Corpus:
         if vocabularies is None:
             counts = [Counter(value for row in column for value in row) for column in columns]
             # 0 is what is not known, or was there once.
-            vocabularies = [
-                {value: i for i, value in enumerate(sorted(v for v in c if c[v] > 1), 1)} for c in counts
-            ]
+            vocabularies = [{value: i for i, value in enumerate(sorted(v for v in c if c[v] > 1), 1)} for c in counts]
             self.counts = torch.tensor([1, *(counts[0][word] for word in vocabularies[0])])
         self.vocabularies = vocabularies
         self.fields = [

@@ -113,9 +113,7 @@ def main():
     templates, folder = dependency_templates(fine_pos="xpos"), arguments.data / TREEBANKS["English"]
     vectorizers = {n: ArcVectorizer(templates, n_features=2**22, n_jobs=n) for n in arguments.threads}
     last = vectorizers[arguments.threads[-1]]
-    train, dev, test = (
-        Corpus(folder / f"{part}.conllu.gz", last, arguments.most) for part in ("train", "dev", "test")
-    )
+    train, dev, test = (Corpus(folder / f"{part}.conllu.gz", last, arguments.most) for part in ("train", "dev", "test"))
     own = {name: value for name in ("batch_size", "dtype") if (value := getattr(arguments, name)) is not None}
     models = {
         n: StructuredSparseMAPClassifier(DependencyTree(single_root=True), arguments.loss, alpha=1e-3, n_jobs=n, **own)

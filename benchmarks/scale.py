@@ -225,9 +225,12 @@ def measured_workers(X, y, n_shards, counts):
 
     found = {}
     for n_workers in counts:
-        with distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
-        ) as cluster, distributed.Client(cluster) as client:
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
 
             def clock(client=client):
                 return perf_counter(), *client.run(process_time).values()

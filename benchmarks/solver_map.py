@@ -81,9 +81,7 @@ def draw(found, path):
     for ax in axes[-1]:
         ax.set_xlabel("scale of the scores", fontsize=9)
     figure.colorbar(image, ax=axes, label="ms a problem", shrink=0.6, pad=0.01)
-    figure.suptitle(
-        f"Time of one problem in ms; in brackets: gap above {TOL:g} after {MOST_CALLS} calls", fontsize=11
-    )
+    figure.suptitle(f"Time of one problem in ms; in brackets: gap above {TOL:g} after {MOST_CALLS} calls", fontsize=11)
     figure.savefig(path, dpi=110)
 
 

@@ -89,8 +89,11 @@ def inference_cases():
                 name = f"inference/{kind}/{scale}/{forbid}"
                 yield f"{name}/map", lambda: tuple(map_inference(structure, scores, **additional))
                 for solver in ("active_set", "away_step", "pairwise"):
-                    yield f"{name}/{solver}", lambda: of_sparsemap(
-                        sparsemap(structure, scores, solver=solver, max_iter=2000, **additional), v
+                    yield (
+                        f"{name}/{solver}",
+                        lambda: of_sparsemap(
+                            sparsemap(structure, scores, solver=solver, max_iter=2000, **additional), v
+                        ),
                     )
                 if structure.marginal_oracle is not None:
                     yield f"{name}/gibbs", lambda: list(vars_of(marginal_inference(structure, scores, **additional)))
@@ -103,16 +106,20 @@ def inference_cases():
         "simplex": (Simplex(), [rng.normal(size=n) for n in (3, 50)], {}),
     }
     for kind, (structure, scores, additional) in batches.items():
-        yield f"batch/{kind}", lambda: [
-            of_sparsemap(result, np.cos(np.arange(s.size)).reshape(s.shape))
-            for result, s in zip(sparsemap(structure, scores, n_jobs=2, **additional), scores)
-        ]
+        yield (
+            f"batch/{kind}",
+            lambda: [
+                of_sparsemap(result, np.cos(np.arange(s.size)).reshape(s.shape))
+                for result, s in zip(sparsemap(structure, scores, n_jobs=2, **additional), scores)
+            ],
+        )
         for loss in LOSSES:
             if structure.marginal_oracle is None and "crf" in loss:
                 continue
             gold = [r.structure for r in map_inference(structure, [s + 1.0 for s in scores], **additional)]
-            yield f"loss/{kind}/{loss}", lambda: FenchelYoungLoss(structure, loss, temperature=0.7).loss_gradient(
-                scores, gold, **additional
+            yield (
+                f"loss/{kind}/{loss}",
+                lambda: FenchelYoungLoss(structure, loss, temperature=0.7).loss_gradient(scores, gold, **additional),
             )
 
 
@@ -169,9 +176,10 @@ def graph_cases():
                     ]
 
                 yield f"graph/{name}/{scale}/{solver}", solve
-            yield f"graph/{name}/{scale}/map", lambda: [
-                tuple(r) for r in map_inference(graph, list(scores), additional=additional)
-            ]
+            yield (
+                f"graph/{name}/{scale}/map",
+                lambda: [tuple(r) for r in map_inference(graph, list(scores), additional=additional)],
+            )
 
 
 def of_estimator(model, X, *methods):
@@ -299,20 +307,26 @@ def estimator_cases():
                     yield f"groups/{kind}/{name}/{loss}/{next(iter(strength))}", fit_groups
     X, y = make_samples("multiclass")
     path = GroupLassoPerceptron(shrink_every=20, random_state=0)
-    yield "groups/path", lambda: [
-        getattr(group_path(path, X, y, budgets=[1, 2, 3], X_val=X, y_val=y), name) for name in ("best_budget", "scores")
-    ]
+    yield (
+        "groups/path",
+        lambda: [
+            getattr(group_path(path, X, y, budgets=[1, 2, 3], X_val=X, y_val=y), name)
+            for name in ("best_budget", "scores")
+        ],
+    )
 
 
 def feature_cases():
     sentences = [["the", "dog", "barks"], ["a", "cat", "sleeps", "well"]]
     for options in ({}, {"n_features": 64}):
-        yield f"features/tokens/{len(options)}", lambda: list(
-            TemplateVectorizer(["word[0]", "word[-1]|word[0]"], **options).fit_transform(sentences)
+        yield (
+            f"features/tokens/{len(options)}",
+            lambda: list(TemplateVectorizer(["word[0]", "word[-1]|word[0]"], **options).fit_transform(sentences)),
         )
         tagged = [[{"word": w, "pos": w[0], "lemma": w} for w in s] for s in sentences]
-        yield f"features/arcs/{len(options)}", lambda: list(
-            ArcVectorizer(dependency_templates(), **options).fit_transform(tagged)
+        yield (
+            f"features/arcs/{len(options)}",
+            lambda: list(ArcVectorizer(dependency_templates(), **options).fit_transform(tagged)),
         )
 
 

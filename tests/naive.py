@@ -145,9 +145,7 @@ def enumerate_alignments(scores, gaps=None, kind="warping"):
         for columns in product(range(-1, m), repeat=n)
         if all(a < b for a, b in pairwise([c for c in columns if c >= 0]))
     ]
-    found, M, theta = _indicators(
-        alignments, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0]
-    )
+    found, M, theta = _indicators(alignments, scores, lambda columns: [(i, c) for i, c in enumerate(columns) if c >= 0])
     if gaps is not None:
         theta = theta + np.array([gap_counts(columns, m, kind) @ np.asarray(gaps) for columns in alignments])
     return found, M, theta

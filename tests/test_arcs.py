@@ -98,8 +98,22 @@ def test_template_parts():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "pos[0]", "head.pos", "head[0]", "head.pos[0", "head.[0]", "mod.pos[0.5]", "between.pos[0]", "between",
-     "distance[0]", "directions", "head.pos[0]|", "head.a b[0]", 3],
+    [
+        "",
+        "pos[0]",
+        "head.pos",
+        "head[0]",
+        "head.pos[0",
+        "head.[0]",
+        "mod.pos[0.5]",
+        "between.pos[0]",
+        "between",
+        "distance[0]",
+        "directions",
+        "head.pos[0]|",
+        "head.a b[0]",
+        3,
+    ],
 )
 def test_malformed_template(text):
     with pytest.raises(ValueError, match=r"(?i)write it as head\.field\[offset\]"):

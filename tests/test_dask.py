@@ -55,9 +55,13 @@ FLAT_GROUPS = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], shrink_every=20, m
 def client():
     """Two workers, each a process with one thread."""
     settings = {"distributed.worker.memory.terminate": False, "distributed.admin.log-format": "%(message)s"}
-    with dask.config.set(settings), distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    ) as cluster, distributed.Client(cluster) as client:
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -113,9 +117,12 @@ def test_the_number_of_workers_changes_nothing(client, name):
     expected, n_compared = clone(mixing).set_params(client=client).fit(X, y), 0
     for n_workers in (1, 4):
         # Threads of this process, which begin at once, are workers, too.
-        with distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
-        ) as cluster, distributed.Client(cluster, set_as_default=False) as own:
+        with (
+            distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=False) as own,
+        ):
             found = clone(mixing).set_params(client=own).fit(X, y)
             assert found.client_ is own and len(own.scheduler_info()["workers"]) == n_workers
             assert_same(found, expected, X)
@@ -189,9 +196,7 @@ def test_groups_by_joblib(client):
     X, y = flat(0)
     with joblib.parallel_config(backend="dask"):
         path = group_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
-        stability = stability_selection(
-            clone(FLAT_GROUPS).set_params(budget=1), X, y, n_resamples=4, random_state=0
-        )
+        stability = stability_selection(clone(FLAT_GROUPS).set_params(budget=1), X, y, n_resamples=4, random_state=0)
     expected = group_path(FLAT_GROUPS, X, y, [1, 2], cv=2)
     np.testing.assert_array_equal(path.split_scores, expected.split_scores)
     assert stability.frequencies.tolist() == [1.0, 0.0, 0.0]

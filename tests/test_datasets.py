@@ -199,14 +199,10 @@ def test_encoding(write):
     assert load_conll(path, encoding="latin-1")[0] == [[{"word": "año", "pos": "N"}]]
 
 
-@pytest.mark.parametrize(
-    ("line", "found"), [("b N", "2 columns"), ("b", "1 column"), ("b N O x", "4 columns")]
-)
+@pytest.mark.parametrize(("line", "found"), [("b N", "2 columns"), ("b", "1 column"), ("b N O x", "4 columns")])
 def test_wrong_number_of_columns(write, line, found):
     path = write(f"a N O\n\nc N O\n{line}\n")
-    with pytest.raises(
-        ValueError, match=rf"file.txt, line 4: expected 3, found {found} in '{line}'; name every"
-    ):
+    with pytest.raises(ValueError, match=rf"file.txt, line 4: expected 3, found {found} in '{line}'; name every"):
         load_conll(path)
 
 

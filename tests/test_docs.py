@@ -81,7 +81,9 @@ def test_links_of_a_site_are_tried(tmp_path):
         patch.syspath_prepend(str(DOC))
         dead_links = importlib.import_module("build").dead_links
         del sys.modules["build"]
-    (tmp_path / "a.html").write_text('<p id="x"></p><a href="b.html#y">1</a><a href="#x">2</a><a href="https://z">3</a>')
+    (tmp_path / "a.html").write_text(
+        '<p id="x"></p><a href="b.html#y">1</a><a href="#x">2</a><a href="https://z">3</a>'
+    )
     (tmp_path / "b.html").write_text('<img src="none.png"><a href="a.html#nothing">4</a><i id="y"></i>')
     dead, tried = dead_links(tmp_path)
     assert sorted(dead) == [("b.html", "a.html#nothing"), ("b.html", "none.png")] and tried == 4

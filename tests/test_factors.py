@@ -209,9 +209,7 @@ def test_a_graph_shows_itself():
     u = graph.variables((2, 3), name="<links>")
     graph.add(*[Xor(row) for row in u], Pair(u[:, 0], ~u[:, 1], name="pairs"))
     graph.add(StructureFactor(LinearChain(), u, name="chain"), Budget(u, 2), Knapsack(u[0], [1, 2, 3], 2))
-    assert repr(graph) == (
-        "FactorGraph(<links> (2, 3); 2 Xor, 2 Pair, 1 LinearChain(), 1 Budget, 1 Knapsack)"
-    )
+    assert repr(graph) == ("FactorGraph(<links> (2, 3); 2 Xor, 2 Pair, 1 LinearChain(), 1 Budget, 1 Knapsack)")
     html = graph._repr_html_()
     assert "&lt;links&gt;" in html and "<links>" not in html
     assert html.count("<tr>") == 8 and "Exactly one of the variables is on" in html

@@ -44,10 +44,7 @@ def random_sentences(n_sentences, seed=0):
 
 def names_of_rows(vectorizer, X):
     names = vectorizer.get_feature_names_out()
-    return [
-        [names[sample.indices[a:b]].tolist() for a, b in zip(sample.indptr, sample.indptr[1:])]
-        for sample in X
-    ]
+    return [[names[sample.indices[a:b]].tolist() for a, b in zip(sample.indptr, sample.indptr[1:])] for sample in X]
 
 
 def assert_equal(a, b):
@@ -144,8 +141,7 @@ def test_chunking_templates():
     assert len(set(templates)) == 72
     assert Counter(t.fields for t in templates) == {("pos",): 45, ("word",): 18, ("shape",): 9}
     reach = {
-        field: max(abs(o) for t in templates for f, o in t.atoms if f == field)
-        for field in ("pos", "word", "shape")
+        field: max(abs(o) for t in templates for f, o in t.atoms if f == field) for field in ("pos", "word", "shape")
     }
     assert reach == {"pos": 5, "word": 3, "shape": 2}
     assert {field: max(len(t.atoms) for t in templates if t.fields == (field,)) for field in reach} == {
@@ -256,9 +252,7 @@ def test_features_are_those_of_the_twin(templates):
     assert names_of_rows(vectorizer, X) == expected
     known = {name for sentence in expected for row in sentence for name in row}
     assert sorted(vectorizer.get_feature_names_out()) == sorted(known)
-    expected = [
-        [[name for name in row if name in known] for row in naive_feature_names(s, templates)] for s in test
-    ]
+    expected = [[[name for name in row if name in known] for row in naive_feature_names(s, templates)] for s in test]
     assert names_of_rows(vectorizer, vectorizer.transform(test)) == expected
 
 
@@ -443,9 +437,7 @@ def test_hashed_ranges(n_features):
     X = vectorizer.transform(random_sentences(20))
     assert X.values.shape[1] == n_features
     assert (np.diff(X.values.indptr) == len(MIXED)).all()
-    np.testing.assert_array_equal(
-        X.groups[X.values.indices].reshape(-1, len(MIXED))[0], np.arange(len(MIXED))
-    )
+    np.testing.assert_array_equal(X.groups[X.values.indices].reshape(-1, len(MIXED))[0], np.arange(len(MIXED)))
     sizes = np.bincount(X.groups)
     assert sizes.max() - sizes.min() <= 1
 
@@ -699,9 +691,7 @@ def test_wrong_sentences(X, message):
 
 
 def test_wrong_token_among_derived_fields():
-    with pytest.raises(
-        ValueError, match=r"X\[1\]\[1\] lacks the field 'word', which the derived field 'shape'"
-    ):
+    with pytest.raises(ValueError, match=r"X\[1\]\[1\] lacks the field 'word', which the derived field 'shape'"):
         TemplateVectorizer(["shape[0]"]).fit([["a"], [{"shape": "A"}, {"pos": "N"}]])
 
 

@@ -115,8 +115,10 @@ def test_the_state_stays_narrow(kind, monkeypatch, tmp_path):
         structure, y, classes = (lambda x: graph), [x[:, 1] > 0 for x in X], {}
     halves = slice(0, 20), slice(20, 40)
     wide, narrow = (model.partial_fit(X[halves[0]], y[halves[0]], **classes) for model in pair_of(structure))
-    again = pickle.loads(pickle.dumps(narrow)) if kind != "graphs" else clone(narrow).set_training_state(
-        narrow.get_training_state()
+    again = (
+        pickle.loads(pickle.dumps(narrow))
+        if kind != "graphs"
+        else clone(narrow).set_training_state(narrow.get_training_state())
     )
     resumed = clone(narrow).set_training_state(narrow.get_training_state())
     for model in (wide, narrow, again, resumed):

@@ -251,9 +251,7 @@ def violation_of_multipliers(layout, scores):
     arrays, n_rows = layout.arrays, len(layout.arrays.row_bounds)
     given = np.where(scores == -np.inf, FORBIDDEN, scores)[None]
     mu, n_steps = np.zeros((1, n_rows)), np.zeros((1, 1))
-    matching_multipliers_range(
-        layout.matching, readonly(given), np.zeros((0, 0)), np.array([1000]), 0, 1, mu, n_steps
-    )
+    matching_multipliers_range(layout.matching, readonly(given), np.zeros((0, 0)), np.array([1000]), 0, 1, mu, n_steps)
     assert n_steps[0, 0] <= 60
     matrix = np.zeros((n_rows, len(scores)))
     matrix[np.repeat(np.arange(n_rows), np.diff(arrays.row_ptr)), arrays.row_vars] = 1.0

@@ -259,9 +259,7 @@ def test_losses_of_a_graph_that_is_a_structure_are_those_of_the_structure(name):
         np.testing.assert_allclose(gradient["scores"], other_gradient["scores"], atol=1e-6)
         found_there = gradient["additional"]["chain"]["transitions"]
         np.testing.assert_allclose(found_there, other_gradient["transitions"], atol=1e-6)
-    single, _ = loss.loss_gradient(
-        scores[0], np.eye(3)[paths[0]], additional={"chain": {"transitions": transitions}}
-    )
+    single, _ = loss.loss_gradient(scores[0], np.eye(3)[paths[0]], additional={"chain": {"transitions": transitions}})
     np.testing.assert_allclose(single, found[0][0], atol=1e-9)
 
 

@@ -29,9 +29,7 @@ def data():
     return X / 10.0, Y
 
 
-@pytest.mark.parametrize(
-    "loss, constraints", [("sparsemap", None), ("logistic", None), ("sparsemap", [Implies(0, 1)])]
-)
+@pytest.mark.parametrize("loss, constraints", [("sparsemap", None), ("logistic", None), ("sparsemap", [Implies(0, 1)])])
 def test_the_minimum_is_that_of_a_slow_twin(loss, constraints):
     rng = np.random.default_rng(1)
     n, m = 30, 3

@@ -345,18 +345,14 @@ def test_fits_reach_what_scipy_reaches(loss, features):
     objective = make_objective(
         structure, X, gold, targets, model, loss, 1.0, alpha=0.05, fit_intercept=True, n_jobs=None
     )
-    objective = BatchObjective(
-        objective.task, features(X.values), model, alpha=0.05, fit_intercept=True, n_jobs=None
-    )
+    objective = BatchObjective(objective.task, features(X.values), model, alpha=0.05, fit_intercept=True, n_jobs=None)
     losses = []
 
     def after_iteration(current, value):
         assert objective.loss_gradient(objective.pack(current))[0] == pytest.approx(value, rel=1e-12)
         losses.append(value)
 
-    found, reached, message = minimize_lbfgs(
-        objective, model, max_iter=2000, tol=1e-7, after_iteration=after_iteration
-    )
+    found, reached, message = minimize_lbfgs(objective, model, max_iter=2000, tol=1e-7, after_iteration=after_iteration)
     # At kinks scipy gets stuck: from several points the best counts. Without any, an intercept keeps where it began.
     starts = [objective.pack(model)] if "crf" in loss else [objective.pack(model), np.zeros(len(objective.pack(model)))]
     best = min(

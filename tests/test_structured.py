@@ -104,9 +104,7 @@ def test_outputs_of_a_chain():
     for x, s, u, few, p in zip(X, scores, marginals, found, predicted, strict=True):
         assert s.shape == u.shape == (len(x), 3)
         np.testing.assert_allclose(s, x @ model.coef_.T + model.intercept_)
-        alone = sparsemap(
-            LinearChain(), s, transitions=model.transitions_, start=model.start_, end=model.end_
-        )
+        alone = sparsemap(LinearChain(), s, transitions=model.transitions_, start=model.start_, end=model.end_)
         np.testing.assert_allclose(u, alone.marginals, atol=1e-9)
         probabilities = [q for _, q in few]
         assert sum(probabilities) == pytest.approx(1.0) and probabilities == sorted(probabilities, reverse=True)

@@ -32,9 +32,7 @@ def make_text(n=30, ones=True, dtype=np.float64, seed=0):
     lengths = rng.integers(2, 8, n)
     rows = lengths.sum()
     common = sparse.random_array((rows, 12), density=0.3, rng=rng, format="csc")
-    rare = sparse.csc_array(
-        (np.ones(rows), (np.arange(rows), rng.permutation(rows))), shape=(rows, rows)
-    )
+    rare = sparse.csc_array((np.ones(rows), (np.arange(rows), rng.permutation(rows))), shape=(rows, rows))
     X = sparse.hstack([rare, common, rare, common[:, :4], sparse.csc_array((rows, 3)), rare]).tocsr()
     X.data[:] = 1.0 if ones else np.round(4 * X.data) + 1.0
     X.sort_indices()

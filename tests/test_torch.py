@@ -831,9 +831,7 @@ def test_transitions_that_all_score_the_same_leave_steps_independent(per_step):
     transitions = torch.full((4, 4, 3, 3) if per_step else (3, 3), 0.7, dtype=torch.double, requires_grad=True)
 
     def layer(scores, start, transitions):
-        u, v = sparsemap(
-            LinearChain(), scores, lengths, transitions=transitions, start=start, return_additional=True
-        )
+        u, v = sparsemap(LinearChain(), scores, lengths, transitions=transitions, start=start, return_additional=True)
         return u, v["transitions"], v["start"]
 
     u, pairs, _ = layer(scores, start, transitions)

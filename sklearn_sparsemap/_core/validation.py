@@ -137,14 +137,11 @@ def check_scores(scores, ndim, name="scores"):
         raise ValueError(f"{name} is empty (shape {array.shape}); there must be a sample, and each needs a part")
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes; got shape {array.shape}")
-    array = bound_masks(array)
-    if not are_scores(array):
+    if not are_scores(array) and not are_scores(array := bound_masks(array)):
         bad = np.isnan(array) | (array == np.inf)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part"
-            )
+            raise ValueError(f"{name}{list(where)} is {array[where]}; scores must be finite, or -inf to forbid a part")
         raise ValueError(
             f"{name} has values beyond {LARGEST_SCORE:g}, with which sums overflow; rescale them, or forbid by -inf"
         )

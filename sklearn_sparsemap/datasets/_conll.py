@@ -121,9 +121,7 @@ def _check_columns(columns, label):
     names = [name for name in columns if name is not None]
     repeated = [name for i, name in enumerate(names) if name in names[:i]]
     if repeated:
-        raise ValueError(
-            f"columns has the name {repeated[0]!r} twice; name each column once, or None to skip it"
-        )
+        raise ValueError(f"columns has the name {repeated[0]!r} twice; name each column once, or None to skip it")
     if label in names:
         label_index = columns.index(label)
     elif label is None or label == "label":
@@ -132,9 +130,7 @@ def _check_columns(columns, label):
         raise ValueError(f"label={label!r} is not among the columns {columns}; use one of them or None")
     kept = [i for i, name in enumerate(columns) if name is not None and i != label_index]
     if not kept:
-        raise ValueError(
-            f"columns={columns} leaves no field for X; name at least one column besides the label"
-        )
+        raise ValueError(f"columns={columns} leaves no field for X; name at least one column besides the label")
     return columns, kept, label_index
 
 

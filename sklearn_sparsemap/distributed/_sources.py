@@ -42,9 +42,7 @@ class Source:
         elif hasattr(X, "to_delayed") or hasattr(y, "to_delayed") or _are_lazy(X):
             pair = [_delayed(part) if hasattr(part, "to_delayed") else list(part) for part in (X, y)]
             if len(pair[0]) != len(pair[1]):
-                raise ValueError(
-                    f"X has {len(pair[0])} partitions, but y has {len(pair[1])}; cut them alike"
-                )
+                raise ValueError(f"X has {len(pair[0])} partitions, but y has {len(pair[1])}; cut them alike")
             self.parts = [(join_parts, *parts) for parts in zip(*pair)]
         else:
             check_matrix(X)
@@ -120,9 +118,7 @@ def _delayed(collection):
     """Return the partitions of a bag, an array in blocks of rows, or a data frame of dask as delayed ones."""
     parts = np.asarray(collection.to_delayed(), dtype=object)
     if parts.ndim == 2 and parts.shape[1] > 1:
-        raise ValueError(
-            f"X has {parts.shape[1]} blocks of columns; rechunk it to one: X.rechunk({{1: -1}})"
-        )
+        raise ValueError(f"X has {parts.shape[1]} blocks of columns; rechunk it to one: X.rechunk({{1: -1}})")
     return parts.ravel().tolist()
 
 

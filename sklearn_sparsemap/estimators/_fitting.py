@@ -306,9 +306,7 @@ def adjust_optimizer(estimator, task, optimizer):
         own = {"tol": _ONLINE_TOL} if task.sequential else {}
         if estimator.batch_size is not None:
             own["batch_size"] = int(estimator.batch_size)
-        optimizer.configure(
-            alpha=estimator.alpha, eta0=estimator.eta0, n_jobs=estimator.n_jobs, **own, **parameters
-        )
+        optimizer.configure(alpha=estimator.alpha, eta0=estimator.eta0, n_jobs=estimator.n_jobs, **own, **parameters)
     return optimizer
 
 

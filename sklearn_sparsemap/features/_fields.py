@@ -19,15 +19,11 @@ def check_derived_fields(derived_fields):
     if derived_fields is None:
         return DERIVED_FIELDS
     if not isinstance(derived_fields, Mapping):
-        raise ValueError(
-            f"derived_fields must map a name to (source field, function); got {derived_fields!r}"
-        )
+        raise ValueError(f"derived_fields must map a name to (source field, function); got {derived_fields!r}")
     for name, definition in derived_fields.items():
         is_pair = isinstance(definition, tuple | list) and len(definition) == 2
         if not is_pair or not isinstance(definition[0], str) or not callable(definition[1]):
-            raise ValueError(
-                f"derived_fields[{name!r}] must be a pair (source field, function); got {definition!r}"
-            )
+            raise ValueError(f"derived_fields[{name!r}] must be a pair (source field, function); got {definition!r}")
     return derived_fields
 
 
@@ -108,9 +104,7 @@ class Tokens:
     def _extend(path, name):
         """Add a derived field to those that wait for it."""
         if name in path:
-            raise ValueError(
-                f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source"
-            )
+            raise ValueError(f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source")
         return (*path, name)
 
     def _values(self, name, needed_by, where, path):
@@ -163,9 +157,7 @@ class Tokens:
             try:
                 result = function(value)
             except Exception as error:
-                raise ValueError(
-                    f"the derived field {name!r} failed for {source}={quoted(value)}: {error}"
-                ) from error
+                raise ValueError(f"the derived field {name!r} failed for {source}={quoted(value)}: {error}") from error
             if not isinstance(result, _VALUE_TYPES):
                 raise ValueError(
                     f"the derived field {name!r} must be a string or an integer; its function returned "

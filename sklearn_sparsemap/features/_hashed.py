@@ -60,7 +60,5 @@ class HashedColumns:
     def names(self):
         """Return the names of all columns, such as ``word[0]#17``: object array of str."""
         sizes = np.diff(self.column_ptr).tolist()
-        names = [
-            f"{template}#{slot}" for template, size in zip(self.plan.templates, sizes) for slot in range(size)
-        ]
+        names = [f"{template}#{slot}" for template, size in zip(self.plan.templates, sizes) for slot in range(size)]
         return np.array(names, dtype=object)

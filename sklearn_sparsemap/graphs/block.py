@@ -111,9 +111,7 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)
-        _, feasible = project_factor(
-            graph, cold, none, f, place, z[: stop - start], p[: stop - start], 1.0, limits
-        )
+        _, feasible = project_factor(graph, cold, none, f, place, z[: stop - start], p[: stop - start], 1.0, limits)
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
             return True

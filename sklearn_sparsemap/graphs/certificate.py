@@ -43,9 +43,7 @@ def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
     if kind != STRUCTURE:
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         score = additional[first] if last > first else 0.0
-        joint, feasible = project_logic(
-            kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p
-        )
+        joint, feasible = project_logic(kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p)
         return score * joint, feasible
     value, feasible = 0.0, False
     if structures is not None:

@@ -93,7 +93,6 @@ def project_pair(a, b, score):
     return p, 1.0 - q, max(p - q, 0.0)
 
 
-
 @kernel
 def is_free(p, snap):
     """Tell whether a marginal is off its bounds, to which it belongs within `snap`.

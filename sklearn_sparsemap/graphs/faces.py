@@ -190,5 +190,3 @@ def face_of(graph, faces, i, place):
         faces.ones[begin[3] : end[3]],
     )
     return face, k
-
-

@@ -173,11 +173,7 @@ def _project(graph, optima, i, faces, average, tol, limits, w, change):
     return n_iter
 
 
-@entry(
-    types.void(
-        GRAPH_ARRAYS, OPTIMA, FACES, types.boolean, types.float64, INTS, types.int64, types.int64, PRODUCTS
-    )
-)
+@entry(types.void(GRAPH_ARRAYS, OPTIMA, FACES, types.boolean, types.float64, INTS, types.int64, types.int64, PRODUCTS))
 def project_range(graph, optima, faces, average, tol, limits, start, stop, out):
     """Multiply directions with the Jacobians of samples start..stop; see `_project`.
 

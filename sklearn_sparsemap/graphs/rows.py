@@ -155,9 +155,7 @@ def sweep_rows(dual, z):
         coefs = dual.row_coefs[start:stop]
         for entry in range(start, stop):
             z[entry - start] = a[dual.row_vars[entry]] + dual.row_coefs[entry] * mu[r]
-        new = threshold(
-            z[: stop - start], coefs, dual.row_bounds[r], mu[r], dual.row_low[r], dual.row_high[r]
-        )
+        new = threshold(z[: stop - start], coefs, dual.row_bounds[r], mu[r], dual.row_low[r], dual.row_high[r])
         if not abs(new) < -1e-10 * FORBIDDEN:
             mu[:] = 0.0
             mu[r] = 1.0

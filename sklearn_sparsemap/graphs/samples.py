@@ -46,6 +46,7 @@ class GraphSolutions(NamedTuple):
 SAMPLES = types.NamedUniTuple(FLOATS_2D, 4, GraphSamples)
 SOLUTIONS = types.NamedUniTuple(FLOATS_2D_OUT, 5, GraphSolutions)
 
+
 @kernel
 def row_of(rows, i):
     """Return row `i` of rows of which there may be one for all, or none: then nothing."""

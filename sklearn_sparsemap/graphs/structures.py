@@ -251,9 +251,7 @@ def find_faces(structures):
         if kind != BY_STRUCTURES:
             f = graph.structures[place]
             dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
-            ints, factor, ones = tight_face(
-                kind, dims, structures.marginals[place], slots, structures.weights[place]
-            )
+            ints, factor, ones = tight_face(kind, dims, structures.marginals[place], slots, structures.weights[place])
             structures.faces[place], structures.factors[place] = ints, factor
         else:
             support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))

@@ -19,7 +19,7 @@ from ..numerics.loops import (
     sparsemap_range,
     take_problems,
 )
-from ..numerics.places import places_of
+from ..numerics.places import places_of, starts
 from ..numerics.polytope_solver import always, prefer_range
 from ..numerics.solver import AIM, INFEASIBLE, most_calls
 
@@ -46,7 +46,7 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
 
 def map_where_feasible(structure, problems, n_jobs=None):
     """As `map_problems`; a problem in which all structures are forbidden has the value -inf."""
-    slot_ptr = readonly(np.concatenate([[0], np.cumsum(problems.sizes[:, 0])]), np.int64)
+    slot_ptr = readonly(starts(problems.sizes[:, 0]), np.int64)
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
         lambda start, stop: map_range(structure.oracle, problems, start, stop, slot_ptr, slots, values),

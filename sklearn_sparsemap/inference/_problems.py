@@ -229,8 +229,7 @@ def _check_all(scores, ndim, name=None):
     else:
         arrays = [check_scores(s, ndim, name or f"scores[{i}]") for i, s in enumerate(scores)]
         return np.concatenate(arrays, axis=None), [array.shape for array in arrays]
-    flat = bound_masks(flat)
-    if not are_scores(flat):
+    if not are_scores(flat) and not are_scores(flat := bound_masks(flat)):
         for i, sample in enumerate(scores):
             check_scores(sample, ndim, name or f"scores[{i}]")
     return flat, shapes

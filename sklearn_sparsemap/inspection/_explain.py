@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-
 class Explanation:
     """The difference of the scores of two structures, by what makes it up; see `explain`.
 

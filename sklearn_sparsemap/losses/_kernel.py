@@ -176,9 +176,7 @@ def is_inexact(loss, gap):
     return gap > _INEXACT * (1.0 + abs(loss))
 
 
-@entry(
-    types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES)
-)
+@entry(types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES))
 def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, stop, out):
     """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
     offset = 0

@@ -110,9 +110,7 @@ def span_precision_recall_f1(
     for name, row in zip(["overall", *types], [counts.sum(axis=0), *counts]):
         ratios = [float(ratio) for ratio in _precision_recall_f1(row)]
         numbers = [int(number) for number in row]
-        table[name] = dict(
-            zip(("precision", "recall", "f1", "n_true", "n_pred", "n_correct"), ratios + numbers)
-        )
+        table[name] = dict(zip(("precision", "recall", "f1", "n_true", "n_pred", "n_correct"), ratios + numbers))
     return table
 
 
@@ -135,9 +133,7 @@ def _count_spans(y_true, y_pred, labels):
     if labels is not None:
         labels = [labels] if isinstance(labels, str) else list(dict.fromkeys(labels))
         known = {name: row for name, row in zip(types, counts)}
-        return labels, np.array([known.get(name, np.zeros(3, int)) for name in labels], dtype=int).reshape(
-            -1, 3
-        )
+        return labels, np.array([known.get(name, np.zeros(3, int)) for name in labels], dtype=int).reshape(-1, 3)
     occurs = [i for i in np.argsort(types).tolist() if counts[i].any()]
     return [types[i] for i in occurs], counts[occurs]
 

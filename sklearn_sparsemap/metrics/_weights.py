@@ -11,9 +11,7 @@ def check_sample_weight(sample_weight, n_samples):
         return np.ones(n_samples)
     weights = check_numbers(sample_weight, "sample_weight")
     if weights.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must have shape ({n_samples},), one weight a sample; got {weights.shape}"
-        )
+        raise ValueError(f"sample_weight must have shape ({n_samples},), one weight a sample; got {weights.shape}")
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample_weight must be finite and non-negative")
     return weights

@@ -79,11 +79,7 @@ def support_products_range(problems, start, stop, supports, directions, out):
         _multiply(support, k, problems, directions, i, out)
 
 
-@entry(
-    types.void(
-        PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, INTS, FLOATS_OUT, FLOATS_OUT, INTS_OUT
-    )
-)
+@entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, INTS, FLOATS_OUT, FLOATS_OUT, INTS_OUT))
 def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, out, extra_out, dependent):
     """Multiply `upstream`, one entry a structure, with the Jacobians of the weights of problems start..stop.
 

@@ -15,9 +15,7 @@ Facets = namedtuple("Facets", ["slots", "slot_ptr", "additional", "additional_pt
 FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], Facets)
 
 
-@entry(
-    types.void(FACET_PRODUCTS, PROBLEMS, types.int64, types.int64, FACETS_TYPE, FLOATS, DIRECTIONS, PRODUCTS)
-)
+@entry(types.void(FACET_PRODUCTS, PROBLEMS, types.int64, types.int64, FACETS_TYPE, FLOATS, DIRECTIONS, PRODUCTS))
 def facet_products_range(products, problems, start, stop, facets, marginals, directions, out):
     """Multiply directions with the Jacobians of those of problems start..stop whose facets are usable."""
     extra_ptr = directions.extra_ptr

@@ -40,7 +40,9 @@ class LazyResults(Sequence):
 
 def starts(lengths):
     """Return where each of some parts of these lengths begins, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    begins = np.zeros(len(lengths) + 1, np.int64)
+    np.add.accumulate(lengths, out=begins[1:])
+    return begins
 
 
 def places_of(begins, lengths):

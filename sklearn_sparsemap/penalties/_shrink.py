@@ -130,9 +130,11 @@ def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, c
     return np.sqrt(moved)
 
 
-@entry(types.Tuple((types.float64, types.int64))(
-    FLOATS, types.float64, FLOATS, INTS, INTS, INTS, types.float64, types.int64, FLOATS_OUT
-))
+@entry(
+    types.Tuple((types.float64, types.int64))(
+        FLOATS, types.float64, FLOATS, INTS, INTS, INTS, types.float64, types.int64, FLOATS_OUT
+    )
+)
 def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms, tol, max_iter, solution):
     """Solve ``min_x 1/2 |x - norms|^2 + strength sum_g weights[g] |x_g|`` by coordinate ascent on the groups' duals.
 

@@ -131,9 +131,7 @@ class FenchelYoungLoss(nn.Module):
     def _losses(self, scores, additional, lengths, y, handle, batched):
         """Return the loss of each sample."""
         padded, own = tuple(scores.shape[1:]), operator(handle)
-        gold = gold_of(
-            own, self.loss, _as_structures(y, batched), padded, lengths.cpu().numpy(), cost=self.cost
-        )
+        gold = gold_of(own, self.loss, _as_structures(y, batched), padded, lengths.cpu().numpy(), cost=self.cost)
         parts, joint, missing, cost = (torch.from_numpy(array).to(scores) for array in gold)
         parts, cost = parts.reshape(scores.shape), cost.reshape(scores.shape)
         # What is forbidden has no part in the score of gold.

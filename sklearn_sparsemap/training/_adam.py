@@ -30,9 +30,7 @@ def move(weights, gradient, first, second, rate, second_scale, alpha):
 )  # fmt: skip
 def move_range(weights, gradient, first, second, rate, second_scale, alpha, start, stop):
     """Move the weights from `start` to `stop`."""
-    move(
-        weights[start:stop], gradient[start:stop], first[start:stop], second[start:stop], rate, second_scale, alpha
-    )
+    move(weights[start:stop], gradient[start:stop], first[start:stop], second[start:stop], rate, second_scale, alpha)
 
 
 @entry(

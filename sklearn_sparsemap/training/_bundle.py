@@ -154,9 +154,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         # The step to the minimum of the model, by its dual: the multipliers of the planes.
         curvature, own = np.where(penalised, proximity + alpha, proximity), alpha * np.where(penalised, x, 0.0)
         hessian = planes.products[0] / (proximity + alpha) + planes.products[1] / proximity
-        planes.multipliers = simplex_qp(
-            hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers
-        )
+        planes.multipliers = simplex_qp(hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers)
         mean, error = planes.multipliers @ planes.held, planes.multipliers @ planes.errors
         slope = mean + own
         step = -slope / curvature

@@ -163,9 +163,7 @@ class GraphTask(Task):
     def predict(self, scores, additional, n_jobs):
         found, late = np.empty(len(self.graphs), dtype=object), {}
         for places, _, problems in self._problems(scores, additional):
-            best = best_assignments(
-                problems, n_jobs, numbers=places, map_time_limit=self.map_time_limit, late=late
-            )
+            best = best_assignments(problems, n_jobs, numbers=places, map_time_limit=self.map_time_limit, late=late)
             for i, structure in zip(places, best.structures):
                 found[i] = problems.layout.shape_assignment(structure)
         warn_of_time_limit(late, self.map_time_limit)

@@ -104,4 +104,3 @@ class Network:
                     residuals *= masks[depth - 1]
                 residuals *= inputs > 0.0
         return coefs[::-1] + intercepts[::-1]
-

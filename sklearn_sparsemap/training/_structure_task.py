@@ -30,9 +30,7 @@ _TOL = 1e-12
 _WARM_START_BYTES = 512 * 2**20
 
 
-@entry(
-    types.void(ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT)
-)
+@entry(types.void(ORACLE, SOLVERS, LOSS_FORM, FLOATS, FLOATS, TARGETS, MEMORY, INTS, FLOATS_OUT, FLOATS_2D_OUT))
 def residuals_of_ranges(oracle, solvers, form, scores, additional, targets, memory, cuts, residuals, sums):
     """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
 

@@ -18,6 +18,7 @@ from numba.extending import overload
 
 from .cache import PackageCache
 from .handles import FirstClass, Handle
+from .references import switch_off_counts
 
 __all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
@@ -56,12 +57,19 @@ class _LinkedLibrary(JITCodeLibrary):
         """Do nothing: the code has no address yet, see `_set_environments`."""
 
 
-class _EntryCompiler(CompilerBase):
-    """Numba's compiler for ``njit``, without a wrapper for other languages."""
+class _ArgumentCompiler(CompilerBase):
+    """Numba's compiler for ``njit``, with fewer reference counts."""
+
+    def define_pipelines(self):
+        return [switch_off_counts(DefaultPassBuilder.define_nopython_pipeline(self.state))]
+
+
+class _EntryCompiler(_ArgumentCompiler):
+    """The same without a wrapper for other languages."""
 
     def define_pipelines(self):
         self.state.flags.no_cfunc_wrapper = True
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        return super().define_pipelines()
 
 
 class _KernelCompiler(_EntryCompiler):
@@ -101,8 +109,7 @@ def compile_entry(function, signature, is_argument, options):
     options : dict
         Numba's.
     """
-    compiler = {} if is_argument else {"pipeline_class": _EntryCompiler}
-    dispatcher = njit(**options, **compiler)(function)
+    dispatcher = njit(**options, pipeline_class=_ArgumentCompiler if is_argument else _EntryCompiler)(function)
     try:
         # As `cache=True` does, with the cache of this package.
         dispatcher._cache = PackageCache(function)

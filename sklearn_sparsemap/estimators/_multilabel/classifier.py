@@ -377,9 +377,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         def minimise(places, **parameters):
             alpha = automatic_alpha(X[places], weights[places]) if self.alpha == "auto" else self.alpha
             part, own = (task, X) if len(places) == len(weights) else (task.take(places), X[places])
-            return fit_linear(
-                part, own, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, **parameters
-            )
+            return fit_linear(part, own, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, **parameters)
 
         found, loss, message, n_inexact = minimise(np.arange(len(weights)), after_iteration=after_iteration)
         monitor.check(loss)

@@ -15,7 +15,6 @@ from ..._core.validation import quoted
 from .optimizers import BLANK
 
 if TYPE_CHECKING:
-
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray

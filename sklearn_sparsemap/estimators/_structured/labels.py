@@ -146,9 +146,7 @@ def given_classes(classes, known):
         return known
     given = check_classes(classes)
     if known is not None and given.tolist() != known.tolist():
-        raise ValueError(
-            f"classes={given.tolist()} differ from those of the first call, {known.tolist()}; fit a clone"
-        )
+        raise ValueError(f"classes={given.tolist()} differ from those of the first call, {known.tolist()}; fit a clone")
     return given
 
 

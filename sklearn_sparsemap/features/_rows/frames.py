@@ -79,9 +79,7 @@ def sentences_from_frame(
         columns = [frame[name].to_list() for name in fields]
         missing = [_has_missing(column) for column in columns]
         if any(missing):
-            tokens = [
-                {name: value for name, value in zip(fields, row) if not _is_none(value)} for row in zip(*columns)
-            ]
+            tokens = [{name: value for name, value in zip(fields, row) if not _is_none(value)} for row in zip(*columns)]
         else:
             tokens = [dict(zip(fields, row)) for row in zip(*columns)]
         X = [tokens[i:j] for i, j in cuts]

@@ -100,9 +100,7 @@ def solve_tables(tables, problem, before, sigma, state, trial, tols, reference, 
             damping = boost * max(min(_MOST_DAMPING, _DAMPING * np.sqrt(residual)), _LEAST_DAMPING)
             system = build_system(tables, state.joint, state.u, sigma, damping)
             solve_system(tables, system, state.gradient, w, direction, scratch)
-            new, is_gain = _line_search(
-                tables, problem, before, sigma, value, state, trial, direction
-            )
+            new, is_gain = _line_search(tables, problem, before, sigma, value, state, trial, direction)
             n_iter += 1
             if not is_gain:
                 if boost > _MOST_BOOST:

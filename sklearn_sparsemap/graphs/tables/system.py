@@ -216,9 +216,7 @@ def _finish_row(factor, rows, left, r, start):
     for c in range(start, r + 1):
         from_column = max(left[r], left[c])
         at = rows[c] - left[c]
-        total = factor[begin + c] - dot(
-            factor[begin + from_column : begin + c], factor[at + from_column : at + c]
-        )
+        total = factor[begin + c] - dot(factor[begin + from_column : begin + c], factor[at + from_column : at + c])
         factor[begin + c] = total / factor[at + c] if c < r else np.sqrt(max(total, 1e-12))
 
 

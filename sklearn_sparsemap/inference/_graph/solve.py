@@ -323,9 +323,7 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
             solver, own = LOGIC_SOLVERS[method], (arrays,)
         else:
             solver, own = GRAPH_SOLVERS[method], (arrays, layout.all_oracles(Simplex.oracle), structure_solvers(layout))
-        over_ranges(
-            lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits
-        )
+        over_ranges(lambda begin, end: solver(*own, samples, aim, limits, begin, end, out), costs, n_jobs, limit=limits)
     if n_steps is not None:
         out.statistics[:, N_ITER] += n_steps[:, 0]
     if method == "tables" and deadline is None:

@@ -106,8 +106,7 @@ class LPSparseMAPBatch(LazyResults):
         """
         products = [jacobian.vjp(rows) for jacobian, rows in zip(self._jacobians, self._join(vs, "vs"))]
         joint = [
-            (places, problems.layout, changes)
-            for (places, problems, _), (_, changes) in zip(self._groups, products)
+            (places, problems.layout, changes) for (places, problems, _), (_, changes) in zip(self._groups, products)
         ]
         if self._own_additional:
             additional = [None] * len(self)

@@ -14,6 +14,7 @@ from ...numerics.face import FACE_TOLERANCE, Direction, Face, complete_face, fac
 from ...numerics.facets import FACETS
 from ...numerics.loops import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
 from ...numerics.solver import AIM, most_calls
+from ...numerics.support import EPS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -139,7 +140,7 @@ class SparseMAPResult:
             size = gather_rows(slots, np.abs(problem.scores))
             size = (size + gather_rows(additional_slots, np.abs(problem.additional))).max()
         # Marginals are larger than 1 only where parts repeat.
-        return 32 * np.finfo(np.float64).eps * (1.0 + max(problem.sizes[0], u @ u) + size)
+        return 32 * EPS * (1.0 + max(problem.sizes[0], u @ u) + size)
 
     @cached_property
     def support(self):

@@ -205,10 +205,7 @@ class FactorGraphDisplay:
         tables = [factor for factor in graph.factors if _is_table(factor)]
         # That a variable of several values has one of them goes without saying.
         factors = [f for f in graph.factors if not (_is_pair(f) or _is_table(f) or hasattr(f, "n_states"))]
-        joined = [
-            (circle_of[factor.literals.indices], _label(factor), _may_be_framed(factor))
-            for factor in factors
-        ]
+        joined = [(circle_of[factor.literals.indices], _label(factor), _may_be_framed(factor)) for factor in factors]
         pairs = [
             ends
             for factor in graph.factors

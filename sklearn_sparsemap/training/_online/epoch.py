@@ -161,9 +161,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
 
 
 def _entry_of(store, rule, rows):
-    return entry(
-        types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART)
-    )(_epoch)
+    return entry(types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART))(_epoch)
 
 
 # Of the store, the rule, and the types of the weights and of the features' data. Weights of float32 go with features of

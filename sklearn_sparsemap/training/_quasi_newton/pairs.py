@@ -96,8 +96,6 @@ def combine_range(pairs, held, shares, gradient, direction, start, stop, table):
         table[p, 1] = dot(own, own)
 
 
-
-
 class Pairs:
     """The last pairs of steps and changes.
 

@@ -66,7 +66,5 @@ def wide_model(optimizer, n_features, most=None):
     lengths = np.zeros(n_features, np.int64)
     lengths[columns] = np.diff(model.coef.indptr)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
-    coef = sparse.csr_array(
-        (model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1])
-    )
+    coef = sparse.csr_array((model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1]))
     return LinearModel(coef, model.intercept, model.additional)

@@ -1,0 +1,68 @@
+"""No reference counts in kernels that only read and write the arrays they are given.
+
+Numba counts the references to each array argument, each field of a namedtuple and each slice, by atomic additions. In
+small kernels that takes as long as their work. A function's caller keeps the arguments alive until the function
+returns. So a function that makes no array, gets none from a function it calls, and returns none can do without counts,
+and Numba has a switch for that.
+"""
+
+from numba.core import ir, types
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.typed_passes import NativeLowering
+
+# Operations whose result is part of their operands, or a view of it.
+_PARTS = {"build_tuple", "cast", "exhaust_iter", "getattr", "getitem", "phi", "static_getitem"}
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _SwitchOffCounts(AnalysisPass):
+    """Switch reference counts off if the function does not need them."""
+
+    _name = "switch_off_counts"
+
+    def __init__(self):
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state):
+        if not _needs_counts(state):
+            state.targetctx = state.targetctx.subtarget(enable_nrt=False)
+            # The copy has the attribute of the original, which counts.
+            vars(state.targetctx).pop("nrt", None)
+        return False
+
+
+def _needs_counts(state):
+    """Tell whether a typed function makes or returns anything that has a reference count."""
+    models = state.targetctx.data_model_manager
+
+    def is_counted(kind):
+        return models[kind].contains_nrt_meminfo()
+
+    assignments = (a for block in state.func_ir.blocks.values() for a in block.find_insts(ir.Assign))
+    return is_counted(state.return_type) or any(
+        is_counted(state.typemap[a.target.name]) and not _is_borrowed(a.value, state.typemap) for a in assignments
+    )
+
+
+def _is_borrowed(value, typemap):
+    """Tell whether an assigned value is an argument, a constant, or a part or view of a variable."""
+    if isinstance(value, ir.Arg | ir.Var | ir.Global | ir.FreeVar | ir.Const):
+        return True
+    if not isinstance(value, ir.Expr) or value.op not in _PARTS:
+        return False
+    # An array as the index makes a copy. Views of other containers are not known here.
+    kinds = [typemap[v.name] for v in value.list_vars()]
+    if value.op == "getitem" and isinstance(kinds[-1], types.Array):
+        return False
+    return all(
+        isinstance(k, types.Array | types.BaseTuple | types.Integer | types.SliceType | types.Float | types.Boolean)
+        for k in kinds
+    )
+
+
+def switch_off_counts(pipeline):
+    """Add the pass to Numba's passes, before code is written."""
+    names = [each for each, _ in pipeline.passes]
+    pipeline.add_pass_after(_SwitchOffCounts, names[names.index(NativeLowering) - 1])
+    pipeline.finalize()
+    return pipeline
