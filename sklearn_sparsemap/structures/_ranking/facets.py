@@ -43,7 +43,8 @@ def _fill_block(scores, order, first, last, n_points, marginals):
     # Relative to its best item, so that large scores cost no digits.
     mean = 0.0
     for j in range(first, last):
-        mean += (scores[order[j]] - top) / size
+        mean += scores[order[j]] - top
+    mean /= size
     points = 0.0
     for j in range(first, min(last, n_points)):
         points += n_points - j
@@ -70,25 +71,24 @@ def _is_majorised(marginals, order, n_points):
 def _certify(scores, n_points, marginals, order):
     """Return the objective, the gap by the best ranking for the scores less the marginals, and its rounding.
 
-    It is `certify` without an oracle, which would write down all points of the ranking. The gap is infinite if the
-    marginals are not in the polytope.
+    It is `certify` without an oracle, which would write down all points of the ranking. In the order of the scores, the
+    scores less the marginals do not increase but by rounding. So no sort is needed: each is bounded by the largest from
+    its place on, and the bounds are in order. The gap is infinite if the marginals are not in the polytope.
     """
-    is_in_polytope = _is_majorised(marginals, order, n_points)
-    n = scores.shape[0]
-    reduced, linear, norm_squared = np.empty(n), 0.0, 0.0
-    for i in range(n):
-        u = marginals[i]
-        reduced[i] = scores[i] - u
+    linear, norm_squared, best, size, bound = 0.0, 0.0, 0.0, 1.0, -np.inf
+    for j in range(order.shape[0] - 1, -1, -1):
+        score, u = scores[order[j]], marginals[order[j]]
+        bound = max(bound, score - u)
         if u > 0.0:
-            linear += scores[i] * u
+            linear += score * u
             norm_squared += u * u
-    order_downwards(reduced, order)
-    best, size = 0.0, 1.0 + norm_squared
-    for j in range(n_points):
-        best += reduced[order[j]] * (n_points - j)
-        size += abs(scores[order[j]]) * (n_points - j)
-    gap = max(certified_gap(best, linear - norm_squared), 0.0) if is_in_polytope else np.inf
-    return linear - 0.5 * norm_squared, gap, 8.0 * EPS * size
+        if j < n_points:
+            best += bound * (n_points - j)
+            size += abs(score) * (n_points - j)
+    gap = np.inf
+    if _is_majorised(marginals, order, n_points):
+        gap = max(certified_gap(best, linear - norm_squared), 0.0)
+    return linear - 0.5 * norm_squared, gap, 8.0 * EPS * (size + norm_squared)
 
 
 @as_solver
