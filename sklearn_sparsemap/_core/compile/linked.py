@@ -12,7 +12,7 @@ compilers say which wrappers a function gets.
 from numba import njit
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 
@@ -57,11 +57,13 @@ class _LinkedLibrary(JITCodeLibrary):
         """Do nothing: the code has no address yet, see `_set_environments`."""
 
 
-class _ArgumentCompiler(CompilerBase):
+class _ArgumentCompiler(Compiler):
     """Numba's compiler for ``njit``, with fewer reference counts."""
 
     def define_pipelines(self):
-        return [switch_off_counts(DefaultPassBuilder.define_nopython_pipeline(self.state))]
+        pipelines = super().define_pipelines()
+        # What `numba.objmode` makes of a block that Python runs is compiled by its function's compiler, too.
+        return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
 
 
 class _EntryCompiler(_ArgumentCompiler):

@@ -31,38 +31,38 @@ class _SwitchOffCounts(AnalysisPass):
         return False
 
 
+# The only types of what may be a part: other containers, and what runs Python, are left to Numba.
+_PLAIN = types.Array, types.BaseTuple, types.Number, types.Boolean, types.SliceType
+
+
 def _needs_counts(state):
-    """Tell whether a typed function makes or returns anything that has a reference count."""
-    models = state.targetctx.data_model_manager
+    """Tell whether a typed function makes or returns anything that has a reference count, or runs Python."""
+    models, kinds = state.targetctx.data_model_manager, state.typemap
 
     def is_counted(kind):
         return models[kind].contains_nrt_meminfo()
 
+    if is_counted(state.return_type) or any(isinstance(kind, types.ObjModeDispatcher) for kind in kinds.values()):
+        return True
     assignments = (a for block in state.func_ir.blocks.values() for a in block.find_insts(ir.Assign))
-    return is_counted(state.return_type) or any(
-        is_counted(state.typemap[a.target.name]) and not _is_borrowed(a.value, state.typemap) for a in assignments
-    )
+    return any(is_counted(kinds[a.target.name]) and not _is_borrowed(a.value, kinds) for a in assignments)
 
 
-def _is_borrowed(value, typemap):
+def _is_borrowed(value, kinds):
     """Tell whether an assigned value is an argument, a constant, or a part or view of a variable."""
     if isinstance(value, ir.Arg | ir.Var | ir.Global | ir.FreeVar | ir.Const):
         return True
     if not isinstance(value, ir.Expr) or value.op not in _PARTS:
         return False
-    # An array as the index makes a copy. Views of other containers are not known here.
-    kinds = [typemap[v.name] for v in value.list_vars()]
-    if value.op == "getitem" and isinstance(kinds[-1], types.Array):
-        return False
-    return all(
-        isinstance(k, types.Array | types.BaseTuple | types.Integer | types.SliceType | types.Float | types.Boolean)
-        for k in kinds
-    )
+    operands = [kinds[v.name] for v in value.list_vars()]
+    # An array as the index makes a copy.
+    copies = value.op == "getitem" and isinstance(operands[-1], types.Array)
+    return not copies and all(isinstance(kind, _PLAIN) for kind in operands)
 
 
 def switch_off_counts(pipeline):
-    """Add the pass to Numba's passes, before code is written."""
-    names = [each for each, _ in pipeline.passes]
-    pipeline.add_pass_after(_SwitchOffCounts, names[names.index(NativeLowering) - 1])
+    """Add the pass to Numba's passes, before code is written; return them."""
+    passes = [each for each, _ in pipeline.passes]
+    pipeline.add_pass_after(_SwitchOffCounts, passes[passes.index(NativeLowering) - 1])
     pipeline.finalize()
     return pipeline
