@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from sklearn_sparsemap import marginal_inference, sparsemap
+from sklearn_sparsemap import lp_sparsemap, marginal_inference, sparsemap
+from sklearn_sparsemap.factors import FactorGraph, PairTable
 from sklearn_sparsemap.inference._masks import raise_masks
 from sklearn_sparsemap.numerics.loops import Problems
-from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching, Ranking, Simplex, Subset
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, LinearProgram, Matching, Ranking, Simplex, Subset
 
 MASKS = (-1e3, -1e7, -1e10, -1e14, float(np.finfo(np.float32).min))
 STRUCTURES = {
@@ -202,3 +203,54 @@ def test_flows_of_huge_scores_are_left_to_the_active_set():
             np.testing.assert_allclose(result.marginals, exact.marginals, atol=1e-9)
             n_compared += 1
     assert n_compared >= 38
+
+
+@pytest.mark.parametrize("solver", ["cg", "away_step", "pairwise"])
+@pytest.mark.parametrize("name", ["matching", "tree", "ranking", "subset"])
+def test_solvers_of_the_papers_are_exact_once_they_converge(name, solver):
+    """At large scores rounding hides a gap that leaves marginals wrong in the fifth digit."""
+    structure, shape, _ = STRUCTURES[name]
+    rng, n_compared = np.random.default_rng(1), 0
+    for _ in range(20):
+        scores = 1e6 * rng.integers(0, 3, shape) + rng.normal(size=shape)
+        expected, result = sparsemap(structure, scores), sparsemap(structure, scores, solver=solver)
+        if result.converged:
+            np.testing.assert_allclose(result.marginals, expected.marginals, atol=1e-6)
+            n_compared += 1
+    assert n_compared >= 10
+
+
+def test_masks_of_tables_cost_no_digits():
+    """The method of multipliers measured its steps by the masks; joint marginals of 1e-16 times a mask were its gap."""
+    rng, n_compared = np.random.default_rng(0), 0
+    graph = FactorGraph()
+    u = graph.categorical((2, 2), 2)
+    graph.add(PairTable(u[:, :-1], u[:, 1:], name="across"), PairTable(u[:-1], u[1:], name="down", tied=True))
+    for scale in (1e-4, 1.0, 1e3):
+        for _ in range(20):
+            scores = scale * rng.normal(size=(2, 2, 2))
+            across, down = scale * rng.normal(size=(2, 1, 2, 2)), scale * rng.normal(size=(2, 2))
+            masked = rng.random(across.shape) < 0.2
+            scores[1, 1, 0] = across[0, 0, 1, 1] = -1e14
+            across[masked] = -1e14
+            forbidden = {"across": forbid(np.where(across < -1e9, -np.inf, across)), "down": down}
+            try:
+                expected = lp_sparsemap(graph, np.where(scores < -1e9, -np.inf, scores), additional=forbidden)
+            except ValueError:
+                continue
+            result = lp_sparsemap(graph, scores, additional={"across": across, "down": down}, tol=1e-9)
+            assert result.converged
+            np.testing.assert_allclose(result.marginals, expected.marginals, atol=1e-6)
+            assert result.objective == pytest.approx(expected.objective, abs=1e-6 * max(scale, 1.0))
+            n_compared += 1
+    assert n_compared > 40
+
+
+def test_masks_of_a_programme_cost_no_digits():
+    """HiGHS keeps nine digits: masks left none to the other scores."""
+    structure = LinearProgram([[2.0, 1.0, 3.0, 1.0, 2.0]], [5.0], A_eq=[np.ones(5)], b_eq=[2.0])
+    result = sparsemap(structure, [-3.4e38, -1e300, 1e6, 1e6, 1e6])
+    np.testing.assert_allclose(result.marginals, [0.0, 0.0, 2 / 3, 2 / 3, 2 / 3], atol=1e-9)
+    # If every choice has a masked variable, the best one has as few as possible.
+    forced = LinearProgram(A_eq=[[1.0, 1.0, 0.0]], b_eq=[1.0], A=np.zeros((0, 3)), b=[])
+    np.testing.assert_allclose(sparsemap(forced, [-1e20, -1e10, 1.0]).marginals, [0.0, 1.0, 1.0], atol=1e-9)

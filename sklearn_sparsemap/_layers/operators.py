@@ -108,8 +108,8 @@ def warn_if_inexact(converged):
     """Issue a ConvergenceWarning unless all samples of a batch converged."""
     if not converged.all():
         warnings.warn(
-            f"SparseMAP did not converge for {np.count_nonzero(~converged)} of {len(converged)} samples; their marginals "
-            "and gradients are approximate. Divide the scores by a number, or raise tol",
+            f"SparseMAP did not converge for {np.count_nonzero(~converged)} of {len(converged)} samples; their "
+            "marginals and gradients are approximate. Divide the scores by a number, or raise tol",
             ConvergenceWarning,
             stacklevel=2,
         )
