@@ -4,14 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
+from numba.core.runtime import _nrt_python as nrt
+from numpy.testing import assert_array_equal
 
 from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.compile import mode
+from sklearn_sparsemap._core.jit import FLOATS_2D_OUT, FLOATS_OUT, copy_into, entry, kernel
 
 TESTS = Path(__file__).resolve().parent
 USE_ALL = """
@@ -171,3 +175,75 @@ def test_a_users_compiled_function_stays_as_it_is():
 
 def test_the_default_is_the_tested_version():
     assert mode.IS_LINKED or mode.IS_INTERPRETED or os.environ.get("SKLEARN_SPARSEMAP_PLAIN_NUMBA") == "1"
+
+
+@kernel
+def _first_row(matrix):
+    return matrix[0]
+
+
+@kernel
+def _copy_of(row):
+    copy = np.empty(row.shape[0])
+    copy_into(copy, row)
+    return copy
+
+
+@kernel
+def _add_rows(matrix, out):
+    for r in range(matrix.shape[0]):
+        row = matrix[r]
+        copy_into(out, row)
+
+
+@kernel
+def _sum_of_copy(row):
+    """Makes no array itself, but gets one."""
+    total = 0.0
+    for x in _copy_of(row):
+        total += x
+    return total
+
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+@kernel
+def _swapped(pair):
+    return Pair(pair.second, pair.first)
+
+
+@entry(types.float64(FLOATS_2D_OUT, FLOATS_OUT))
+def _use_all(matrix, out):
+    _add_rows(matrix, out)
+    row = _first_row(matrix)
+    pair = _swapped(_swapped(Pair(row, _copy_of(out))))
+    return _sum_of_copy(row) + pair.first[0] + pair.second[0]
+
+
+def test_references_are_counted_where_arrays_are_made_or_returned():
+    """A kernel that counts too few frees an array that is in use; one that counts too many never frees it."""
+    matrix, out = np.arange(6.0).reshape(2, 3), np.zeros(3)
+    matrix += 1.0
+    assert _use_all(matrix, out) == 6.0 + 1.0 + 4.0
+    counts = sys.getrefcount(matrix), sys.getrefcount(out)
+    nrt.memsys_enable_stats()
+    try:
+        made, freed = nrt.memsys_get_stats_mi_alloc(), nrt.memsys_get_stats_mi_free()
+        for _ in range(1000):
+            _use_all(matrix, out)
+        made, freed = nrt.memsys_get_stats_mi_alloc() - made, nrt.memsys_get_stats_mi_free() - freed
+    finally:
+        nrt.memsys_disable_stats()
+    assert made == freed >= 2000 or mode.IS_INTERPRETED
+    assert (sys.getrefcount(matrix), sys.getrefcount(out)) == counts
+    assert_array_equal(matrix, [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+
+@pytest.mark.skipif(not mode.IS_LINKED, reason="plain Numba counts all references")
+def test_kernels_that_only_read_and_write_count_no_references():
+    _use_all(np.ones((2, 3)), np.zeros(3))
+    for function, counts in ((_add_rows, False), (_first_row, True), (_copy_of, True), (_sum_of_copy, True)):
+        code = "".join(result.library.get_llvm_str() for result in function.overloads.values())
+        assert code
+        assert ("NRT_incref" in code or "NRT_decref" in code) is counts, function.py_func.__name__

@@ -59,8 +59,6 @@ def interruptible(function, stop):
     stop : callable
         Makes the function return soon. Called in another thread.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return function()
     return _watch().call(function, stop)
 
 
@@ -116,7 +114,9 @@ class _Watch:
                         self._stop()
 
     def call(self, function, stop):
-        """Call a function in the main thread; see `interruptible`."""
+        """Call a function; see `interruptible`."""
+        if threading.current_thread() is not threading.main_thread():
+            return function()
         handler = _get_handler(signal.SIGINT)
         if handler is self._handler:
             # A call within a call, by a kernel that goes back to Python. Ctrl-C ends both.
@@ -251,7 +251,7 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     function = partial(_raise_after, function)
     if len(costs) == 1:
         one = partial(function, 0, 1)
-        return [one() if limit is None else interruptible(one, partial(limit.fill, 0))]
+        return [one() if limit is None else _watch().call(one, partial(limit.fill, 0))]
     n_threads = count_threads(n_jobs)
     if n_threads == 1:
         n_ranges = 1 + int(np.sum(costs)) // cost_per_call

@@ -162,7 +162,7 @@ class GraphOperator(Operator):
             groups.append((rows, kind, GraphProblems(kind.layout, own, np.ascontiguousarray(joined))))
         return groups
 
-    def _solve(self, scores, additional, lengths):
+    def solve(self, scores, additional, lengths):
         return SolvedGraphs(self, self.lay_out(scores, additional, lengths), scores.shape)
 
     def over_groups(self, function, groups):

@@ -10,10 +10,11 @@ from ..inference._graph.map import relax
 from ..losses._fenchel_young import inference_of, loss_form
 from ..losses._graphs import check_graph_loss, gold_parts
 from ..losses._recipes import LOSSES
+from ..numerics.argmax import map_argmax
 from .graphs import GraphOperator, check_relaxed, graph_operator, put_joint
 from .operators import register
 from .padding import kinds_of
-from .structures import StructureOperator, sample_shapes, solve_by, structure_operator
+from .structures import SolvedStructures, StructureOperator, sample_shapes, structure_operator
 
 
 class Gold(NamedTuple):
@@ -79,17 +80,15 @@ class _Gibbs(_Constant):
 class _StructureMAP(StructureOperator):
     """The best structure of each sample."""
 
-    def _solve(self, scores, additional, lengths):
-        padded = self.lay_out(scores, additional, lengths)
-        batch, flat = solve_by(self, padded, "map")
-        extra = padded.extra_places.put(batch.additional_flat)
-        return _Constant(padded.places.put(flat).reshape(scores.shape), extra, batch.objective)
+    def solve(self, scores, additional, lengths):
+        best = SolvedStructures(self, scores, additional, lengths, map_argmax)
+        return _Constant(best.marginals, best.additional, best.values)
 
 
 class _StructureGibbs(StructureOperator):
     """The marginals of Gibbs distributions; the objective is the log-partition."""
 
-    def _solve(self, scores, additional, lengths):
+    def solve(self, scores, additional, lengths):
         padded = self.lay_out(scores, additional, lengths)
         oracle = self.structure.marginal_oracle
         flat, log_partition, expected = marginal_problems(oracle, padded.problems, n_jobs=self.n_jobs)
@@ -101,7 +100,7 @@ class _StructureGibbs(StructureOperator):
 class _GraphMAP(GraphOperator):
     """The linear relaxation of each sample."""
 
-    def _solve(self, scores, additional, lengths):
+    def solve(self, scores, additional, lengths):
         marginals, values = np.zeros((len(scores), scores[0].size)), np.empty(len(scores))
         extra = np.zeros((len(scores), self.n_additional))
         for rows, kind, problems in self.lay_out(scores, additional, lengths):

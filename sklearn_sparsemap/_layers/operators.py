@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections import OrderedDict
 from itertools import count
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -44,35 +43,19 @@ class Operator:
         self.handle = -1
 
     def solve(self, scores, additional, lengths):
-        """Solve a batch: an object with `marginals`, `additional`, `values` (n_samples,), ``products(unary, extra)``.
+        """Solve a batch of at least one sample.
+
+        Returns
+        -------
+        solved : object
+            With `marginals`, `additional`, `values` (n_samples,) and ``products(unary, extra)``.
 
         Raises
         ------
         ValueError
             If scores are NaN or infinite, lengths out of range, or a sample is infeasible.
         """
-        if not len(scores):
-            return _NoSamples(scores, np.zeros((0, self.n_additional)), np.zeros(0))
-        return self._solve(scores, additional, lengths)
-
-    def _solve(self, scores, additional, lengths):
-        """Solve a batch of at least one sample; see `solve`."""
         raise NotImplementedError
-
-
-class _NoSamples(NamedTuple):
-    """The solution of an empty batch; see `SolvedStructures`."""
-
-    marginals: np.ndarray
-    additional: np.ndarray
-    values: np.ndarray
-    batch: tuple = ()
-
-    def products(self, unary, extra):
-        return unary, extra
-
-    def weight_products(self, flat):
-        return self.marginals, self.additional
 
 
 _lock, _numbers = threading.Lock(), count()

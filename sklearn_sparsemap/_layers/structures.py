@@ -10,7 +10,6 @@ from .._core.jit import readonly
 from ..inference._batch import sparsemap_problems
 from ..inference._problems import Samples
 from ..inference._results import SparseMAPBatch
-from ..numerics.argmax import map_argmax
 from ..numerics.loops import Problems
 from ..numerics.places import starts
 from ..numerics.polytope_solver import always
@@ -144,17 +143,14 @@ class StructureOperator(Operator):
         arrays = starts(places.sizes), stop - extra_places.sizes, stop, dims, sizes
         return _Plan(places, extra_places, shapes, kinds, kind, tuple(readonly(array, np.int64) for array in arrays))
 
-    def _solve(self, scores, additional, lengths):
+    def solve(self, scores, additional, lengths):
         if self.structure.coupled_by is not None and has_constant_transitions(self, additional):
             (_, shape), *rest = self.extra
             inner = structure_operator(self.structure, tuple(rest), tol=self.tol, n_jobs=self.n_jobs)
             solved = inner.solve(scores, additional[:, prod(shape) :], lengths)
-            again = partial(self._solve_coupled, scores, additional, lengths)
+            again = partial(SolvedStructures, self, scores, additional, lengths)
             return IndependentSteps(solved, shape, additional, again)
-        return self._solve_coupled(scores, additional, lengths)
-
-    def _solve_coupled(self, scores, additional, lengths):
-        return SolvedStructures(self, self.lay_out(scores, additional, lengths), scores.shape)
+        return SolvedStructures(self, scores, additional, lengths)
 
 
 class PaddedProblems(Samples):
@@ -168,6 +164,15 @@ class PaddedProblems(Samples):
 class SolvedStructures:
     """Solutions of a padded batch, with what their derivatives need.
 
+    Parameters
+    ----------
+    operator : StructureOperator
+        With `max_iter`, structures are sought for so many calls of the oracle at most.
+    scores, additional, lengths : arrays
+        As `Operator.solve` takes them.
+    argmax : Entry, default=None
+        Solves another problem in place of SparseMAP.
+
     Attributes
     ----------
     marginals : array, like the padded scores
@@ -177,16 +182,24 @@ class SolvedStructures:
         The objective.
     """
 
-    def __init__(self, operator, padded, shape):
-        structure = operator.structure
+    def __init__(self, operator, scores, additional, lengths, argmax=None):
+        structure, padded, options = operator.structure, operator.lay_out(scores, additional, lengths), {}
         self._capped = operator.max_iter is not None and not structure.is_soon_exact(padded.problems)
-        self._padded, self._shape = padded, shape
+        self._padded, self._shape = padded, scores.shape
         self._simplex = structure.codes_are_slots
-        self.batch, self._flat = solve_by(operator, padded, "capped" if self._capped else "auto")
-        if operator.max_iter is None:
+        if self._capped:
+            options = {"solver": "active_set", "max_iter": operator.max_iter}
+        own, n_jobs = structure.polytope_solver, operator.n_jobs
+        if own is not None and own.prefers is always and len(padded.problems.scores) < _FEW_PARTS:
+            n_jobs = 1
+        solution = sparsemap_problems(
+            structure, padded.problems, tol=operator.tol, n_jobs=n_jobs, argmax=argmax, **options
+        )
+        self.batch = SparseMAPBatch(structure, padded, padded.problems, set(), *solution, operator.tol, n_jobs)
+        if argmax is None and operator.max_iter is None:
             warn_if_inexact(self.batch.converged)
-        self.values = self.batch.objective
-        self.marginals = padded.places.put(self._flat).reshape(shape)
+        self._flat, self.values = solution[0], self.batch.objective
+        self.marginals = padded.places.put(self._flat).reshape(scores.shape)
         self.additional = padded.extra_places.put(self.batch.additional_flat)
 
     def products(self, unary, extra):
@@ -203,28 +216,6 @@ class SolvedStructures:
         """Multiply an entry for each selected structure with the Jacobians of the weights: padded arrays."""
         unary, extra = self.batch.weight_products(flat)
         return self._padded.places.put(unary).reshape(self._shape), self._padded.extra_places.put(extra)
-
-
-def solve_by(operator, padded, how):
-    """Solve what is laid out exactly ("auto"), by few structures ("capped") or one ("map").
-
-    Returns
-    -------
-    batch : SparseMAPBatch
-    flat : array
-        The marginals of all samples.
-    """
-    structure, problems, options, n_jobs = operator.structure, padded.problems, {}, operator.n_jobs
-    own = structure.polytope_solver
-    if own is not None and own.prefers is always and len(problems.scores) < _FEW_PARTS:
-        n_jobs = 1
-    if how == "map":
-        options = {"argmax": map_argmax}
-    elif how == "capped":
-        options = {"solver": "active_set", "max_iter": operator.max_iter}
-    solution = sparsemap_problems(structure, problems, tol=operator.tol, n_jobs=n_jobs, **options)
-    batch = SparseMAPBatch(structure, padded, problems, set(), *solution, operator.tol, n_jobs)
-    return batch, solution[0]
 
 
 def _centre(u, ptr, direction):

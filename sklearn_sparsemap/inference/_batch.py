@@ -1,5 +1,7 @@
 """Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
 
+from functools import partial
+
 import numpy as np
 
 from .._core.jit import readonly
@@ -72,16 +74,19 @@ def sparsemap_problems(
     if max_iter is None:
         max_iter = most_calls(_n_parts(problems).max())
     max_iter = min(max_iter, np.iinfo(np.int64).max)
-
-    def run(entry, problems=problems, most=max_iter):
-        return _solve(structure, problems, entry, tol, most, n_jobs)
-
+    n, solution = len(problems.sizes), None
+    statistics = np.zeros((n, N_STATISTICS))
     own = structure.polytope_solver
     if argmax is not None or solver not in ("auto", "facets", "interior_point") or own is None:
-        solution = run(argmax or solver_of(structure, solver))
+        stages = [(argmax or solver_of(structure, solver), np.arange(n), max_iter)]
     else:
-        solution = _solve_by_polytope(run, own, solver, problems, tol, max_iter, n_jobs)
-    check_feasible(solution[1][:, N_STRUCTURES] != INFEASIBLE, many)
+        stages = _stages(own, solver == "auto", problems, tol, max_iter, n_jobs, statistics)
+    for entry, chosen, most in stages:
+        part = problems if len(chosen) == n else take_problems(problems, chosen)
+        found = _solve(structure, part, entry, tol, most, n_jobs)
+        solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
+        statistics[:] = solution[1]
+    check_feasible(statistics[:, N_STRUCTURES] != INFEASIBLE, many)
     return solution
 
 
@@ -90,9 +95,7 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
     limit = np.array([max_iter])
     marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), N_STATISTICS))
     pools = over_ranges(
-        lambda start, stop: sparsemap_range(
-            structure.oracle, entry, problems, start, stop, AIM * tol, tol, limit, marginals, statistics
-        ),
+        partial(sparsemap_range, structure.oracle, entry, problems, AIM * tol, tol, limit, marginals, statistics),
         _n_parts(problems),
         n_jobs,
         limit=limit,
@@ -100,53 +103,61 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
     return marginals, statistics, tuple(np.concatenate(parts) for parts in zip(*pools))
 
 
-def _solve_by_polytope(run, polytope_solver, solver, problems, tol, max_iter, n_jobs):
-    """Solve each problem by the structure's own solver, or by the active set if ``solver="auto"`` and it is quicker."""
-    n, budget = len(problems.sizes), polytope_solver.budget
-    chosen, solution = np.arange(n), None
+def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
+    """Say which solvers solve which problems, one after the other, by what the earlier ones have found.
 
-    def add(entry, chosen, most=max_iter):
-        """Solve the problems chosen; return the solution with what was found for them."""
-        if len(chosen) == n:
-            return run(entry, most=most)
-        return _merge(problems, solution, chosen, run(entry, take_problems(problems, chosen), most))
+    Parameters
+    ----------
+    own : PolytopeSolver
+        The structure's own solver. What it gives up is left to the active set.
+    is_auto : bool
+        Whether the active set solves those problems for which it is quicker.
+    statistics : array of shape (n_problems, N_STATISTICS)
+        Of the solutions so far, filled in by the caller between two stages.
 
-    if solver == "auto" and budget is not None:
-        limits = budget.limits(problems.dims)
+    Yields
+    ------
+    solver : Entry
+    chosen : int array
+        The problems.
+    max_iter : int
+    """
+    left = np.arange(len(problems.sizes))
+    if is_auto and own.budget is not None:
+        limits = own.budget.limits(problems.dims)
         if limits is not None:
             # The active set goes first if few structures are to be expected, until they get too many. Each problem has
             # limits of its own, so that its solution does not depend on the others.
             most, enough = limits
-            by_itself = _n_parts(problems) > enough
-            if by_itself.any():
-                expected = np.empty(n)
-                over_ranges(
-                    lambda start, stop: budget.expect(problems, start, stop, expected), _n_parts(problems), n_jobs
-                )
-                by_itself = (expected > enough) & (most < max_iter)
-            if not by_itself.all():
-                first = np.flatnonzero(~by_itself) if by_itself.any() else chosen
-                most = most[first]
-                solution = add(SOLVERS["active_set"], first, min(int(most.max()), max_iter))
-                calls, gaps = solution[1][first, N_ITER], solution[1][first, GAP]
-                by_itself[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
-            chosen = np.flatnonzero(by_itself)
-    elif solver == "auto" and polytope_solver.prefers is not always:
-        prefers = np.empty(n, np.int64)
+            first, is_left = _choose_by_budget(own.budget, problems, most < max_iter, enough, n_jobs)
+            if len(first):
+                yield SOLVERS["active_set"], first, min(int(most[first].max()), max_iter)
+                calls, gaps, most = statistics[first, N_ITER], statistics[first, GAP], most[first]
+                is_left[first] = ((calls > most) | ((calls == most) & (gaps > tol))) & (most < max_iter)
+            left = np.flatnonzero(is_left)
+    elif is_auto and own.prefers is not always:
+        prefers = np.empty(len(left), np.int64)
         over_ranges(
-            lambda start, stop: prefer_range(polytope_solver.prefers, problems, start, stop, prefers),
-            _n_parts(problems),
-            n_jobs,
+            lambda start, stop: prefer_range(own.prefers, problems, start, stop, prefers), _n_parts(problems), n_jobs
         )
-        chosen = np.flatnonzero(prefers)
-        if len(chosen) < n:
-            solution = add(SOLVERS["active_set"], np.flatnonzero(prefers == 0))
-    if len(chosen):
-        solution = add(polytope_solver.solve, chosen)
-        gave_up = np.flatnonzero(solution[1][:, N_STRUCTURES] == GAVE_UP)
+        left = np.flatnonzero(prefers)
+        if not prefers.all():
+            yield SOLVERS["active_set"], np.flatnonzero(prefers == 0), max_iter
+    if len(left):
+        yield own.solve, left, max_iter
+        gave_up = np.flatnonzero(statistics[:, N_STRUCTURES] == GAVE_UP)
         if len(gave_up):
-            solution = add(SOLVERS["active_set"], gave_up)
-    return solution
+            yield SOLVERS["active_set"], gave_up, max_iter
+
+
+def _choose_by_budget(budget, problems, is_bounded, enough, n_jobs):
+    """Return the problems that the active set solves first, and which of all are left to the structure's own solver."""
+    is_left = _n_parts(problems) > enough
+    if is_left.any():
+        expected = np.empty(len(is_left))
+        over_ranges(lambda start, stop: budget.expect(problems, start, stop, expected), _n_parts(problems), n_jobs)
+        is_left = (expected > enough) & is_bounded
+    return np.flatnonzero(~is_left), is_left
 
 
 def _merge(problems, solution, chosen, found):

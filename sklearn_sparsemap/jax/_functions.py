@@ -39,10 +39,13 @@ def _solve_on_host(handle, n_axes, scores, additional, lengths):
     lead = scores.shape[: scores.ndim - n_axes + 1]
     own, extra, rows = _flat(scores, n_axes), _flat(additional, 2), _flat(lengths, 2)
     try:
-        solved = _as_solved(handle, own, extra, rows)
-        found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
+        solved = _as_solved(handle, own, extra, rows) if len(own) else None
     except ValueError:
+        solved = None
+    if solved is None:
         found, keys = _one_by_one(handle, own, extra, rows), np.zeros((len(own), 2), np.int32)
+    else:
+        found, keys = (solved.marginals, solved.additional, solved.values), remember(solved, own)
     found = [part.astype(scores.dtype).reshape(*lead, *part.shape[1:]) for part in found]
     return *found, keys.reshape(*lead, 2)
 

@@ -112,11 +112,11 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
 
 @entry(
     _SUPPORTS(
-        ORACLE, SOLVER, PROBLEMS, types.int64, types.int64, types.float64, types.float64, INTS, FLOATS_OUT,
-        FLOATS_2D_OUT,
+        ORACLE, SOLVER, PROBLEMS, types.float64, types.float64, INTS, FLOATS_OUT, FLOATS_2D_OUT, types.int64,
+        types.int64,
     )
 )  # fmt: skip
-def sparsemap_range(oracle, solver, problems, start, stop, aim, tol, limit, marginals, statistics):
+def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statistics, start, stop):
     """Solve problems start..stop; see `solver.py` for `aim`, `tol` and `limit`.
 
     Marginals and statistics (see the column names above) are written in place. The supports are returned one after

@@ -25,7 +25,8 @@ class _Multiply(torch.autograd.Function):
     @staticmethod
     @_signed
     def forward(scores, additional, lengths, keys, unary, extra, handle):
-        return _ops.multiply_at_once(scores, additional, lengths, keys, unary, extra, handle)
+        batch = scores, additional, lengths, keys, unary, extra
+        return _ops.multiply_for(*batch)(*batch, handle)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -51,7 +52,7 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     @_signed
     def forward(scores, additional, lengths, handle):
-        return _ops.solve_at_once(scores, additional, lengths, handle)
+        return _ops.solve_for(scores, additional, lengths)(scores, additional, lengths, handle)
 
     @staticmethod
     def setup_context(ctx, inputs, output):

@@ -42,26 +42,21 @@ def like(array, tensor):
     return torch.from_numpy(array).to(tensor.device, tensor.dtype, copy=True)
 
 
-def solve_again(scores, additional, lengths, handle):
-    """Return the solution of a batch, with all that its derivatives need."""
-    own = operator(handle)
-    if isinstance(own, NativeOperator):
-        return own.solve_tensors(scores.detach().double(), lengths)
-    return own.solve(as_numpy(scores), shared_as_numpy(additional), lengths.cpu().numpy())
-
-
 def _solve(scores: Tensor, additional: Tensor, lengths: Tensor, handle: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Solve a batch: marginals, additional marginals, objectives, and keys of the solution.
 
     The derivative of an objective, by the envelope theorem, are the marginals and additional marginals.
     """
-    solved = solve_again(scores, additional, lengths, handle)
-    keys = remember(solved, len(scores))
-    if isinstance(solved, NativeSolution):
+    if not len(scores):
+        return torch.empty_like(scores), torch.empty_like(additional), scores.new_empty(0), remember(None, 0)
+    own = operator(handle)
+    if isinstance(own, NativeOperator):
+        solved = own.solve_tensors(scores.detach().double(), lengths)
         u, values = (part.to(scores.dtype, copy=True) for part in (solved.marginals, solved.values))
-        return u.contiguous(), torch.empty_like(additional), values, keys
+        return u.contiguous(), torch.empty_like(additional), values, remember(solved, len(scores))
+    solved = own.solve(as_numpy(scores), shared_as_numpy(additional), lengths.cpu().numpy())
     found = solved.marginals, solved.additional, solved.values
-    return *(like(array, scores) for array in found), keys
+    return *(like(array, scores) for array in found), remember(solved, len(scores))
 
 
 solve = torch.library.custom_op("sklearn_sparsemap::solve", _solve, mutates_args=())
@@ -74,6 +69,16 @@ def _(scores, additional, lengths, handle):
     return scores.new_empty(scores.shape), scores.new_empty(additional.shape), scores.new_empty(n), keys
 
 
+def solution_of(scores, additional, lengths, handle, keys):
+    """Return the solution of a batch of at least one sample, by its keys, or found once more."""
+    solved = recall(keys)
+    if solved is None:
+        # They hold the solution.
+        keys = _solve(scores, additional, lengths, handle)[-1]
+        solved = recall(keys)
+    return solved
+
+
 def _multiply(
     scores: Tensor, additional: Tensor, lengths: Tensor, keys: Tensor, unary: Tensor, extra: Tensor, handle: int
 ) -> tuple[Tensor, Tensor]:
@@ -83,9 +88,7 @@ def _multiply(
     """
     if not len(scores):
         return torch.zeros_like(unary), torch.zeros_like(extra)
-    solved = recall(keys)
-    if solved is None:
-        solved = solve_again(scores, additional, lengths, handle)
+    solved = solution_of(scores, additional, lengths, handle, keys)
     if isinstance(solved, NativeSolution):
         directions = unary.double().reshape(-1, *scores.shape)
         found = solved.multiply(directions).to(unary.dtype).reshape(unary.shape)
@@ -111,16 +114,14 @@ def _hold_numbers(tensors):
     return all(_dispatch_keys(tensor).raw_repr() == _PLAIN for tensor in tensors)
 
 
-def solve_at_once(scores, additional, lengths, handle):
-    """Do what `solve` does; where tensors hold numbers without the detour by the dispatcher, some 50 us."""
-    function = _solve if _hold_numbers((scores, additional, lengths)) else solve
-    return function(scores, additional, lengths, handle)
+def solve_for(*tensors):
+    """Return `solve`, or its function where tensors hold numbers: that saves the dispatcher's 50 us."""
+    return _solve if _hold_numbers(tensors) else solve
 
 
-def multiply_at_once(scores, additional, lengths, keys, unary, extra, handle):
-    """Do what `multiply` does; see `solve_at_once`."""
-    batch = scores, additional, lengths, keys, unary, extra
-    return (_multiply if _hold_numbers(batch) else multiply)(*batch, handle)
+def multiply_for(*tensors):
+    """Return `multiply`, or its function; see `solve_for`."""
+    return _multiply if _hold_numbers(tensors) else multiply
 
 
 def _with_axis(tensor, axis, size):

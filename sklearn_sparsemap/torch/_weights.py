@@ -5,7 +5,6 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from ..torch import _ops
-from ._states import recall
 
 
 class _Weights(torch.autograd.Function):
@@ -27,9 +26,9 @@ def structures_and_weights(scores, additional, lengths, handle, keys, dtype):
     """Return the selected structures of each sample, most probable first, and their weights as a list of tensors."""
     if torch.compiler.is_compiling():
         raise ValueError("return_structures is not for compiled programmes; call it outside")
-    solved = recall(keys)
-    if solved is None:
-        solved = _ops.solve_again(scores, additional, lengths, handle)
+    if not len(scores):
+        return [], []
+    solved = _ops.solution_of(scores, additional, lengths, handle, keys)
     results = solved.batch[:]
     weights = [result.weights for result in results]
     flat = _Weights.apply(scores, additional, solved, np.concatenate([np.zeros(0), *weights]))

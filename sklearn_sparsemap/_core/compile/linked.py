@@ -14,8 +14,8 @@ from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
-from numba.extending import overload
 
+from .by_type import by_type as _by_type
 from .cache import PackageCache
 from .handles import FirstClass, Handle
 from .references import switch_off_counts
@@ -62,7 +62,7 @@ class _ArgumentCompiler(Compiler):
 
     def define_pipelines(self):
         pipelines = super().define_pipelines()
-        # What `numba.objmode` makes of a block that Python runs is compiled by its function's compiler, too.
+        # The same compiler gets the blocks of `numba.objmode`, which Python runs.
         return pipelines if self.state.flags.force_pyobject else list(map(switch_off_counts, pipelines))
 
 
@@ -138,13 +138,5 @@ def handle_of(dispatcher, signature):
 
 
 def by_type(kernels, options):
-    """Return a function by which kernels call the kernel for the namedtuple that is the first argument."""
-
-    def function(*args):
-        raise TypeError("only compiled functions can call this")
-
-    @overload(function, jit_options={**options, "pipeline_class": _KernelCompiler}, strict=False)
-    def choose(first, *others):
-        return kernels[first.instance_class].py_func
-
-    return function
+    """Return a function by which kernels call one of several kernels; see `by_type.py`."""
+    return _by_type(kernels, {**options, "pipeline_class": _KernelCompiler})

@@ -1,10 +1,10 @@
-"""The backend for versions of Numba that were not tested: `numba.njit` and its documented extension points alone."""
+"""The backend for versions of Numba that were not tested: `numba.njit` alone."""
 
 from types import FunctionType
 
 from numba import jit, njit, types
-from numba.extending import overload
 
+from .by_type import by_type
 from .mode import CHECKS_BOUNDS
 from .sources import package_digest
 
@@ -64,16 +64,3 @@ def handle_of(dispatcher, signature):
     copy = jit(signature, **dispatcher.targetoptions)(dispatcher.py_func)
     copy.__class__ = _Argument
     return copy
-
-
-def by_type(kernels, options):
-    """Return a function by which kernels call the kernel for the namedtuple that is the first argument."""
-
-    def function(*args):
-        raise TypeError("only compiled functions can call this")
-
-    @overload(function, jit_options=options, strict=False)
-    def choose(first, *others):
-        return kernels[first.instance_class].py_func
-
-    return function

@@ -1,0 +1,23 @@
+"""Calls of one of several kernels, by the type of the first argument."""
+
+from numba.extending import overload
+
+
+def by_type(kernels, options):
+    """Return a function by which kernels call the kernel for the namedtuple that is the first argument.
+
+    Parameters
+    ----------
+    kernels : dict of namedtuple class -> kernel
+    options : dict
+        Numba's, for the function that is returned.
+    """
+
+    def function(*args):
+        raise TypeError("only compiled functions can call this")
+
+    @overload(function, jit_options=options, strict=False)
+    def choose(first, *others):
+        return kernels[first.instance_class].py_func
+
+    return function
