@@ -34,6 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from sklearn_sparsemap._layers.graphs import graph_operator  # noqa: E402
 from sklearn_sparsemap._layers.structures import structure_operator  # noqa: E402
 from sklearn_sparsemap.inference import _batch  # noqa: E402
+from sklearn_sparsemap.structures._matching import tensors  # noqa: E402
 from sklearn_sparsemap.torch import (  # noqa: E402
     FenchelYoungLoss,
     LPSparseMAP,
@@ -806,7 +807,7 @@ def test_native_operations_leave_to_compiled_ones_what_they_cannot_do():
 
 def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
     scores = torch.randn(4, 3, 5, dtype=torch.double, requires_grad=True)
-    solve = _native.solve_matchings
+    solve = tensors.solve_matchings
 
     def fail(*args):
         u, tight, solved = solve(*args)
@@ -815,7 +816,7 @@ def test_a_sample_that_native_operations_fail_at_is_mended(monkeypatch):
 
     weights = torch.randn(4, 3, 5, dtype=torch.double)
     expected = sparsemap(Matching(), scores)
-    monkeypatch.setattr(_native, "solve_matchings", fail)
+    monkeypatch.setattr(tensors, "solve_matchings", fail)
     u = sparsemap(Matching(), scores, backend="native")
     assert torch.allclose(u, expected, atol=1e-9)
     gradients = [torch.autograd.grad((out * weights).sum(), scores)[0] for out in (u, expected)]

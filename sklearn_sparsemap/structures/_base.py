@@ -36,6 +36,11 @@ class Structure:
         Why there is no marginal oracle.
     polytope_solver : PolytopeSolver or None
         The solver of SparseMAP that knows the structure's polytope; None leaves SparseMAP to the active set.
+    tensor_solver : callable or None
+        ``tensor_solver()`` imports PyTorch and returns a function ``solve(scores, lengths)`` in its batched operations,
+        where there is one. Scores have an axis of samples and -inf in the padding; lengths are int tensors (n_samples,
+        score_ndim). It returns the marginals, a function that multiplies directions (n_directions, n_samples, ...)
+        with the Jacobian, and which samples are solved.
     labelled : bool
         Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
         for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
@@ -107,6 +112,7 @@ class Structure:
     marginal_oracle = None
     no_marginals = "it has no marginal oracle"
     polytope_solver = None
+    tensor_solver = None
     labelled = False
     row_outputs = None
     repeats = False

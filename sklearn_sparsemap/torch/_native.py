@@ -1,18 +1,15 @@
-"""Matchings and the simplex in PyTorch's own operations, for tensors that stay on their device."""
+"""Structures that PyTorch's own operations solve, for tensors that stay on their device."""
 
 import torch
 
 from .._layers.operators import register
 from .._layers.padding import check_lengths
 from .._layers.structures import structure_operator
-from ..numerics.tight_face import MATCHING, SIMPLEX
-from ._newton import project_on_face, solve_matchings, sparsemax
 
 
 def is_native(structure):
     """Tell whether a structure can be solved by operations of PyTorch."""
-    own = structure.polytope_solver
-    return own is not None and own.face in _SOLVERS
+    return structure.tensor_solver is not None
 
 
 def native_operator(structure, *, tol, max_iter, n_jobs):
@@ -51,7 +48,7 @@ class NativeOperator:
             i = int(wrong.nonzero()[0])
             raise ValueError(f"scores[{i}] contains NaN or inf; scores must be finite, or -inf to forbid a part")
         own = torch.where(inside, scores, -torch.inf)
-        u, project, solved = _SOLVERS[self.structure.polytope_solver.face](own, lengths)
+        u, project, solved = self.structure.tensor_solver()(own, lengths)
         found = NativeSolution(u, project)
         if not solved.all():
             found.mend(self.compiled, scores, lengths, (~solved).nonzero().squeeze(1))
@@ -97,47 +94,3 @@ class NativeSolution:
                 product, _ = solved.products(own, own.reshape(len(own), -1)[:, :0])
                 out[k, rows] = torch.from_numpy(product).to(out)
         return out
-
-
-def _solve_simplex(scores, lengths):
-    u, _ = sparsemax(scores)
-    support = (u > 0.0).to(u.dtype)
-
-    def project(directions):
-        mean = (directions * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
-        return support * (directions - mean)
-
-    return u, project, (u.sum(1) > 0.5)
-
-
-def _solve_matching(scores, lengths):
-    """Solve matchings; samples with more rows than columns are turned, so that each has its shorter side as rows."""
-    turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
-    if turned.any() and not turned.all():
-        # Of both kinds: room for either side.
-        padding = (0, max(n, m) - m, 0, max(n, m) - n)
-        scores = torch.nn.functional.pad(scores, padding, value=-torch.inf)
-
-    def turn(values):
-        if not turned.any():
-            return values
-        if turned.all():
-            return values.transpose(-1, -2)
-        return torch.where(turned[:, None, None], values.transpose(-1, -2), values)
-
-    rows = turn(scores)
-    columns = torch.arange(rows.shape[2], device=scores.device) < lengths.amax(1, keepdim=True)
-    u, tight, solved = solve_matchings(rows, columns, lengths[:, 0] == lengths[:, 1])
-    n_matched = torch.minimum(lengths[:, 0], lengths[:, 1])
-    solved = solved & ((u.sum((1, 2)) - n_matched).abs() < 1e-6)
-
-    def project(directions):
-        if scores.shape[1:] != (n, m):
-            directions = torch.nn.functional.pad(directions, padding)
-        return turn(project_on_face(u, tight, turn(directions)))[..., :n, :m]
-
-    return turn(u)[:, :n, :m], project, solved
-
-
-# By the form of their solutions.
-_SOLVERS = {MATCHING: _solve_matching, SIMPLEX: _solve_simplex}

@@ -46,6 +46,12 @@ class Matching(Structure):
     strict_encode = True
     no_marginals = "summing over all matchings is #P-complete (it is the permanent of a matrix)"
 
+    @staticmethod
+    def tensor_solver() -> Any:
+        from .tensors import solve
+
+        return solve
+
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape
 

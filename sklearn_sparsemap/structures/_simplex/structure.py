@@ -76,6 +76,12 @@ class Simplex(Structure):
     labelled = True
     strict_encode = True
 
+    @staticmethod
+    def tensor_solver() -> Any:
+        from .tensors import solve
+
+        return solve
+
     def dims(self, shape: tuple[int, ...], given: Mapping[str, tuple[int, ...]]) -> NDArray[Any]:
         return shape
 

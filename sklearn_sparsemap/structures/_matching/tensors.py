@@ -7,29 +7,13 @@ there are -inf. Columns take at most 1, and exactly 1 in samples that are `squar
 
 import torch
 
-from ..numerics.support import FEASIBLE
+from ...numerics.support import FEASIBLE
+from .._simplex.tensors import sparsemax
 
 _MOST_STEPS, _MOST_TRIALS = 60, 40
 _RESIDUAL = 1e-13
 # A cut with no more than this multiplier does not hold the solution.
 _BINDING = 1e-10
-
-
-def sparsemax(scores):
-    """Project onto the simplex along the last axis; return the projection and the threshold.
-
-    Where all is -inf, the projection is zero.
-    """
-    ordered = scores.sort(-1, descending=True).values
-    top = ordered[..., :1]
-    allowed = top > -torch.inf
-    shifted = torch.where(ordered > -torch.inf, ordered - torch.where(allowed, top, 0.0), -torch.inf)
-    sums = torch.where(shifted > -torch.inf, shifted, 0.0).cumsum(-1)
-    counts = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
-    inside = shifted * counts > sums - 1.0
-    size = inside.sum(-1, keepdim=True).clamp(min=1)
-    threshold = (sums.gather(-1, size - 1) - 1.0) / size + torch.where(allowed, top, 0.0)
-    return torch.where(allowed, (scores - threshold).clamp(min=0.0), 0.0), threshold.squeeze(-1)
 
 
 def _evaluate(scores, multipliers, columns):
@@ -162,3 +146,36 @@ def project_on_face(u, tight, directions):
         x = (inverse @ sums.unsqueeze(-1)).squeeze(-1)
         directions = directions - centre(x.unsqueeze(-2).expand_as(directions))
     return directions
+
+
+def solve(scores, lengths):
+    """Solve a padded batch; see `Structure.tensor_solver`.
+
+    Samples with more rows than columns are turned, so that each has its shorter side as
+    rows.
+    """
+    turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
+    if turned.any() and not turned.all():
+        # Of both kinds: room for either side.
+        padding = (0, max(n, m) - m, 0, max(n, m) - n)
+        scores = torch.nn.functional.pad(scores, padding, value=-torch.inf)
+
+    def turn(values):
+        if not turned.any():
+            return values
+        if turned.all():
+            return values.transpose(-1, -2)
+        return torch.where(turned[:, None, None], values.transpose(-1, -2), values)
+
+    rows = turn(scores)
+    columns = torch.arange(rows.shape[2], device=scores.device) < lengths.amax(1, keepdim=True)
+    u, tight, solved = solve_matchings(rows, columns, lengths[:, 0] == lengths[:, 1])
+    n_matched = torch.minimum(lengths[:, 0], lengths[:, 1])
+    solved = solved & ((u.sum((1, 2)) - n_matched).abs() < 1e-6)
+
+    def project(directions):
+        if scores.shape[1:] != (n, m):
+            directions = torch.nn.functional.pad(directions, padding)
+        return turn(project_on_face(u, tight, turn(directions)))[..., :n, :m]
+
+    return turn(u)[:, :n, :m], project, solved
