@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.validation import check_choice
-from .._layouts.spring import FONT, SMALL, GraphLayout
 from .._structures.base import check_names
 from .._style import (
     COLORS,
@@ -21,6 +20,7 @@ from .._style import (
     text_width,
     width_of_legend,
 )
+from .layout import FONT, SMALL, GraphLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
