@@ -4,12 +4,13 @@ Which templates a language needs
 
 In this made-up language the label of a word follows from a few things in its neighbourhood. We know which, because we
 made it up; the model does not. It is offered 55 templates, and may keep a few. How many is chosen on held-out
-sentences, and a report says of which kinds these are. For comparison: a filter that ranks each template by itself.
+sentences, and a table says of which kinds these are. For comparison: a filter that ranks each template by itself.
 
 The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
 import sys
+from collections import Counter
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -17,14 +18,10 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from sklearn_sparsemap import (
-    GroupLassoPerceptron,
-    group_path,
-    stability_selection,
-    template_report,
-)
+from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection
 from sklearn_sparsemap.features import (
     InformationGainSelector,
+    Template,
     TemplateVectorizer,
     ngrams,
 )
@@ -151,11 +148,31 @@ print(f"{'The truth, without the noise':62}{ceiling:.3f}\n")
 # %%
 # What was selected
 # -----------------
-# The report of the better path's best model, and how often its templates are selected from halves of the data.
+# The kinds of templates in the better path's best model, and how often they are selected from halves of the data.
 
 path = max((paths["uniform"], paths["log2"]), key=lambda path: path.scores.max())
 best = path.estimators[path.best_index]
-print(template_report(best), "\n")
+vectorizer, selected_model = best.steps[0][1], best.steps[-1][1]
+
+
+def kind_of(name):
+    """Return the fields of a template, and how many it joins."""
+    template = Template.parse(name)
+    return " ".join(sorted(template.fields)), len(template.atoms)
+
+
+offered = Counter(map(kind_of, vectorizer.template_names_))
+names = [vectorizer.template_names_[g] for g in selected_model.selected_groups_]
+chosen = Counter(map(kind_of, names))
+print(f"{'fields':20} order  selected")
+for (fields, order), n in offered.items():
+    print(f"{fields:20} {order:5}  {chosen[fields, order]:2} of {n:2}")
+weights = selected_model.coef_.tocoo()
+norms = np.sqrt(np.bincount(vectorizer.groups_[weights.col], weights.data**2))
+print(f"\n{'template':30}  norm")
+for group in sorted(selected_model.selected_groups_, key=lambda group: -norms[group]):
+    print(f"{vectorizer.template_names_[group]:30} {norms[group]:5.3g}")
+print()
 selected = path.selected_names(path.best_budget)
 print(f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected.")
 stability = stability_selection(best, X, y, n_resamples=20, random_state=0, n_jobs=2)
