@@ -8,14 +8,12 @@ import numpy as np
 
 from ..._core.unwrap import unwrap
 from ..._core.validation import check_choice, check_positive
+from .._base import Display
 from .._style import (
     COLORS,
     INK,
-    centre_drawing,
     import_networkx,
-    import_pyplot,
     legend_inside,
-    size_in_points,
     text_width,
     width_of_legend,
 )
@@ -37,7 +35,7 @@ _FEWEST_ROWS, _MOST_ROWS_ACROSS = 12.0, 34.0  # rows of text; the least height o
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
-class LabelGraphDisplay:
+class LabelGraphDisplay(Display):
     """The strongest edges of a label graph: which labels attract each other, and which repel.
 
     The labels of these edges stand around a ring, strong partners near each other. Attractions are blue, repulsions are
@@ -214,7 +212,6 @@ class LabelGraphDisplay:
                 f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
                 "cannot be read. Lower n_edges"
             )
-        plt = import_pyplot()
         joined = joined.reshape(-1, 2)
         if order is None:
             around = order_by_strength(len(used), joined, np.abs(self.scores[shown]))
@@ -236,11 +233,8 @@ class LabelGraphDisplay:
             lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
             return low - (lacking, 0.0), high + (lacking, 0.0)
 
-        if ax is None:
-            low, high = extent(places)
-            figure = plt.figure(figsize=(high - low) / 72)
-            ax = figure.add_axes((0, 0, 1, 1))
-        available = np.array(size_in_points(ax))
+        low, high = extent(places)
+        ax, available = self._start_drawing(ax, high - low)
         # The ring takes what room there is, across and down.
         wider = [(extent(factor * places), factor) for factor in _WIDER]
         across, down = (
@@ -249,10 +243,8 @@ class LabelGraphDisplay:
         )
         places *= across, min(down, 1.4 * across)
         low, high = extent(places)
-        scale = min(1.0, *(available / (high - low)))
-        middle = (low + high) / 2
-        centre_drawing(ax, middle, available / scale)
-        self.ax_, self.figure_, self.lines_, self.texts_ = ax, ax.figure, [], []
+        scale, middle = self._centre(low, high, available)
+        self.lines_, self.texts_ = [], []
 
         largest = np.abs(self.scores[shown]).max()
         # Of many, each is thinner; and the strongest are on top.

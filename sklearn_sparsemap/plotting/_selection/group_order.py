@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.unwrap import unwrap
+from .._base import Display, unwrap_fitted
 from .._structures.base import check_names
 from .._style import COLORS, INK, MUTED, import_networkx, import_pyplot, legend_below, size_in_points, text_width
 
@@ -24,7 +24,7 @@ _PALE = "#c4c4c4"
 _SWEEPS = 12  # passes over the columns, forth and back; more change nothing in orders of 200 groups
 
 
-class GroupOrderDisplay:
+class GroupOrderDisplay(Display):
     """Hasse diagram of a partial order of groups: from the coarsest on the left to the finest on the right.
 
     An edge says that what is on its left is coarser; what follows from other edges is left out. Who discards a group
@@ -109,11 +109,7 @@ class GroupOrderDisplay:
         display : GroupOrderDisplay
             With `ax_` and `figure_`.
         """
-        _, estimator = unwrap(estimator)
-        if not hasattr(estimator, "selected_groups_"):
-            raise ValueError(
-                f"the estimator must be fitted and have selected_groups_; {type(estimator).__name__} has it not"
-            )
+        _, estimator = unwrap_fitted(estimator, "selected_groups_")
         order = getattr(estimator, "groups", None) if order is None else order
         return cls(order, estimator.selected_groups_, names=names).plot(ax=ax)
 
