@@ -44,14 +44,19 @@ TRUE = {
     "suffix2[-1]": 0.8,
 }
 rng = np.random.default_rng(0)
-stems = np.array(["".join(rng.choice(list("bdgklmnrst"), 2)) + f"{i:x}" for i in range(N_STEMS)])
+stems = np.array(
+    ["".join(rng.choice(list("bdgklmnrst"), 2)) + f"{i:x}" for i in range(N_STEMS)]
+)
 pos_of_stem = rng.integers(len(POS), size=N_STEMS)
 frequency = 1.0 / np.arange(1, N_STEMS + 1) ** 0.8
 frequency /= frequency.sum()
 # Beyond the ends of a sentence there is one more part of speech, and one more ending.
 p, e = len(POS) + 1, len(ENDINGS) + 1
 shapes = [(p, e), (p, p), (e,), (p,), (e,)]
-votes = [size * rng.normal(size=(*shape, len(LABELS))) for size, shape in zip(TRUE.values(), shapes)]
+votes = [
+    size * rng.normal(size=(*shape, len(LABELS)))
+    for size, shape in zip(TRUE.values(), shapes)
+]
 
 
 def draw_sentence():
@@ -76,7 +81,10 @@ def draw_sentence():
     ]
     total = sum(vote[place] for vote, place in zip(votes, places))
     labels = (total + rng.gumbel(size=total.shape)).argmax(axis=1)
-    tokens = [{"word": str(stems[s]) + str(ENDINGS[k]), "pos": str(POS[pos_of_stem[s]])} for s, k in zip(chosen, end)]
+    tokens = [
+        {"word": str(stems[s]) + str(ENDINGS[k]), "pos": str(POS[pos_of_stem[s]])}
+        for s, k in zip(chosen, end)
+    ]
     return tokens, LABELS[labels].tolist(), (labels == total.argmax(axis=1)).mean()
 
 
@@ -108,7 +116,9 @@ templates = [
     "pos[0]|word[-1]",
 ]
 vectorizer = TemplateVectorizer(templates)
-model = GroupLassoPerceptron("chain", groups="templates", shrink_every=200, random_state=0)
+model = GroupLassoPerceptron(
+    "chain", groups="templates", shrink_every=200, random_state=0
+)
 features, features_val = vectorizer.fit_transform(X), vectorizer.transform(X_val)
 print(f"{len(templates)} templates, {features.values.shape[1]:,} features.\n")
 
@@ -124,7 +134,9 @@ for weights in ("uniform", "log2"):
         vectorizer,
         GroupLassoPerceptron(**{**model.get_params(), "group_weights": weights}),
     )
-    paths[weights] = group_path(each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True)
+    paths[weights] = group_path(
+        each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True
+    )
 scores, n_weights = [], []
 for budget in budgets:
     selector = InformationGainSelector(budget)
@@ -132,7 +144,9 @@ for budget in budgets:
     model.set_params(budget=budget).fit(selector.fit_transform(features, y), y)
     scores.append(model.score(selector.transform(features_val), y_val))
     n_weights.append(model.n_nonzero_coefs_)
-paths["information gain"] = SimpleNamespace(budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights)
+paths["information gain"] = SimpleNamespace(
+    budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights
+)
 full = model.set_params(budget=len(templates)).fit(features, y)
 print(f"Fitted {3 * len(budgets) + 1} models in {perf_counter() - start:.1f} s.\n")
 for name, path in paths.items():
@@ -142,7 +156,9 @@ for name, path in paths.items():
         f"{path.n_nonzero_coefs[best]:7,} weights: "
         f"accuracy {path.scores[best]:.3f}"
     )
-print(f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy {full.score(features_val, y_val):.3f}")
+print(
+    f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy {full.score(features_val, y_val):.3f}"
+)
 print(f"{'The truth, without the noise':62}{ceiling:.3f}\n")
 
 # %%
@@ -174,7 +190,9 @@ for group in sorted(selected_model.selected_groups_, key=lambda group: -norms[gr
     print(f"{vectorizer.template_names_[group]:30} {norms[group]:5.3g}")
 print()
 selected = path.selected_names(path.best_budget)
-print(f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected.")
+print(
+    f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected."
+)
 stability = stability_selection(best, X, y, n_resamples=20, random_state=0, n_jobs=2)
 stable = stability.stable(0.9)
 print(
@@ -195,7 +213,9 @@ display = GroupPathDisplay.from_path(
     full=(full.n_nonzero_coefs_, full.score(features_val, y_val)),
     score_name="accuracy on held-out sentences",
 )
-display.figure_.suptitle("Templates of a made-up language: accuracy by budget", fontsize=12)
+display.figure_.suptitle(
+    "Templates of a made-up language: accuracy by budget", fontsize=12
+)
 beside = Path(sys.argv[0]).with_name("template_selection.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside
 display.figure_.savefig(picture, dpi=130)
