@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         StructuredSparseMAPClassifier,
         group_path,
         stability_selection,
-        template_report,
     )
     from .inference import lp_sparsemap, map_inference, marginal_inference, n_best, sparsemap
 
@@ -34,7 +33,6 @@ _PUBLIC = {
     "n_best": ".inference",
     "sparsemap": ".inference",
     "stability_selection": ".estimators",
-    "template_report": ".estimators",
 }
 _SUBMODULES = {
     "datasets",
@@ -67,7 +65,6 @@ __all__ = [
     "n_best",
     "sparsemap",
     "stability_selection",
-    "template_report",
 ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
+import warnings
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -73,26 +75,20 @@ def _structured_graphs():
 
 
 def _classifier():
-    import warnings
-
     from scipy.sparse import csr_array
 
     from .estimators import StructuredSparseMAPClassifier
 
     X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for loss, solver in (("sparsemap", "lbfgs"), ("sparsemap", "adagrad"), ("hinge", "mira"), ("crf", "lbfgs")):
-            model = StructuredSparseMAPClassifier("chain", loss=loss, solver=solver, max_iter=2).fit(X, y)
-            model.predict(X)
-            model.predict_marginals(X)
-            model.predict_structures(X)
-        StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs", max_iter=2).fit(list(map(csr_array, X)), y)
+    for loss, solver in (("sparsemap", "lbfgs"), ("sparsemap", "adagrad"), ("hinge", "mira"), ("crf", "lbfgs")):
+        model = StructuredSparseMAPClassifier("chain", loss=loss, solver=solver, max_iter=2).fit(X, y)
+        model.predict(X)
+        model.predict_marginals(X)
+        model.predict_structures(X)
+    StructuredSparseMAPClassifier("chain", "crf", solver="lbfgs", max_iter=2).fit(list(map(csr_array, X)), y)
 
 
 def _multilabel():
-    import warnings
-
     from scipy.sparse import csr_array
 
     from .estimators import MultilabelLPSparseMAP
@@ -100,25 +96,19 @@ def _multilabel():
 
     X = np.random.default_rng(0).normal(size=(60, 4))
     Y = (X[:, :3] > 0).astype(int)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for loss in ("sparsemap", "hinge", "logistic"):
-            MultilabelLPSparseMAP("full", loss=loss, solver="adam", max_iter=2, random_state=0).fit(X, Y).predict(X)
-        rules = Hierarchy([None, 0, None])
-        MultilabelLPSparseMAP(constraints=rules, decision="map").fit(X, np.maximum(Y, Y[:, [1, 1, 2]])).predict(X)
-        MultilabelLPSparseMAP(max_iter=2).fit(csr_array(X * (X > 0)), Y)
+    for loss in ("sparsemap", "hinge", "logistic"):
+        MultilabelLPSparseMAP("full", loss=loss, solver="adam", max_iter=2, random_state=0).fit(X, Y).predict(X)
+    rules = Hierarchy([None, 0, None])
+    MultilabelLPSparseMAP(constraints=rules, decision="map").fit(X, np.maximum(Y, Y[:, [1, 1, 2]])).predict(X)
+    MultilabelLPSparseMAP(max_iter=2).fit(csr_array(X * (X > 0)), Y)
 
 
 def _groups():
-    import warnings
-
     from .estimators import GroupLassoPerceptron
 
     X = np.random.default_rng(0).normal(size=(60, 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
-        model.fit(X, X[:, 0] > 0).predict(X)
+    model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
+    model.fit(X, X[:, 0] > 0).predict(X)
 
 
 def _features():
@@ -188,6 +178,23 @@ def _use(name):
     from ._core.jit import compiling_is_expected
 
     began = perf_counter()
-    with compiling_is_expected():
+    # Models end long before they have converged.
+    with compiling_is_expected(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         USES[name]()
     return name, perf_counter() - began
+
+
+def main(arguments=None):
+    """Parse the command line, compile, and show progress on standard error."""
+    about = compile.__doc__.splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m sklearn_sparsemap.compile", description=about)
+    parser.add_argument("what", nargs="*", help=f"some of {', '.join(sorted(USES))}; all if nothing is given")
+    parser.add_argument("--n-jobs", type=int, help="number of processes; one for each core if not given")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(format="%(message)s")
+    logger.setLevel(logging.INFO)
+    try:
+        compile(options.what or None, options.n_jobs)
+    except ValueError as error:
+        parser.error(str(error))

@@ -96,14 +96,16 @@ def test_damaged_files_are_compiled_anew(installed):
 USE_FEATURES = """
 import sklearn_sparsemap.compile
 from sklearn_sparsemap import compile
+from sklearn_sparsemap._compile_ahead import main
 from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.features import TemplateVectorizer
 
 # Whichever of the two was imported first, the name of the package is the function.
+assert compile is sklearn_sparsemap.compile
 compile("features", 1)
 print(TemplateVectorizer(["word[0]"]).fit_transform([["a", "b"]]).values.nnz, compile_statistics()["compiled"])
 try:
-    sklearn_sparsemap.compile.main(["simplx"])
+    main(["simplx"])
 except SystemExit as left:
     print(left.code)
 """

@@ -132,7 +132,7 @@ def test_messages_of_parameters():
         TokenDictVectorizer().transform([[{"a": 1}]])
     for parameters, message in (
         ({"n_features": 0}, "n_features"),
-        ({"n_features": 8, "min_count": 2}, "hashed mode does not keep"),
+        ({"n_features": 8, "min_count": 2}, "the hashed mode keeps none"),
         ({"dtype": "int3"}, "dtype must be"),
         ({"min_count": 9}, "no feature occurs 9 times"),
     ):

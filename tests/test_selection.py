@@ -1,6 +1,5 @@
-"""Choosing groups: paths, stability and reports do what their slow and obvious twins do."""
+"""Choosing groups: paths and stability do what their slow and obvious twins do."""
 
-import warnings
 
 import numpy as np
 import pytest
@@ -12,10 +11,9 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection, template_report
+from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection
 from sklearn_sparsemap.features import InformationGainSelector, TemplateVectorizer, ngrams
 from sklearn_sparsemap.metrics import sequence_accuracy_scorer
-from sklearn_sparsemap.penalties import GroupOrder
 
 GROUP_OF = np.repeat(np.arange(5), 4)
 TEMPLATES = [*ngrams("pos", (1, 2), 1), "word[0]", "word[-1]|pos[0]"]
@@ -272,58 +270,7 @@ def test_wrong_thresholds_are_refused(threshold):
         stability.stable(threshold)
 
 
-# -- Reports -------------------------------------------------------------------------------------------------------
-
-
-def test_a_report_counts_the_weights_of_each_template():
-    X, y = sentences()
-    fitted = tagger(budget=3).fit(X, y)
-    model, names = fitted[-1], fitted[0].template_names_
-    report = template_report(fitted)
-    assert [row.name for row in report.templates] == names
-    coef = model.coef_.toarray()
-    for k, row in enumerate(report.templates):
-        own = coef[:, fitted[0].groups_ == k]
-        assert row.n_weights == np.count_nonzero(own)
-        assert row.norm == pytest.approx(np.linalg.norm(own))
-        assert row.selected == (k in model.selected_groups_)
-    assert sum(row.n_weights for row in report.templates) == model.n_nonzero_coefs_
-    # By hand: pos[-1], pos[0], pos[1], two bigrams of pos, word[0], word[-1]|pos[0].
-    chosen = [row.selected for row in report.templates]
-    kinds = [(("pos",), 1, range(3)), (("pos",), 2, range(3, 5)), (("word",), 1, [5]), (("pos", "word"), 2, [6])]
-    assert len(report.kinds) == 4
-    for kind, (fields, order, members) in zip(report.kinds, kinds):
-        assert (kind.fields, kind.order, kind.n_templates) == (fields, order, len(members))
-        assert kind.n_selected == sum(chosen[k] for k in members)
-        assert kind.n_weights == sum(report.templates[k].n_weights for k in members)
-        assert kind.norm == pytest.approx(np.linalg.norm([report.templates[k].norm for k in members]))
-    looking = {-1: [0, 3, 6], 0: [1, 3, 4, 5, 6], 1: [2, 4]}
-    assert report.offsets == {at: (sum(chosen[k] for k in ks), len(ks)) for at, ks in looking.items()}
-    text = str(report)
-    assert text.startswith(f"3 of 7 templates selected, {model.n_nonzero_coefs_:,} nonzero weights")
-    for k in model.selected_groups_:
-        assert f"\n{names[k]} " in text
-    # The names may be given instead.
-    assert str(template_report(model, names)) == text
-
-
-@pytest.mark.filterwarnings("ignore:no group of features has survived")
-def test_reports_of_orders_and_arcs():
-    X, y = sentences()
-    vectorizer = TemplateVectorizer(TEMPLATES).fit(X)
-    order = GroupOrder.from_templates(vectorizer.templates_)
-    model = quick(structure="chain", groups=order, budget=3, shrink_every=20).fit(vectorizer.transform(X), y)
-    report = template_report(model)
-    assert [row.name for row in report.templates] == vectorizer.template_names_
-    assert [k for k, row in enumerate(report.templates) if row.selected] == model.selected_groups_.tolist()
-    arcs = ["head.pos[0]|mod.pos[0]|distance", "distance", "direction", "mod.word[-1]", "head.pos[1]"]
-    report = template_report(quick(budget=2).fit(*sensors()), arcs)
-    assert [row.fields for row in report.templates[:2]] == [("distance", "head.pos", "mod.pos"), ("distance",)]
-    assert [row.offsets for row in report.templates] == [(0,), (), (), (-1,), (1,)]
-    assert report.templates[0].order == 3 and "+1" in str(report)
-    # Templates without offsets have no table of them; nothing selected is no table of templates.
-    flat = template_report(quick(alpha=1e6).fit(*sensors()), ["a", "b", "c", "d", "e"])
-    assert "offset" not in str(flat) and str(flat).startswith("0 of 5 templates selected, 0 nonzero weights")
+# -- Names ---------------------------------------------------------------------------------------------------------
 
 
 def test_filtered_templates_keep_their_names():
@@ -335,24 +282,4 @@ def test_filtered_templates_keep_their_names():
     filtered = selector.fit(vectorizer.fit_transform(X), y).selected_groups_
     kept = {vectorizer.template_names_[g] for g in filtered}
     assert set(path.selected_names(2)) <= kept
-    report = template_report(path.estimators[0])
-    assert {row.name for row in report.templates if row.selected} == set(path.selected_names(2))
-
-
-@pytest.mark.parametrize(
-    "model, names, message",
-    [
-        (LogisticRegression(), None, "must be a GroupLassoPerceptron or end with one; got LogisticRegression"),
-        (quick(budget=2), None, "the templates have no names; pass template_names"),
-        (quick(budget=2), ["pos[0]"], "template_names has 1 entries for 5 groups"),
-        (quick(budget=2), "pos[0]", r"template_names must be a list of templates; write \['pos\[0\]'\]"),
-        (quick(budget=2), ["pos[0"] * 5, r"cannot read 'pos\[0' in the template"),
-        (quick(budget=2, groups=[range(12), range(8, 20)]), ["a", "b"], "are no templates"),
-    ],
-)
-def test_wrong_reports_are_refused(model, names, message):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(*sensors(60))
-    with pytest.raises(ValueError, match=message):
-        template_report(model, names)
+    assert {str(name) for name in path.estimators[0][-1].selected_group_names_} == set(path.selected_names(2))

@@ -4,12 +4,13 @@ Which templates a language needs
 
 In this made-up language the label of a word follows from a few things in its neighbourhood. We know which, because we
 made it up; the model does not. It is offered 55 templates, and may keep a few. How many is chosen on held-out
-sentences, and a report says of which kinds these are. For comparison: a filter that ranks each template by itself.
+sentences, and a table says of which kinds these are. For comparison: a filter that ranks each template by itself.
 
 The path of the picture may be given on the command line; otherwise it is saved beside this script.
 """
 
 import sys
+from collections import Counter
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -17,14 +18,10 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from sklearn_sparsemap import (
-    GroupLassoPerceptron,
-    group_path,
-    stability_selection,
-    template_report,
-)
+from sklearn_sparsemap import GroupLassoPerceptron, group_path, stability_selection
 from sklearn_sparsemap.features import (
     InformationGainSelector,
+    Template,
     TemplateVectorizer,
     ngrams,
 )
@@ -47,14 +44,19 @@ TRUE = {
     "suffix2[-1]": 0.8,
 }
 rng = np.random.default_rng(0)
-stems = np.array(["".join(rng.choice(list("bdgklmnrst"), 2)) + f"{i:x}" for i in range(N_STEMS)])
+stems = np.array(
+    ["".join(rng.choice(list("bdgklmnrst"), 2)) + f"{i:x}" for i in range(N_STEMS)]
+)
 pos_of_stem = rng.integers(len(POS), size=N_STEMS)
 frequency = 1.0 / np.arange(1, N_STEMS + 1) ** 0.8
 frequency /= frequency.sum()
 # Beyond the ends of a sentence there is one more part of speech, and one more ending.
 p, e = len(POS) + 1, len(ENDINGS) + 1
 shapes = [(p, e), (p, p), (e,), (p,), (e,)]
-votes = [size * rng.normal(size=(*shape, len(LABELS))) for size, shape in zip(TRUE.values(), shapes)]
+votes = [
+    size * rng.normal(size=(*shape, len(LABELS)))
+    for size, shape in zip(TRUE.values(), shapes)
+]
 
 
 def draw_sentence():
@@ -79,7 +81,10 @@ def draw_sentence():
     ]
     total = sum(vote[place] for vote, place in zip(votes, places))
     labels = (total + rng.gumbel(size=total.shape)).argmax(axis=1)
-    tokens = [{"word": str(stems[s]) + str(ENDINGS[k]), "pos": str(POS[pos_of_stem[s]])} for s, k in zip(chosen, end)]
+    tokens = [
+        {"word": str(stems[s]) + str(ENDINGS[k]), "pos": str(POS[pos_of_stem[s]])}
+        for s, k in zip(chosen, end)
+    ]
     return tokens, LABELS[labels].tolist(), (labels == total.argmax(axis=1)).mean()
 
 
@@ -111,7 +116,9 @@ templates = [
     "pos[0]|word[-1]",
 ]
 vectorizer = TemplateVectorizer(templates)
-model = GroupLassoPerceptron("chain", groups="templates", shrink_every=200, random_state=0)
+model = GroupLassoPerceptron(
+    "chain", groups="templates", shrink_every=200, random_state=0
+)
 features, features_val = vectorizer.fit_transform(X), vectorizer.transform(X_val)
 print(f"{len(templates)} templates, {features.values.shape[1]:,} features.\n")
 
@@ -127,7 +134,9 @@ for weights in ("uniform", "log2"):
         vectorizer,
         GroupLassoPerceptron(**{**model.get_params(), "group_weights": weights}),
     )
-    paths[weights] = group_path(each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True)
+    paths[weights] = group_path(
+        each, X, y, budgets, X_val=X_val, y_val=y_val, n_jobs=2, return_estimators=True
+    )
 scores, n_weights = [], []
 for budget in budgets:
     selector = InformationGainSelector(budget)
@@ -135,7 +144,9 @@ for budget in budgets:
     model.set_params(budget=budget).fit(selector.fit_transform(features, y), y)
     scores.append(model.score(selector.transform(features_val), y_val))
     n_weights.append(model.n_nonzero_coefs_)
-paths["information gain"] = SimpleNamespace(budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights)
+paths["information gain"] = SimpleNamespace(
+    budgets=budgets, scores=np.array(scores), n_nonzero_coefs=n_weights
+)
 full = model.set_params(budget=len(templates)).fit(features, y)
 print(f"Fitted {3 * len(budgets) + 1} models in {perf_counter() - start:.1f} s.\n")
 for name, path in paths.items():
@@ -145,19 +156,43 @@ for name, path in paths.items():
         f"{path.n_nonzero_coefs[best]:7,} weights: "
         f"accuracy {path.scores[best]:.3f}"
     )
-print(f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy {full.score(features_val, y_val):.3f}")
+print(
+    f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy {full.score(features_val, y_val):.3f}"
+)
 print(f"{'The truth, without the noise':62}{ceiling:.3f}\n")
 
 # %%
 # What was selected
 # -----------------
-# The report of the better path's best model, and how often its templates are selected from halves of the data.
+# The kinds of templates in the better path's best model, and how often they are selected from halves of the data.
 
 path = max((paths["uniform"], paths["log2"]), key=lambda path: path.scores.max())
 best = path.estimators[path.best_index]
-print(template_report(best), "\n")
+vectorizer, selected_model = best.steps[0][1], best.steps[-1][1]
+
+
+def kind_of(name):
+    """Return the fields of a template, and how many it joins."""
+    template = Template.parse(name)
+    return " ".join(sorted(template.fields)), len(template.atoms)
+
+
+offered = Counter(map(kind_of, vectorizer.template_names_))
+names = [vectorizer.template_names_[g] for g in selected_model.selected_groups_]
+chosen = Counter(map(kind_of, names))
+print(f"{'fields':20} order  selected")
+for (fields, order), n in offered.items():
+    print(f"{fields:20} {order:5}  {chosen[fields, order]:2} of {n:2}")
+weights = selected_model.coef_.tocoo()
+norms = np.sqrt(np.bincount(vectorizer.groups_[weights.col], weights.data**2))
+print(f"\n{'template':30}  norm")
+for group in sorted(selected_model.selected_groups_, key=lambda group: -norms[group]):
+    print(f"{vectorizer.template_names_[group]:30} {norms[group]:5.3g}")
+print()
 selected = path.selected_names(path.best_budget)
-print(f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected.")
+print(
+    f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected."
+)
 stability = stability_selection(best, X, y, n_resamples=20, random_state=0, n_jobs=2)
 stable = stability.stable(0.9)
 print(
@@ -178,7 +213,9 @@ display = GroupPathDisplay.from_path(
     full=(full.n_nonzero_coefs_, full.score(features_val, y_val)),
     score_name="accuracy on held-out sentences",
 )
-display.figure_.suptitle("Templates of a made-up language: accuracy by budget", fontsize=12)
+display.figure_.suptitle(
+    "Templates of a made-up language: accuracy by budget", fontsize=12
+)
 beside = Path(sys.argv[0]).with_name("template_selection.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside
 display.figure_.savefig(picture, dpi=130)

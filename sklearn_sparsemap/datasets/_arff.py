@@ -103,7 +103,8 @@ def load_multilabel_arff(
     if label_position not in ("end", "start"):
         raise ValueError(f"label_position must be 'end' or 'start'; got {label_position!r}")
     lines = list(read_lines(path, encoding, max_bytes))
-    names, domains, first = _read_header(lines, path)
+    attributes, first = read_declarations(lines, path, _read_attribute)
+    names, domains = map(list, zip(*attributes))
     n_features = len(names) - int(n_labels)
     if n_features < 1:
         raise ValueError(
@@ -126,27 +127,23 @@ def load_multilabel_arff(
     return (X, Y, names[features], names[labels]) if return_names else (X, Y)
 
 
-def _read_header(lines, path):
-    """Return the attributes' names, their values (None: any number), and the index of the first line of data."""
-    names = []
-    domains = []
+def read_declarations(lines, path, read):
+    """Call `read(text, place)` for each attribute; return the results, and the index of the first line of data."""
+    found = []
     for i, line in enumerate(lines):
-        text = line.strip(_BLANK)
+        text, where = line.strip(_BLANK), f"{path}, line {i + 1}"
         if not text or text.startswith("%"):
             continue
         keyword = text.split(None, 1)[0].lower()
         if keyword == "@data":
-            if not names:
-                raise ValueError(f"{path}, line {i + 1}: no @attribute before @data; is it an ARFF file?")
-            return names, domains, i + 1
+            if not found:
+                raise ValueError(f"{where}: no @attribute before @data; is it an ARFF file?")
+            return found, i + 1
         if keyword == "@attribute":
-            name, domain = _read_attribute(text, f"{path}, line {i + 1}")
-            names.append(name)
-            domains.append(domain)
+            found.append(read(text, where))
         elif keyword != "@relation":
             raise ValueError(
-                f"{path}, line {i + 1}: expected @relation, @attribute or @data, found {quoted(text)}; is it "
-                "an ARFF file?"
+                f"{where}: expected @relation, @attribute or @data, found {quoted(text)}; is it an ARFF file?"
             )
     raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
 

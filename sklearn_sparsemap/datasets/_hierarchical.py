@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.validation import quoted
-from ._arff import _ATTRIBUTE, _read_attribute, _Rows, _without_comment
+from ._arff import _ATTRIBUTE, _read_attribute, _Rows, _without_comment, read_declarations
 from ._lines import MAX_BYTES, check_size, read_lines
 
 if TYPE_CHECKING:
@@ -91,34 +91,24 @@ def load_hierarchical_arff(
 def _read_header(lines, path):
     """Return the attributes' names, their values (None: any number), the listed classes and the first line of data."""
     names, domains, classes = [], [], None
-    for i, line in enumerate(lines):
-        text, where = line.strip(), f"{path}, line {i + 1}"
-        if not text or text.startswith("%"):
-            continue
-        keyword = text.split(None, 1)[0].lower()
-        if keyword == "@data":
-            if classes is None or not names:
-                raise ValueError(f"{where}: no features and a last attribute 'class hierarchical' before @data")
-            return names, domains, classes, i + 1
-        if keyword == "@attribute":
-            if classes is not None:
-                raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
-            match = _ATTRIBUTE.fullmatch(text)
-            kind = "" if match is None else _without_comment(match["type"])
-            found = _HIERARCHICAL.fullmatch(kind)
-            if found is not None:
-                classes = [name.strip() for name in found["classes"].split(",") if name.strip()]
-                continue
-            if kind.startswith("{") and kind.endswith("}"):
-                names.append(match["plain"] or match["single"] or match["double"])
-                domains.append([value.strip() for value in kind[1:-1].split(",")])
-                continue
-            name, _ = _read_attribute(text, where)
-            names.append(name)
+    declarations, first = read_declarations(lines, path, lambda *declaration: declaration)
+    for text, where in declarations:
+        if classes is not None:
+            raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
+        match = _ATTRIBUTE.fullmatch(text)
+        kind = "" if match is None else _without_comment(match["type"])
+        found = _HIERARCHICAL.fullmatch(kind)
+        if found is not None:
+            classes = [name.strip() for name in found["classes"].split(",") if name.strip()]
+        elif kind.startswith("{") and kind.endswith("}"):
+            names.append(match["plain"] or match["single"] or match["double"])
+            domains.append([value.strip() for value in kind[1:-1].split(",")])
+        else:
+            names.append(_read_attribute(text, where)[0])
             domains.append(None)
-        elif keyword != "@relation":
-            raise ValueError(f"{where}: expected @relation, @attribute or @data, found {quoted(text)}")
-    raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
+    if classes is None or not names:
+        raise ValueError(f"{path}, line {first}: no features and a last attribute 'class hierarchical' before @data")
+    return names, domains, classes, first
 
 
 def _columns(table, rows, names, domains):

@@ -3,7 +3,6 @@
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.path import GroupPath, group_path
 from ._selection.stability import StabilitySelection, stability_selection
-from ._selection.template_report import TemplateReport, template_report
 from ._state.state import TrainingState, average_states
 from ._structured.classifier import StructuredSparseMAPClassifier
 from ._structured.perceptron import GroupLassoPerceptron
@@ -14,10 +13,8 @@ __all__ = [
     "MultilabelLPSparseMAP",
     "StabilitySelection",
     "StructuredSparseMAPClassifier",
-    "TemplateReport",
     "TrainingState",
     "average_states",
     "group_path",
     "stability_selection",
-    "template_report",
 ]

@@ -2,29 +2,150 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
 from .._core.validation import N_JOBS, POSITIVE_INT, check_parameters
-from ._hashed import HashedColumns
+from ._encoding import EncodedTokens
+from ._fields import check_derived_fields
 from ._rows.output import RaggedTransformer
+from ._template import as_templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
 
 
 class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
-    """A vectorizer with a vocabulary, or with hashed columns if `n_features` is set.
+    """A vectorizer of sentences with a vocabulary, or with hashed columns if `n_features` is set.
 
-    A subclass gives `_make_plan`, and sets `_vocabulary` in `fit`.
+    A subclass gives `_read`, `_learn`, which sets `_vocabulary`, and `_rows`.
     """
 
-    _hashed_columns = HashedColumns
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns of training sentences; in the hashed mode, only check the parameters and `X`.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            Each a sequence of tokens, or a DataFrame with one row a token; see the notes of the class.
+        y : sequence of int arrays, default=None
+            The head of each word of each sentence, 0 for the root. Only an `ArcVectorizer` with ``arcs="gold"`` reads
+            it.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter has no meaning, a sentence is empty, a token is not one or lacks a field, or heads are
+            needed and do not go with the sentences.
+        """
+        self._learn(X, y, keep_columns=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn the columns of training sentences and return their rows; faster than `fit`, then `transform`.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            As from `transform`.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        return self._rows(*self._learn(X, y, keep_columns=True))
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows of sentences: one for each token, or for each arc. Features that have no column are left out.
+
+        Parameters
+        ----------
+        X : sequence of sentences
+            As for `fit`.
+
+        Returns
+        -------
+        rows : RaggedArray of shape (n_sentences,)
+            Its values are a CSR array ``(n_rows, n_features_out_)``, its `groups` the template or attribute of each
+            column. With `set_output` a list of data frames.
+
+        Raises
+        ------
+        NotFittedError
+            Without `n_features`, if `fit` was not called before.
+        ValueError
+            As `fit`.
+        """
+        self._check_fitted()
+        return self._rows(self._read(X))
+
+    def _check_parameters(self):
+        check_parameters(self)
+        check_dtype(self.dtype)
+        if self.n_features is not None and self.min_count > 1:
+            raise ValueError(
+                f"min_count={self.min_count} needs counts, and the hashed mode keeps none; use min_count=1 "
+                "or n_features=None"
+            )
+
+    def _check_fitted(self):
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform on training "
+                "sentences, or set n_features for the hashed mode, which transforms without fitting."
+            )
+
+    def _read(self, X):
+        """Check sentences and encode them."""
+        raise NotImplementedError
+
+    def _learn(self, X, y, keep_columns):
+        """Learn the vocabulary; return the encoded sentences, and their columns or None."""
+        raise NotImplementedError
+
+    def _rows(self, encoded, columns=None):
+        """Make the ragged CSR rows of encoded sentences."""
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self):
+        return self.n_features is not None or getattr(self, "_vocabulary", None) is not None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.dict = True
+        tags.requires_fit = self.n_features is None
+        return tags
+
+
+class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
+    """A vectorizer of templates.
+
+    A subclass names the kind of its templates, the default ones, its plan and its hashed columns, and gives
+    `_learn_columns` and `_rows`.
+    """
+
+    _template_kind: ClassVar[Any]
+    _default_templates: ClassVar[Callable[[], list[Any]]]
+    _plan_of: ClassVar[Any]
+    _hashed_columns: ClassVar[Any]
     # Those that are "no_validation" are checked where they are read, and messages there say more.
     _parameter_constraints = {
         "templates": "no_validation",
@@ -96,37 +217,41 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         return int(self._model().column_ptr[-1])
 
     def _model(self):
-        """What gives n-grams their columns: in the hashed mode the parameters, else what `fit` has seen."""
+        """The source of the columns of n-grams: in the hashed mode the parameters, else the vocabulary."""
+        self._check_fitted()
         if self.n_features is not None:
             return self._hashed_columns(self._make_plan(), self.n_features)
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform on training "
-                "sentences, or set n_features for the hashed mode, which transforms without fitting."
-            )
         return self._vocabulary
-
-    def _check_parameters(self):
-        check_parameters(self)
-        check_dtype(self.dtype)
-        if self.n_features is not None and self.min_count > 1:
-            raise ValueError(
-                f"min_count={self.min_count} needs counts, and the hashed mode keeps none; use min_count=1 "
-                "or n_features=None"
-            )
 
     def _make_plan(self):
         """Check the parameters and lay out the templates."""
+        self._check_parameters()
+        templates = self._default_templates() if self.templates is None else self.templates
+        return self._plan_of(as_templates(templates, self._template_kind), check_derived_fields(self.derived_fields))
+
+    def _read(self, X):
+        return EncodedTokens(self._model().plan, X)
+
+    def _learn(self, X, y, keep_columns):
+        if self.n_features is not None:
+            self._vocabulary = None
+            return self._read(X), None
+        plan = self._make_plan()
+        encoded = EncodedTokens(plan, X)
+        self._vocabulary, columns = self._learn_columns(plan, encoded, y, keep_columns)
+        return encoded, columns
+
+    def _learn_columns(self, plan, encoded, y, keep_columns):
+        """Return the vocabulary of encoded sentences, and their columns or None."""
         raise NotImplementedError
 
-    def __sklearn_is_fitted__(self):
-        return self.n_features is not None or getattr(self, "_vocabulary", None) is not None
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.dict = True
-        tags.requires_fit = self.n_features is None
-        return tags
+    def _give_ones(self, columns, row_ptr, indptr):
+        """Give rows of ones, whose columns ascend and differ."""
+        model = self._model()
+        values = ones(len(columns), self.dtype, self.n_jobs)
+        rows = sparse.csr_array((values, columns, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
+        rows.has_canonical_format = True
+        return self._give(RaggedArray(rows, indptr, model.groups, None, self.template_names_))
 
 
 def check_dtype(dtype):

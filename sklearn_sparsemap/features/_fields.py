@@ -45,11 +45,7 @@ class Tokens:
     """
 
     def __init__(self, X, derived_fields):
-        sentences = check_sentences(X)
-        self.lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-        if not self.lengths.all():
-            raise ValueError(f"X[{int(np.argmin(self.lengths))}] has no tokens; remove empty sentences")
-        self._tokens = list(chain.from_iterable(sentences))
+        self._tokens, self.lengths = join_sentences(X)
         self._derived = derived_fields
         kinds = set(map(type, self._tokens))
         odd = [kind for kind in kinds if not issubclass(kind, str | Mapping)]
@@ -174,7 +170,16 @@ class Tokens:
         return f"X[{sentence}][{int(number - (ends[sentence] - self.lengths[sentence]))}]"
 
 
-def check_sentences(X):
+def join_sentences(X):
+    """Return the tokens of all sentences as a list, and the number of each sentence's, after checking them."""
+    sentences = _check_sentences(X)
+    lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+    if not lengths.all():
+        raise ValueError(f"X[{int(np.argmin(lengths))}] has no tokens; remove empty sentences")
+    return list(chain.from_iterable(sentences)), lengths
+
+
+def _check_sentences(X):
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
         raise ValueError(f"X must be a sequence of sentences; got {type(X).__name__}")
     if _is_table(X):

@@ -1,6 +1,6 @@
 """Pictures of what SparseMAP selects and learns, and of how solvers converge and groups of features are chosen.
 
-They need matplotlib (``[plot]``).
+They need matplotlib, and those of graphs and orders networkx (both in the extra ``plot``).
 """
 
 from ._calibration import LabelCalibrationDisplay

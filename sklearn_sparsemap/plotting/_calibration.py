@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.validation import check_positive
-from ._style import COLORS, INK, import_pyplot
+from ._base import Display
+from ._style import COLORS, INK
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import Self
 
 
-class LabelCalibrationDisplay:
+class LabelCalibrationDisplay(Display):
     """Reliability of the marginals of label sets.
 
     As scikit-learn's `CalibrationDisplay`, over all labels of all samples; marginals of exactly 0 and 1, which are
@@ -103,9 +104,7 @@ class LabelCalibrationDisplay:
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the groups, and the diagonal on which they should lie."""
-        pyplot = import_pyplot()
-        self.ax_ = pyplot.subplots(figsize=(4.5, 4.5))[1] if ax is None else ax
-        self.figure_ = self.ax_.figure
+        self._start(ax, (4.5, 4.5))
         self.ax_.plot([0, 1], [0, 1], color=INK, lw=0.8, ls=":")
         (self.line_,) = self.ax_.plot(self.marginals, self.frequencies, color=COLORS[0], lw=1.5)
         sizes = 20.0 + 180.0 * np.sqrt(self.counts / self.counts.sum())

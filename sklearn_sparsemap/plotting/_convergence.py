@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.validation import check_choice, check_positive
+from ._base import Display
 from ._style import INK, import_pyplot, lay_bare
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _TITLES = {
 }
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """How solvers converge on one problem: distance to the optimum, and number of structures, by iteration.
 
     Parameters

@@ -1,4 +1,6 @@
-"""What all pictures share: colours, legends, and matplotlib, which is imported at the first plot only."""
+"""Shared by all pictures: colours, legends, and matplotlib and networkx, which are imported at the first plot only."""
+
+from importlib import import_module
 
 import numpy as np
 
@@ -14,13 +16,22 @@ _INSIDE = 10.0
 
 def import_pyplot():
     """Import matplotlib, or raise ImportError saying how to get it."""
+    return _import("matplotlib.pyplot")
+
+
+def import_networkx():
+    """Import networkx, which places the nodes of graphs, or raise ImportError saying how to get it."""
+    return _import("networkx")
+
+
+def _import(name):
     try:
-        import matplotlib.pyplot as plt
+        return import_module(name)
     except ImportError as error:
+        library = name.split(".")[0]
         raise ImportError(
-            "plotting needs matplotlib; install it with: pip install 'sklearn-sparsemap[plot]'"
+            f"this plot needs {library}; install it with: pip install 'sklearn-sparsemap[plot]'"
         ) from error
-    return plt
 
 
 def as_text(probability):

@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils._param_validation import StrOptions
 
-from ..._core.ragged import RaggedArray
-from .._base import BaseVectorizer, ones
-from .._encoding import EncodedTokens
-from .._fields import check_derived_fields
-from .._template import as_templates
+from .._base import BaseTemplateVectorizer
 from .columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
 from .templates import ArcTemplate, dependency_templates
 
@@ -20,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import DTypeLike
-    from typing_extensions import Self
 
 
-class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
+class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     """Turn sentences of tokens into sparse indicator features of their possible dependencies by templates.
 
     A sentence of n words has ``(n + 1) * n`` rows: row ``h * n + m - 1`` is the arc from head h (0 is the root)
@@ -106,8 +100,11 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
            [0, 0, 0, 0, 0, 0]])
     """
 
+    _template_kind = ArcTemplate
+    _default_templates = staticmethod(dependency_templates)
+    _plan_of = ArcPlan
     _hashed_columns = HashedArcColumns
-    _parameter_constraints = {**BaseVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
+    _parameter_constraints = {**BaseTemplateVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
 
     def __init__(
         self,
@@ -124,103 +121,22 @@ class ArcVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         super().__init__(templates, derived_fields=derived_fields, **common)
         self.arcs = arcs
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            Each a sequence of tokens: dicts from field to value.
-        y : sequence of int arrays, default=None
-            The head of each word of each sentence, 0 for the root; only looked at if ``arcs="gold"``.
-
-        Returns
-        -------
-        self : ArcVectorizer
-
-        Raises
-        ------
-        ValueError
-            If a parameter has no meaning, a sentence is empty, a token is not one or lacks a field, or heads are
-            needed and do not go with the sentences.
-        """
-        self._fit(X, y)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
-        """Learn the n-grams of training sentences and return the rows of their arcs.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            As for `fit`.
-        y : sequence of int arrays, default=None
-            As for `fit`.
-
-        Returns
-        -------
-        rows : RaggedArray of shape (n_sentences,)
-            As from `transform`.
-
-        Raises
-        ------
-        ValueError
-            As `fit`.
-        """
-        return self._rows(self._fit(X, y))
-
-    def transform(self, X: Any) -> RaggedArray:
-        """Return the rows of all arcs of sentences. N-grams that have no column are left out.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            As for `fit`.
-
-        Returns
-        -------
-        rows : RaggedArray of shape (n_sentences,)
-            Its values are a CSR array ``(n_rows, n_features_out_)`` with sorted columns, its `groups` the template
-            of each column.
-
-        Raises
-        ------
-        NotFittedError
-            Without `n_features`, if `fit` was not called before.
-        ValueError
-            As `fit`.
-        """
-        return self._rows(EncodedTokens(self._model().plan, X))
-
-    def _fit(self, X, y):
-        plan = self._make_plan()
-        if self.n_features is not None:
-            self._vocabulary = None
-            return EncodedTokens(self._model().plan, X)
-        encoded = EncodedTokens(plan, X)
-        gold = _check_heads(y, np.diff(encoded.indptr)) if self.arcs == "gold" else None
-        self._vocabulary = learn_arcs(plan, encoded, gold, int(self.min_count), self.n_jobs)
-        return encoded
-
-    def _make_plan(self):
-        self._check_parameters()
+    def _check_parameters(self):
+        super()._check_parameters()
         if self.n_features is not None and self.arcs == "gold":
             raise ValueError(
                 "arcs='gold' restricts what is learned, and the hashed mode learns nothing; use arcs='all' or "
                 "n_features=None"
             )
-        templates = dependency_templates() if self.templates is None else self.templates
-        return ArcPlan(as_templates(templates, ArcTemplate), check_derived_fields(self.derived_fields))
 
-    def _rows(self, encoded):
-        """Make the ragged CSR rows of encoded sentences."""
+    def _learn_columns(self, plan, encoded, y, keep_columns):
+        gold = _check_heads(y, np.diff(encoded.indptr)) if self.arcs == "gold" else None
+        return learn_arcs(plan, encoded, gold, int(self.min_count), self.n_jobs), None
+
+    def _rows(self, encoded, columns=None):
         model = self._model()
-        indices, row_ptr, indptr = fill(arcs_of(model.plan, encoded), model.as_columns(), self.n_jobs)
-        values = ones(len(indices), self.dtype, self.n_jobs)
-        rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
-        # True by construction: the kernel writes the columns of a row in ascending order, each once.
-        rows.has_canonical_format = True
-        return self._give(RaggedArray(rows, indptr, model.groups, None, self.template_names_))
+        # The kernel writes the columns of a row in ascending order, each once.
+        return self._give_ones(*fill(arcs_of(model.plan, encoded), model.as_columns(), self.n_jobs))
 
 
 def _check_heads(y, lengths):

@@ -7,24 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from ..._core.ragged import RaggedArray
-from ..._core.validation import POSITIVE_INT, Number, check_parameters
-from .._base import check_dtype
+from ..._core.validation import POSITIVE_INT, Number
+from .._base import BaseVectorizer
 from .._fields import hash_values
-from .output import RaggedTransformer
 from .token_pairs import TokenPairs
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-    from typing_extensions import Self
 
 # Columns are numbered in int32.
 _MOST_COLUMNS = 2**31 - 1
 
 
-class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
+class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """Turn sentences of tokens that are dicts of features, as `sklearn_crfsuite.CRF` takes them, into sparse rows.
 
     A string is a column of its own, ``name:value``, with a one; a number is the value of the column ``name``, and a
@@ -95,69 +92,6 @@ class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         self.n_features = n_features
         self.dtype = dtype
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the features of training sentences; in the hashed mode, only check the parameters and `X`.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            Each a sequence of tokens: dicts of features, or lists of strings; or a DataFrame with one row a token.
-        y : ignored
-
-        Returns
-        -------
-        self : TokenDictVectorizer
-
-        Raises
-        ------
-        ValueError
-            If a parameter has no meaning, a sentence is empty, or a token is none; the message names it.
-        """
-        self._learn(X)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Learn the features of training sentences and return their rows; faster than `fit`, then `transform`.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            As for `fit`.
-        y : ignored
-
-        Returns
-        -------
-        rows : RaggedArray of shape (n_sentences,)
-            As from `transform`.
-        """
-        return self._rows(self._learn(X))
-
-    def transform(self, X: Any) -> Any:
-        """Return the rows of sentences.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            As for `fit`.
-
-        Returns
-        -------
-        rows : RaggedArray of shape (n_sentences,)
-            Its values are a CSR array ``(n_tokens, n_features_out_)``, its `groups` the attribute of each column (None
-            in the hashed mode). With `set_output` a list of data frames.
-
-        Raises
-        ------
-        NotFittedError
-            Without `n_features`, if `fit` was not called before.
-        ValueError
-            As `fit`.
-        """
-        self._check_fitted()
-        if self.n_features is not None:
-            self._check_parameters()
-        return self._rows(TokenPairs(X, self.separator))
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns.
 
@@ -174,33 +108,25 @@ class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         self._check_fitted()
         if self.n_features is not None:
             return np.array([f"hash#{slot}" for slot in range(self.n_features)], dtype=object)
-        names = np.empty(len(self._columns), dtype=object)
-        names[:] = list(self._columns)
+        names = np.empty(len(self._vocabulary), dtype=object)
+        names[:] = list(self._vocabulary)
         return names
 
     @property
     def n_features_out_(self) -> int:
         self._check_fitted()
-        return len(self._columns) if self.n_features is None else int(self.n_features)
+        return len(self._vocabulary) if self.n_features is None else int(self.n_features)
 
-    def _check_parameters(self):
-        check_parameters(self)
-        check_dtype(self.dtype)
-        if self.n_features is not None and self.min_count > 1:
-            raise ValueError(f"min_count={self.min_count} needs counts, which the hashed mode does not keep; use 1")
+    def _read(self, X):
+        if self.n_features is not None:
+            self._check_parameters()
+        return TokenPairs(X, self.separator)
 
-    def _check_fitted(self):
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                "This TokenDictVectorizer is not fitted yet: call fit or fit_transform on training sentences, or set "
-                "n_features for the hashed mode, which transforms without fitting."
-            )
-
-    def _learn(self, X):
+    def _learn(self, X, y, keep_columns):
         self._check_parameters()
         pairs = TokenPairs(X, self.separator)
         if self.n_features is not None:
-            return pairs
+            return pairs, None
         place_of, found = {}, {}
         counts = np.bincount(pairs.codes, minlength=len(pairs.names)).tolist()
         for name, attribute, n in zip(pairs.names, pairs.attributes, counts):
@@ -213,16 +139,15 @@ class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         kept.sort(key=lambda entry: entry[1])
         if not kept:
             raise ValueError(f"no feature occurs {self.min_count} times; lower min_count, or give tokens features")
-        self._columns = {name: column for column, (name, _) in enumerate(kept)}
+        self._vocabulary = {name: column for column, (name, _) in enumerate(kept)}
         self.groups_ = np.array([place for _, place in kept], dtype=np.int32)
         self.template_names_ = list(place_of)
-        return pairs
+        return pairs, None
 
-    def _rows(self, pairs):
-        """Make the ragged CSR rows."""
+    def _rows(self, pairs, columns=None):
         n_columns, groups, names = self.n_features_out_, None, None
         if self.n_features is None:
-            columns = np.fromiter((self._columns.get(name, -1) for name in pairs.names), np.int64, len(pairs.names))
+            columns = np.fromiter((self._vocabulary.get(name, -1) for name in pairs.names), np.int64, len(pairs.names))
             groups, names = self.groups_, self.template_names_
         else:
             columns = (hash_values(pairs.names) % np.uint64(n_columns)).astype(np.int64)
@@ -237,12 +162,3 @@ class TokenDictVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         rows = sparse.csr_array((values, indices, row_ptr), shape=(len(row_ptr) - 1, n_columns))
         rows.sum_duplicates()
         return self._give(RaggedArray(rows, pairs.indptr, groups, None, names))
-
-    def __sklearn_is_fitted__(self):
-        return self.n_features is not None or hasattr(self, "_columns")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.dict = True
-        tags.requires_fit = self.n_features is None
-        return tags

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import chain, count
+from itertools import count
 from numbers import Real
 from operator import itemgetter
 
 import numpy as np
 
 from ..._core.validation import quoted
-from .._fields import check_sentences
+from .._fields import join_sentences
 
 # Values that are one feature; others are several.
 _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
@@ -48,12 +48,8 @@ class TokenPairs:
     """
 
     def __init__(self, X, separator):
-        sentences = check_sentences(X)
-        lengths = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
-        if not lengths.all():
-            raise ValueError(f"X[{int(np.argmin(lengths))}] has no tokens; remove empty sentences")
+        tokens, lengths = join_sentences(X)
         self.indptr = np.concatenate([[0], np.cumsum(lengths)])
-        tokens = list(chain.from_iterable(sentences))
         pairs = self._number_by_form(tokens) or self._number_pairs(tokens, separator)
         self.names, self.attributes, self.weights = [], [], np.ones(len(pairs))
         for i, (attribute, value) in enumerate(pairs):

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
 import numpy as np
-from scipy import sparse
 
-from ..._core.ragged import RaggedArray
-from .._base import BaseVectorizer, ones
-from .._encoding import EncodedTokens, Plan
-from .._fields import check_derived_fields
-from .._template import as_templates
+from .._base import BaseTemplateVectorizer
+from .._encoding import Plan
+from .._hashed import HashedColumns
 from .columns import learn
 from .templates import Template, ngrams
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-
-class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
+class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     """Turn sentences of tokens into sparse indicator features by templates.
 
     At each token every template has one value (an n-gram of field values, such as the previous and the
@@ -94,92 +88,18 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     ['length[-1]|case[0]=<begin-1>|lower', 'length[-1]|case[0]=3|lower']
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the n-grams of training sentences; in the hashed mode, only check the parameters and `X`.
+    _template_kind = Template
+    _default_templates = partial(ngrams, "word", (1, 2), 1)
+    _plan_of = Plan
+    _hashed_columns = HashedColumns
 
-        Parameters
-        ----------
-        X : sequence of sentences
-            Each a sequence of tokens, or a DataFrame with one row a token; see the notes of the class.
-        y : ignored
+    def _learn_columns(self, plan, encoded, y, keep_columns):
+        return learn(plan, encoded, int(self.min_count), keep_columns, self.n_jobs)
 
-        Returns
-        -------
-        self : TemplateVectorizer
-
-        Raises
-        ------
-        ValueError
-            If a parameter has no meaning, a sentence is empty, or a token is not one or lacks a field.
-        """
-        self._fit(X, keep_columns=False)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> RaggedArray:
-        """Learn the n-grams of training sentences and return their rows; faster than `fit`, then `transform`.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            As for `fit`.
-        y : ignored
-
-        Returns
-        -------
-        rows : RaggedArray of shape (n_sentences,)
-            As from `transform`.
-
-        Raises
-        ------
-        ValueError
-            As `fit`.
-        """
-        encoded, columns = self._fit(X, keep_columns=True)
-        return self._rows(encoded, columns)
-
-    def transform(self, X: Any) -> RaggedArray:
-        """Return the rows of sentences. N-grams that have no column are left out.
-
-        Parameters
-        ----------
-        X : sequence of sentences
-            As for `fit`.
-
-        Returns
-        -------
-        rows : RaggedArray of shape (n_sentences,)
-            Its values are a CSR array ``(n_tokens, n_features_out_)``, its `groups` the template of each column.
-
-        Raises
-        ------
-        NotFittedError
-            Without `n_features`, if `fit` was not called before.
-        ValueError
-            As `fit`.
-        """
-        model = self._model()
-        encoded = EncodedTokens(model.plan, X)
-        return self._rows(encoded, model.columns(encoded, self.n_jobs))
-
-    def _fit(self, X, keep_columns):
-        if self.n_features is not None:
-            self._vocabulary = None
-            model = self._model()
-            encoded = EncodedTokens(model.plan, X)
-            return encoded, model.columns(encoded, self.n_jobs) if keep_columns else None
-        plan = self._make_plan()
-        encoded = EncodedTokens(plan, X)
-        self._vocabulary, columns = learn(plan, encoded, int(self.min_count), keep_columns, self.n_jobs)
-        return encoded, columns
-
-    def _make_plan(self):
-        self._check_parameters()
-        templates = ngrams("word", (1, 2), 1) if self.templates is None else self.templates
-        return Plan(as_templates(templates, Template), check_derived_fields(self.derived_fields))
-
-    def _rows(self, encoded, columns):
+    def _rows(self, encoded, columns=None):
         """Make the ragged CSR rows from the column of each (token, template)."""
         model = self._model()
+        columns = model.columns(encoded, self.n_jobs) if columns is None else columns
         n_tokens, n_templates = len(encoded.places), len(model.plan.templates)
         is_known = columns >= 0
         if is_known.all():
@@ -190,8 +110,5 @@ class TemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
             columns = columns[is_known]
         if row_ptr[-1] < 2**31:
             row_ptr = row_ptr.astype(np.int32)
-        values = ones(len(columns), self.dtype, self.n_jobs)
-        rows = sparse.csr_array((values, columns, row_ptr), shape=(n_tokens, int(model.column_ptr[-1])))
-        # True by construction: templates ascend along a row, and each has one column.
-        rows.has_canonical_format = True
-        return self._give(RaggedArray(rows, encoded.indptr, model.groups, None, self.template_names_))
+        # Templates ascend along a row, and each has one column.
+        return self._give_ones(columns, row_ptr, encoded.indptr)

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.validation import check_choice
-from .._layouts.spring import FONT, SMALL, GraphLayout
+from .._base import Display
 from .._structures.base import check_names
 from .._style import (
     COLORS,
     INK,
     MUTED,
     as_text,
-    centre_drawing,
     import_pyplot,
     legend_inside,
-    size_in_points,
     text_width,
     width_of_legend,
 )
+from .layout import FONT, SMALL, GraphLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +38,7 @@ _REPELS = {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 _NO_SCORE = {"color": INK, "linestyle": "-"}
 
 
-class FactorGraphDisplay:
+class FactorGraphDisplay(Display):
     """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
 
     With marginals a circle is shaded by that of its variable; one that is zero (below 1e-9) is empty. An open dot at
@@ -221,14 +220,9 @@ class FactorGraphDisplay:
         legend_width = width_of_legend(label for label, _ in entries)
         low = drawing.low - _MARGIN - (0.0, _LEGEND if entries else 0.0)
         size = np.maximum(drawing.high + _MARGIN - low, (max(legend_width, 80.0), 0.0))
-        if ax is None:
-            figure = plt.figure(figsize=np.minimum(size / 72, (18.0, 14.0)))
-            ax = figure.add_axes((0, 0, 1, 1))
-        available = np.array(size_in_points(ax))
-        scale = min(1.0, *(available / size))
-        middle = (low + drawing.high + _MARGIN) / 2
-        centre_drawing(ax, middle, available / scale)
-        self.ax_, self.figure_ = ax, ax.figure
+        ax, available = self._start_drawing(ax, size, most=(18.0, 14.0))
+        spare = (size - (drawing.high + _MARGIN - low)) / 2
+        scale, middle = self._centre(low - spare, drawing.high + _MARGIN + spare, available)
         self.circles_, self.boxes_, self.frames_, self.lines_ = [], [], {}, []
         self.pairs_, self.tables_ = [], []
         values = None if self.marginals is None else _likeliest(graph, self.marginals)

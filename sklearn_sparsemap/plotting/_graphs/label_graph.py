@@ -8,14 +8,12 @@ import numpy as np
 
 from ..._core.unwrap import unwrap
 from ..._core.validation import check_choice, check_positive
-from .._layouts.ring import Ring
+from .._base import Display
 from .._style import (
     COLORS,
     INK,
-    centre_drawing,
-    import_pyplot,
+    import_networkx,
     legend_inside,
-    size_in_points,
     text_width,
     width_of_legend,
 )
@@ -31,12 +29,13 @@ _SIGNS = (None, "attraction", "repulsion")
 # The colours of the pairs in a FactorGraphDisplay; told apart by the dashes, too.
 _ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
 _FONT, _LEGEND, _MARGIN, _GAP, _DOT = 10.0, 24.0, 8.0, 5.0, 2.6
-# Least distance of names on one side, and by how much it grows at most in large axes.
-_ROW, _WIDER = 1.35 * _FONT, np.linspace(2.0, 1.0, 21)
+_ROW = 1.35 * _FONT  # points; the least distance of names on one side
+_WIDER = np.linspace(2.0, 1.0, 21)  # factors by which a ring grows in large axes, tried in this order
+_FEWEST_ROWS, _MOST_ROWS_ACROSS = 12.0, 34.0  # rows of text; the least height of a ring, and its largest width
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
-class LabelGraphDisplay:
+class LabelGraphDisplay(Display):
     """The strongest edges of a label graph: which labels attract each other, and which repel.
 
     The labels of these edges stand around a ring, strong partners near each other. Attractions are blue, repulsions are
@@ -213,14 +212,16 @@ class LabelGraphDisplay:
                 f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
                 "cannot be read. Lower n_edges"
             )
-        plt = import_pyplot()
-        ring = Ring(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]), arrange=order is None)
-        self.shown_edges_, self.shown_labels_ = shown, used[ring.order]
+        joined = joined.reshape(-1, 2)
+        if order is None:
+            around = order_by_strength(len(used), joined, np.abs(self.scores[shown]))
+            used, joined = used[around], np.argsort(around)[joined]
+        self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
         entries = self._entries(self.scores[shown])
         legend_width = width_of_legend(label for label, _ in entries)
 
-        right = ring.on_the_right
+        places, right = _ring(len(used))
         beside = np.array([text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names])
         beside = np.where(right, beside, -beside)
 
@@ -232,12 +233,8 @@ class LabelGraphDisplay:
             lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
             return low - (lacking, 0.0), high + (lacking, 0.0)
 
-        places = ring.places(_ROW)
-        if ax is None:
-            low, high = extent(places)
-            figure = plt.figure(figsize=(high - low) / 72)
-            ax = figure.add_axes((0, 0, 1, 1))
-        available = np.array(size_in_points(ax))
+        low, high = extent(places)
+        ax, available = self._start_drawing(ax, high - low)
         # The ring takes what room there is, across and down.
         wider = [(extent(factor * places), factor) for factor in _WIDER]
         across, down = (
@@ -246,15 +243,14 @@ class LabelGraphDisplay:
         )
         places *= across, min(down, 1.4 * across)
         low, high = extent(places)
-        scale = min(1.0, *(available / (high - low)))
-        middle = (low + high) / 2
-        centre_drawing(ax, middle, available / scale)
-        self.ax_, self.figure_, self.lines_, self.texts_ = ax, ax.figure, [], []
+        scale, middle = self._centre(low, high, available)
+        self.lines_, self.texts_ = [], []
 
         largest = np.abs(self.scores[shown]).max()
         # Of many, each is thinner; and the strongest are on top.
         thin = min(1.0, (40 / len(shown)) ** 0.5)
-        for place, (edge, path) in enumerate(zip(shown, ring.paths(places))):
+        for place, (edge, ends) in enumerate(zip(shown, joined)):
+            path = _curve(*places[ends])
             score = self.scores[edge]
             lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
             style = _ATTRACTS if score > 0 else {**_REPELS, "linestyle": _dashes(lw)}
@@ -293,6 +289,51 @@ class LabelGraphDisplay:
                 text = text.replace("-", "\N{MINUS SIGN}")
                 entries.append((f"{what} ({text})", {**style, "lw": _IN_LEGEND}))
         return entries
+
+
+def order_by_strength(n, edges, strengths):
+    """Order labels around a ring so that strong partners are near; the same at each call.
+
+    Labels that are joined, through others too, stand together, the largest group first.
+    """
+    networkx = import_networkx()
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_weighted_edges_from(zip(*edges.T.tolist(), (strengths / strengths.max()).tolist()))
+    if networkx.is_connected(graph):
+        places = networkx.spectral_layout(graph)
+        return np.array(sorted(graph, key=lambda label: np.arctan2(*places[label])))
+    groups = sorted(networkx.connected_components(graph), key=lambda group: (-len(group), min(group)))
+    parts = [graph.subgraph(sorted(group)) for group in groups]
+    ordered = [list(part) if len(part) < 3 else networkx.spectral_ordering(part, seed=0) for part in parts]
+    return np.concatenate(ordered).astype(int)
+
+
+def _ring(n):
+    """Return the places of labels around a ring, clockwise from the top, and which are on the right.
+
+    Each name on one side has a row of its own. So names that are written outwards never overlap, and edges inside never
+    cross a name.
+    """
+    right = np.arange(n) < (n + 1) // 2
+    n_right = int(right.sum())
+    height = max(n_right, _FEWEST_ROWS) * _ROW
+    # A circle; of very many labels an oval, no wider than a page.
+    width = min(height, _MOST_ROWS_ACROSS * _ROW)
+    down = [(np.arange(n_side) + 0.5) / max(n_side, 1) for n_side in (n_right, n - n_right)]
+    y = np.concatenate([1.0 - 2.0 * down[0], 2.0 * down[1] - 1.0])
+    x = np.sqrt(1.0 - y**2) * np.where(right, 1.0, -1.0)
+    return np.column_stack([0.5 * width * x, 0.5 * height * y]), right
+
+
+def _curve(a, b):
+    """Return the course of an edge, bent towards the middle of the ring: array of shape (n_points, 2)."""
+    t = np.linspace(0.0, 1.0, 40)[:, None]
+    middle, length = (a + b) / 2, np.linalg.norm(a - b)
+    # An edge between neighbours is a small arc of its own, and does not reach into the crowd in the middle.
+    apart = max(np.linalg.norm(middle), 1e-9)
+    control = middle * (1.0 - min(0.6, 0.9 * length / apart))
+    return (1 - t) ** 2 * a + 2 * t * (1 - t) * control + t**2 * b
 
 
 def _dashes(lw):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._base import Display
 from .._style import COLORS, INK, import_pyplot, lay_bare, name_axis
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class FeatureTableDisplay:
+class FeatureTableDisplay(Display):
     """The strongest features of each label, as bars side by side.
 
     Parameters
@@ -115,7 +116,7 @@ class FeatureTableDisplay:
         return self
 
 
-class ExplanationDisplay:
+class ExplanationDisplay(Display):
     """What speaks for a prediction, and against it, in comparison with another structure.
 
     Parameters
@@ -187,7 +188,6 @@ class ExplanationDisplay:
         -------
         display : ExplanationDisplay
         """
-        plt = import_pyplot()
         table, why = self.explanation.table(n), self.explanation
         names = []
         for name, row, label, _ in table.tolist():
@@ -198,9 +198,7 @@ class ExplanationDisplay:
         if len(why.contributions) > len(values):
             names.append(f"{len(why.contributions) - len(values)} others")
             values.append(rest)
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7.2, 0.28 * len(names) + 1.0), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._start(ax, (7.2, 0.28 * len(names) + 1.0))
         draw_bars(ax, names, np.array(values))
         ax.set_xlabel(f"contribution to a lead of {why.score_difference:.3g}", color=INK)
         return self

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.unwrap import transformed, unwrap
+from ..._core.unwrap import transformed
 from ..._core.validation import check_same_length
-from .._style import INK, grid_cells, import_pyplot, name_axis, size_in_points, text_width
+from .._base import Display, unwrap_fitted
+from .._style import INK, grid_cells, name_axis, size_in_points, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class LabelPairsDisplay:
+class LabelPairsDisplay(Display):
     """Base of the heat maps: a matrix over pairs of labels, the row the first and the column the second of a pair."""
 
     _axes = "", ""
@@ -44,12 +45,9 @@ class LabelPairsDisplay:
         display : the class
             With `ax_`, `figure_` and `image_`.
         """
-        plt = import_pyplot()
         n = len(self.matrix)
-        if ax is None:
-            side = float(np.clip(0.45 * n + 1.5, 3.2, 12))
-            _, ax = plt.subplots(figsize=(side + 0.6, side), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        side = float(np.clip(0.45 * n + 1.5, 3.2, 12))
+        ax = self._start(ax, (side + 0.6, side))
         cells, look = self._cells()
         self.image_ = ax.imshow(np.ma.masked_invalid(cells), aspect="auto", interpolation="none", zorder=0, **look)
         grid_cells(ax, n, n)
@@ -122,9 +120,7 @@ class TransitionsDisplay(LabelPairsDisplay):
         ValueError
             Where the estimator has no transitions.
         """
-        _, last = unwrap(estimator)
-        if not hasattr(last, "transitions_"):
-            raise ValueError(f"the estimator must be fitted and have transitions_; {type(last).__name__} has it not")
+        _, last = unwrap_fitted(estimator, "transitions_")
         return cls(last.transitions_, last.classes_.tolist()).plot(ax=ax)
 
     def _cells(self):
@@ -239,9 +235,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         ValueError
             Where the estimator is not fitted, or `y` has other lengths than its predictions.
         """
-        steps, last = unwrap(estimator)
-        if not hasattr(last, "classes_"):
-            raise ValueError(f"the estimator must be fitted and have classes_; {type(last).__name__} has it not")
+        steps, last = unwrap_fitted(estimator, "classes_")
         return cls.from_predictions(y, last.predict(transformed(steps, X)), labels=last.classes_.tolist(), ax=ax)
 
     def _cells(self):

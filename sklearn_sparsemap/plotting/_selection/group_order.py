@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.unwrap import unwrap
-from .._layouts.hasse import HasseLayout
+from .._base import Display, unwrap_fitted
 from .._structures.base import check_names
-from .._style import COLORS, INK, MUTED, import_pyplot, legend_below, size_in_points, text_width
+from .._style import COLORS, INK, MUTED, import_networkx, import_pyplot, legend_below, size_in_points, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +21,10 @@ _MOST_GROUPS = 200
 # In points, at full size.
 _FONT, _ROW, _BOX, _PAD, _HEAD = 9.0, 19.0, 14.5, 9.0, 22.0
 _PALE = "#c4c4c4"
+_SWEEPS = 12  # passes over the columns, forth and back; more change nothing in orders of 200 groups
 
 
-class GroupOrderDisplay:
+class GroupOrderDisplay(Display):
     """Hasse diagram of a partial order of groups: from the coarsest on the left to the finest on the right.
 
     An edge says that what is on its left is coarser; what follows from other edges is left out. Who discards a group
@@ -109,11 +109,7 @@ class GroupOrderDisplay:
         display : GroupOrderDisplay
             With `ax_` and `figure_`.
         """
-        _, estimator = unwrap(estimator)
-        if not hasattr(estimator, "selected_groups_"):
-            raise ValueError(
-                f"the estimator must be fitted and have selected_groups_; {type(estimator).__name__} has it not"
-            )
+        _, estimator = unwrap_fitted(estimator, "selected_groups_")
         order = getattr(estimator, "groups", None) if order is None else order
         return cls(order, estimator.selected_groups_, names=names).plot(ax=ax)
 
@@ -131,9 +127,9 @@ class GroupOrderDisplay:
         """
         plt = import_pyplot()
         order, levels = self.order, self.order.levels
-        layout = HasseLayout(levels, order.covers)
-        lefts, rights = self._columns(levels, layout)
-        width, height = rights[-1], layout.extent * _ROW + _HEAD
+        heights, bends, extent = place_by_level(levels, order.covers)
+        lefts, rights = self._columns(levels, extent)
+        width, height = rights[-1], extent * _ROW + _HEAD
         if ax is None:
             # Room for the legend, but a picture of few groups must be wide enough for it.
             across, down = max(width, 220.0) + 24, height + 42
@@ -146,8 +142,8 @@ class GroupOrderDisplay:
         spare_x, spare_y = (across / scale - width) / 2, (down / scale - height) / 2
         ax.set(xlim=(-spare_x, width + spare_x), ylim=(height + spare_y, -spare_y), xticks=[], yticks=[])
         ax.axis("off")
-        heights = _HEAD + layout.heights * _ROW
-        bends = [[(level, _HEAD + at * _ROW) for level, at in way] for way in layout.bends]
+        heights = _HEAD + (heights + 0.5) * _ROW
+        bends = [[(level, _HEAD + (at + 0.5) * _ROW) for level, at in way] for way in bends]
         self._draw_edges(ax, levels, heights, bends, lefts, rights, scale)
         self._draw_boxes(ax, levels, heights, lefts, rights, scale)
         if levels.any():
@@ -166,7 +162,7 @@ class GroupOrderDisplay:
             self.legend_ = legend_below(ax, handles[: 1 + (n_selected < n_groups)], size=_FONT)
         return self
 
-    def _columns(self, levels, layout):
+    def _columns(self, levels, extent):
         """Return where each column of boxes begins and ends."""
         n_levels = int(levels.max()) + 1
         widths = [
@@ -174,7 +170,7 @@ class GroupOrderDisplay:
             for level in range(n_levels)
         ]
         # Steep edges need room to tell them apart.
-        gap = float(np.clip(2.2 * layout.extent, 34.0, 110.0))
+        gap = float(np.clip(2.2 * extent, 34.0, 110.0))
         lefts = np.concatenate([[0.0], np.cumsum(np.array(widths[:-1]) + gap)])
         return lefts, lefts + widths
 
@@ -236,3 +232,41 @@ class GroupOrderDisplay:
                 parse_math=False,
                 zorder=4,
             )
+
+
+def place_by_level(levels, covers):
+    """Place groups in columns by level so that few edges cross.
+
+    An edge that skips levels gets a bend in each of them, which has a place there like a group. So no edge runs through
+    a group.
+
+    Returns
+    -------
+    heights : ndarray of shape (n_groups,)
+        The place of each group in its column, from 0; neighbours are 1 apart.
+    bends : list of list of (int, float)
+        For each edge the levels that it passes, from the coarse end to the fine one, and its places there.
+    extent : float
+        The number of places from the first to the last.
+    """
+    networkx = import_networkx()
+    n, graph = len(levels), networkx.Graph()
+    graph.add_nodes_from((group, {"level": level}) for group, level in enumerate(levels.tolist()))
+    ways = []
+    for edge, (coarse, fine) in enumerate(covers):
+        way = [(edge, level) for level in range(levels[coarse] + 1, levels[fine])]
+        graph.add_nodes_from((node, {"level": node[1]}) for node in way)
+        networkx.add_path(graph, [int(coarse), *way, int(fine)])
+        ways.append(way)
+    columns = [[] for _ in range(max(levels) + 1)]
+    for node in networkx.spectral_ordering(graph, seed=0):
+        columns[graph.nodes[node]["level"]].append(node)
+    height = {node: place - len(column) / 2 for column in columns for place, node in enumerate(column)}
+    for _ in range(_SWEEPS):
+        for column in (*columns, *columns[::-1]):
+            # A node goes towards the mean of its neighbours.
+            column.sort(key=lambda node: np.mean([height[other] for other in graph[node] or [node]]))
+            height.update((node, place - len(column) / 2) for place, node in enumerate(column))
+    least, extent = min(height.values()), 1.0 + np.ptp(list(height.values()))
+    bends = [[(level, height[edge, level] - least) for edge, level in way] for way in ways]
+    return np.array([height[i] - least for i in range(n)]), bends, extent

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._style import COLORS, DASHES, INK, MUTED, halo, import_pyplot, lay_bare, legend_above, size_in_points
+from .._base import Display
+from .._style import COLORS, DASHES, INK, MUTED, halo, lay_bare, legend_above, size_in_points
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -17,7 +18,7 @@ _MARKERS = "o", "s", "^", "D"
 _ROOM = 11.0
 
 
-class GroupPathDisplay:
+class GroupPathDisplay(Display):
     """How good models are against how many weights they have, by budget; one curve for each way to penalise groups.
 
     Parameters
@@ -94,11 +95,8 @@ class GroupPathDisplay:
         -------
         display : GroupPathDisplay
         """
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, {}
-        budgets = {}
+        ax = self._start(ax, (6.4, 4.2))
+        self.lines_, budgets = {}, {}
         for place, (name, path) in enumerate(self.paths.items()):
             # Models without any weight have no place on a logarithmic axis.
             shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.unwrap import unwrap
 from ..._core.validation import check_positive
-from .._style import COLORS, DASHES, INK, MUTED, import_pyplot, lay_bare, legend_above
+from .._base import Display, unwrap_fitted
+from .._style import COLORS, DASHES, INK, MUTED, lay_bare, legend_above
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_RECORDS = 300
 
 
-class MemoryCurveDisplay:
+class MemoryCurveDisplay(Display):
     """The number of weights along training: it grows with what is learned, and falls when groups are shrunk to zero.
 
     Parameters
@@ -95,11 +95,7 @@ class MemoryCurveDisplay:
         """
         curves = {}
         for name, each in (estimator if isinstance(estimator, dict) else {"": estimator}).items():
-            each = unwrap(each)[1]
-            if not hasattr(each, "memory_curve_"):
-                raise ValueError(
-                    f"the estimator must be fitted and have memory_curve_; {type(each).__name__} has it not"
-                )
+            _, each = unwrap_fitted(each, "memory_curve_")
             curves[name] = each.memory_steps_, each.memory_curve_
         return cls(curves, full=getattr(full, "n_nonzero_coefs_", full)).plot(ax=ax)
 
@@ -115,10 +111,7 @@ class MemoryCurveDisplay:
         -------
         display : MemoryCurveDisplay
         """
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, {}
+        ax, self.lines_ = self._start(ax, (7.2, 3.6)), {}
         for place, (name, (steps, weights)) in enumerate(self.curves.items()):
             look = {"color": COLORS[place % len(COLORS)], "linestyle": DASHES[place % len(DASHES)]}
             # All begin with nothing.

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._core.unwrap import transformed, unwrap
 from ..._core.validation import check_positive
+from .._base import Display
 from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class StructuresDisplay:
+class StructuresDisplay(Display):
     """Base of the pictures of one sample's selected structures and their probabilities.
 
     A subclass knows one kind of structure. It writes structures as arrays (`_read`), computes the marginals of their

@@ -11,7 +11,6 @@ from .._style import (
     as_text,
     grid_cells,
     halo,
-    import_pyplot,
     legend_below,
     name_axis,
     shade_cells,
@@ -148,7 +147,6 @@ class ChainDisplay(StructuresDisplay):
         -------
         display : ChainDisplay
         """
-        plt = import_pyplot()
         from matplotlib.lines import Line2D
 
         strands = self._strands(max_structures)
@@ -158,10 +156,8 @@ class ChainDisplay(StructuresDisplay):
         states = np.flatnonzero(used)
         row_of = np.cumsum(used) - 1
         n_steps, n_rows = len(self.marginals), len(states)
-        if ax is None:
-            size = np.clip(0.85 * n_steps + 1.2, 4.5, 18), np.clip(0.5 * n_rows + 1.5, 2.6, 12)
-            _, ax = plt.subplots(figsize=size, layout="constrained")
-        self.ax_, self.figure_, self.paths_ = ax, ax.figure, []
+        size = np.clip(0.85 * n_steps + 1.2, 4.5, 18), np.clip(0.5 * n_rows + 1.5, 2.6, 12)
+        ax, self.paths_ = self._start(ax, size), []
 
         shade_cells(ax, self.marginals[:, states].T)
         grid_cells(ax, n_rows, n_steps)

@@ -10,7 +10,6 @@ from .._style import (
     INK,
     as_text,
     grid_cells,
-    import_pyplot,
     legend_below,
     name_axis,
     shade_cells,
@@ -113,17 +112,14 @@ class MatchingDisplay(StructuresDisplay):
         -------
         display : MatchingDisplay
         """
-        plt = import_pyplot()
         from matplotlib.lines import Line2D
         from matplotlib.patches import Polygon, Rectangle
 
         strands = self._strands(max_structures)
         n_rows, n_cols = self.marginals.shape
-        if ax is None:
-            names = max(text_width(name, 10.0) for name in self.row_names) / 72
-            size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
-            _, ax = plt.subplots(figsize=size, layout="constrained")
-        self.ax_, self.figure_, self.outlines_ = ax, ax.figure, []
+        names = max(text_width(name, 10.0) for name in self.row_names) / 72
+        size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
+        ax, self.outlines_ = self._start(ax, size), []
 
         shade_cells(ax, self.marginals)
         grid_cells(ax, n_rows, n_cols)

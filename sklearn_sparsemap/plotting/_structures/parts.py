@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._style import FAINT, HATCHES, INK, import_pyplot, legend_below, name_axis, size_in_points
+from .._style import FAINT, HATCHES, INK, legend_below, name_axis, size_in_points
 from .base import StructuresDisplay, check_names
 
 if TYPE_CHECKING:
@@ -112,16 +112,13 @@ class PartsDisplay(StructuresDisplay):
         -------
         display : PartsDisplay
         """
-        plt = import_pyplot()
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
         strands = self._strands(max_structures)
         n_parts = len(self.marginals)
-        if ax is None:
-            size = np.clip(0.55 * n_parts + 1.2, 4.0, 16), 3.4
-            _, ax = plt.subplots(figsize=size, layout="constrained")
-        self.ax_, self.figure_, self.bars_ = ax, ax.figure, []
+        size = np.clip(0.55 * n_parts + 1.2, 4.0, 16), 3.4
+        ax, self.bars_ = self._start(ax, size), []
 
         places, mixture = np.arange(n_parts), self._mix(None)
         # Marginals may be those of another distribution than the mixture.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._style import INK, MUTED, as_text, import_pyplot, legend_below, name_axis, size_in_points, text_width
+from .._style import INK, MUTED, as_text, legend_below, name_axis, size_in_points, text_width
 from .chain import ChainDisplay
 
 if TYPE_CHECKING:
@@ -114,7 +114,6 @@ class SegmentationDisplay(ChainDisplay):
         -------
         display : SegmentationDisplay
         """
-        plt = import_pyplot()
         from matplotlib.patches import Patch
 
         strips = [("truth", structure) for structure in self._truth()]
@@ -123,10 +122,8 @@ class SegmentationDisplay(ChainDisplay):
                 strips.append((f"p = {as_text(weight)}", self.structures[members[0]]))
         n_steps = len(self.marginals)
         n_rows = len(strips) + 1
-        if ax is None:
-            size = np.clip(0.42 * n_steps + 1.6, 4.5, 18), np.clip(0.42 * n_rows + 1.6, 2.4, 8)
-            _, ax = plt.subplots(figsize=size, layout="constrained")
-        self.ax_, self.figure_, self.blocks_ = ax, ax.figure, []
+        size = np.clip(0.42 * n_steps + 1.6, 4.5, 18), np.clip(0.42 * n_rows + 1.6, 2.4, 8)
+        ax, self.blocks_ = self._start(ax, size), []
         ax.set(xlim=(-0.6, n_steps - 0.4), ylim=(n_rows - 0.3, -0.6))
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)

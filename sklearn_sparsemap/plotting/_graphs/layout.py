@@ -1,0 +1,268 @@
+"""Places of the circles, boxes and lines of a factor graph: on a grid, or by distance.
+
+All lengths are in points, y upwards.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from .._style import import_networkx, text_width
+
+FONT, SMALL = 9.0, 7.5
+_PAD = 3.5  # points between the label of a box and its edge
+_STUB = 9.0  # points from a circle to the nearest lane
+_LANE = 8.0  # points between the lanes of a column, and around lanes
+_STACK = 4.0  # points between boxes on top of each other
+_GAP = 22.0  # points between the circle and the box at the ends of a line, by distance
+_BESIDE = 1.25  # cells from one array of variables to the next
+_BENDS = (0.0, 0.12, -0.12, 0.25, -0.25, 0.4, -0.4)  # fractions of a line's length, tried in this order
+_SAME = 1e-6  # cells; smaller differences are rounding
+
+
+class Place:
+    """A factor in the picture.
+
+    Attributes
+    ----------
+    center, size : arrays of shape (2,)
+        Of its box.
+    routes : list of array of shape (n_points, 2)
+        For each of its variables the line from the box, or from its lane, to the rim of the circle; empty if it has a
+        frame.
+    frame : array of shape (2, 2) or None
+        Lower left and upper right corner of the frame around all its variables.
+    """
+
+    def __init__(self, size):
+        self.center, self.size = np.zeros(2), np.array(size)
+        self.routes, self.frame = [], None
+
+    @property
+    def corners(self):
+        return np.array([self.center - self.size / 2, self.center + self.size / 2])
+
+
+class GraphLayout:
+    """Places of the circles, boxes and lines of a factor graph.
+
+    Parameters
+    ----------
+    arrays : list of int arrays
+        Numbers of the variables in each array, in its shape.
+    factors : list of (int array, str, bool)
+        For each factor except pairs: its variables, its label, and whether it may be drawn as a frame.
+    pairs : list of (int, int)
+    names : list of str
+        Of the variables.
+    grid : bool
+        Whether arrays keep their shape. Else networkx places all nodes by their distance in the graph.
+
+    Attributes
+    ----------
+    centers : array of shape (n_variables, 2)
+    radius : float
+        Of all circles.
+    places : list of Place
+    pair_routes : list of array of shape (n_points, 2)
+    low, high : arrays of shape (2,)
+        Corners of the picture.
+    """
+
+    def __init__(self, arrays, factors, pairs, names, *, grid):
+        self.factors, self.pairs = factors, pairs
+        widest = max(text_width(name, FONT) for name in names)
+        n_lines = 1 + max(name.count("\n") for name in names)
+        # Room for the name, and the marginal below it.
+        self.radius = float(np.clip(0.5 * np.hypot(widest, (n_lines + 0.6) * FONT) + 2.5, 15.0, 34.0))
+        self.places = [Place((text_width(label, SMALL) + 2 * _PAD, SMALL + 2 * _PAD)) for _, label, _ in factors]
+        if not (grid and self._on_grid(arrays)):
+            self._by_distance(len(names))
+        self._route()
+        corners = [self.centers - self.radius, self.centers + self.radius, *self.pair_routes]
+        for place in self.places:
+            corners += [place.corners, *place.routes] + ([] if place.frame is None else [place.frame])
+        corners = np.concatenate(corners)
+        self.low, self.high = corners.min(axis=0), corners.max(axis=0)
+
+    # -- On a grid ----------------------------------------------------------------------------------------------------
+
+    def _on_grid(self, arrays):
+        """Place everything on a grid; return False if there are more factors than places between the circles."""
+        cells = _arrange(arrays, [variables for variables, _, _ in self.factors])
+        lanes, between, framed = {}, [], []
+        for k, (variables, _, may_frame) in enumerate(self.factors):
+            spread = np.ptp(cells[variables], axis=0) > _SAME
+            if may_frame and spread.all() and _fills_its_box(cells, variables):
+                framed.append(k)
+            elif len(variables) > 2 and not spread.all():
+                axis = int(spread[1])
+                lanes.setdefault((axis, float(cells[variables[0], 1 - axis])), []).append(k)
+            else:
+                between.append(k)
+        sizes = np.array([place.size for place in self.places]).reshape(-1, 2)
+        # Columns have their lanes on the left, with the boxes above; rows have them above, with the boxes on the left.
+        apart = np.array([_LANE, SMALL + 2 * _PAD + _STACK])
+        n_lanes = [max((len(ks) for (a, _), ks in lanes.items() if a == 1 - across), default=0) for across in (0, 1)]
+        room = np.where(n_lanes, _STUB + (np.array(n_lanes) - 0.5) * apart, 0.0)
+        free = np.max([np.array([12.0, 8.0]), *(sizes[between] + 6.0)], axis=0)
+        step = 2 * self.radius + room + free + 2 * _LANE
+        heads = [k for (axis, _), ks in lanes.items() if axis == 1 for k in ks]
+        step[0] = max(step[0], sizes[heads, 0].max(initial=0.0) + 8.0)
+        self.centers = cells * step * (1.0, -1.0)
+        border = self.radius + free + _LANE
+        before = border + [room[0], 0.0]
+        after = border + [0.0, room[1]]
+        if not self._between(between, cells, step, room):
+            return False
+        self._frame(framed, before, after)
+        frames = [self.places[k].frame for k in framed]
+        low = np.min([self.centers.min(axis=0) - before, *(frame[0] for frame in frames)], axis=0)
+        high = np.max([self.centers.max(axis=0) + after, *(frame[1] for frame in frames)], axis=0)
+        for (axis, _), ks in lanes.items():
+            for level, k in enumerate(ks):
+                lane = (self.radius + _STUB + level * apart[1 - axis]) * (1 if axis == 0 else -1)
+                # The lines of several lanes reach a circle side by side.
+                aside = np.clip(8.0 * (level - (len(ks) - 1) / 2), -0.7 * self.radius, 0.7 * self.radius)
+                lane += self.centers[self.factors[k][0][0], 1 - axis]
+                width, height = sizes[k]
+                if axis == 0:
+                    center = low[0] - 8.0 - width / 2, lane
+                else:
+                    # A box covers no lane on its left, except the last one, which has none there.
+                    is_last = level == len(ks) - 1
+                    center = lane if is_last else lane + width / 2 - 4.0, high[1] + 6.0 + height / 2 + level * apart[1]
+                self._run_along(k, axis, np.array(center), lane, aside)
+        return True
+
+    def _run_along(self, k, axis, center, lane, aside):
+        """Draw the lines of a factor from its box along a lane, and from there to the rims of its circles."""
+        across, place = 1 - axis, self.places[k]
+        place.center = center
+        own = self.centers[self.factors[k][0]]
+        start = center.copy()
+        start[across] = lane
+        farthest = np.argmax(np.abs(own - center)[:, axis])
+        for i, variable in enumerate(own):
+            bend, rim = variable.copy(), variable.copy()
+            bend[axis] = rim[axis] = variable[axis] + aside
+            bend[across] = lane
+            rim[across] += np.sign(lane - variable[across]) * np.sqrt(self.radius**2 - aside**2)
+            # One line runs along the whole lane. More on top of it would look thicker.
+            place.routes.append(np.array([start, bend, rim] if i == farthest else [bend, rim]))
+
+    def _frame(self, framed, before, after):
+        """Draw frames around all variables of a factor, its box on the lower edge."""
+        for n, k in enumerate(framed):
+            own, place = self.centers[self.factors[k][0]], self.places[k]
+            place.frame = np.array([own.min(axis=0) - before - 7.0 * n, own.max(axis=0) + after + 7.0 * n])
+            right, bottom = place.frame[1, 0], place.frame[0, 1]
+            place.center = np.array([right - place.size[0] / 2 - 10.0 - 14.0 * n, bottom])
+
+    def _between(self, factors, cells, step, room):
+        """Put boxes in the middle of four circles, each as near to its variables as there is a place left."""
+        xs, ys = (_with_edges(np.unique(cells[:, axis].round(6))) for axis in (0, 1))
+        spots = np.array([(x, y) for x in xs for y in ys]) * step * (1.0, -1.0) + room * (-0.5, 0.5)
+        if len(factors) > len(spots):
+            return False
+        for k in factors:
+            middle = self.centers[self.factors[k][0]].mean(axis=0)
+            best = np.argmin(np.linalg.norm(spots - middle, axis=1).round(3))
+            self.places[k].center = spots[best]
+            spots = np.delete(spots, best, axis=0)
+        return True
+
+    # -- By distance --------------------------------------------------------------------------------------------------
+
+    def _by_distance(self, n_variables):
+        """Place variables and factors so that their distances in the picture are those in the graph."""
+        networkx = import_networkx()
+        reach = np.array([self.radius] * n_variables + [0.5 * np.hypot(*place.size) for place in self.places])
+        graph = networkx.Graph()
+        graph.add_nodes_from(range(len(reach)))
+        for k, (variables, _, _) in enumerate(self.factors, n_variables):
+            graph.add_weighted_edges_from((v, k, reach[v] + reach[k] + _GAP) for v in variables.tolist())
+        graph.add_weighted_edges_from((i, j, 2 * self.radius + 36.0) for i, j in self.pairs)
+        distances = networkx.floyd_warshall_numpy(graph)
+        # Parts of the graph that nothing joins stand as far apart as the ends of the largest one.
+        distances[np.isinf(distances)] = distances[np.isfinite(distances)].max() + 2 * self.radius
+        found = networkx.kamada_kawai_layout(graph, dist={i: dict(enumerate(row)) for i, row in enumerate(distances)})
+        nodes = np.array([found[i] for i in range(len(reach))])
+        # At the lengths of the lines, or larger if nodes would overlap.
+        wanted = reach[:, None] + reach + 8.0
+        np.fill_diagonal(wanted, 0.0)
+        apart = np.maximum(cdist(nodes, nodes), 1e-9)
+        nodes *= max(np.quantile(distances / apart, 0.75), (wanted / apart).max())
+        self.centers = nodes[:n_variables]
+        for place, center in zip(self.places, nodes[n_variables:]):
+            place.center, place.frame, place.routes = center, None, []
+
+    # -- Lines --------------------------------------------------------------------------------------------------------
+
+    def _route(self):
+        """Draw the lines that do not run along a lane, around the circles that they would hit."""
+        for (variables, _, _), place in zip(self.factors, self.places):
+            if place.frame is None and not place.routes:
+                place.routes = [self._around(place.center, self.centers[v], [v]) for v in variables.tolist()]
+        self.pair_routes = []
+        for i, j in self.pairs:
+            line = self._around(self.centers[i], self.centers[j], [i, j])
+            self.pair_routes.append(_until_rim(line[::-1], self.radius)[::-1])
+
+    def _around(self, start, end, own):
+        """Return a line to the rim of a circle: straight, or bent as little as keeps it off other circles."""
+        others = np.delete(self.centers, own, axis=0)
+        along = np.linspace(0.0, 1.0, 41)[:, None]
+        normal = np.array([start[1] - end[1], end[0] - start[0]])
+        lines = [start + along * (end - start) + 4 * along * (1 - along) * bend * normal for bend in _BENDS]
+        best = min(lines, key=lambda line: (cdist(line, others) < self.radius + 3.0).sum())
+        return _until_rim(best if best is not lines[0] else best[[0, -1]], self.radius)
+
+
+def _arrange(arrays, factors):
+    """Return the cell (column, row) of each variable, arrays below each other.
+
+    An array stands on its side, beside those before it, if more factors then lie on one line.
+    """
+    # Of more than two axes, the last two are those of the blocks.
+    blocks = [block for array in arrays for block in np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:])]
+    # Those with rows and columns come first, whatever their place in the graph.
+    blocks.sort(key=lambda block: min(block.shape) == 1)
+    cells = np.full((sum(array.size for array in arrays), 2), np.nan)
+    beyond = np.zeros(2)
+    for block in blocks:
+        rows, columns = np.indices(block.shape).reshape(2, -1)
+        trials = []
+        for places in ([columns, rows + beyond[1]], [rows + beyond[0], columns]):
+            trials.append(cells.copy())
+            trials[-1][block.ravel()] = np.transpose(places)
+        cells = max(trials, key=lambda trial: _n_straight(trial, factors))
+        beyond = np.fmax.reduce(cells) + _BESIDE
+    return cells
+
+
+def _n_straight(cells, factors):
+    spreads = [np.ptp(cells[variables], axis=0) for variables in factors if len(variables) > 1]
+    return sum(not np.isnan(spread).any() and spread.min() < _SAME for spread in spreads)
+
+
+def _fills_its_box(cells, variables):
+    """Tell whether there are no other variables in the rectangle around some."""
+    own = cells[variables]
+    inside = ((cells >= own.min(axis=0) - _SAME) & (cells <= own.max(axis=0) + _SAME)).all(axis=1)
+    return inside.sum() == len(variables)
+
+
+def _with_edges(places):
+    """Return the middles between neighbouring places, and a place beyond each end."""
+    return [(a + b) / 2 for a, b in pairwise([places[0] - 1.0, *places, places[-1] + 1.0])]
+
+
+def _until_rim(line, radius):
+    """Cut a line where it enters the circle around its end."""
+    apart = np.linalg.norm(line - line[-1], axis=1)
+    inner = int(np.argmax(apart < radius))
+    # Along so short a piece the distance is linear, and along a straight line it always is.
+    share = (apart[inner - 1] - radius) / (apart[inner - 1] - apart[inner])
+    return np.concatenate([line[:inner], [line[inner - 1] + share * (line[inner] - line[inner - 1])]])

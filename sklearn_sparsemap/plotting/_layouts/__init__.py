@@ -1,1 +1,0 @@
-"""Where the nodes of a picture go. They know no matplotlib axes."""
