@@ -44,7 +44,9 @@ def draw_digits():
     digits = [rng.integers(10)]
     while len(digits) < N_STEPS:
         follows = rng.random() < 0.95
-        digits.append((digits[-1] + rng.choice([1, 3])) % 10 if follows else rng.integers(10))
+        digits.append(
+            (digits[-1] + rng.choice([1, 3])) % 10 if follows else rng.integers(10)
+        )
     return np.array(digits)
 
 
@@ -92,7 +94,9 @@ ALPHA = 0.005
 single = StructuredSparseMAPClassifier(alpha=ALPHA)
 chain = StructuredSparseMAPClassifier(structure="chain", alpha=ALPHA)
 models = {
-    "single digits, LogisticRegression": LogisticRegression(C=1 / (ALPHA * len(X_train.values)), max_iter=1000),
+    "single digits, LogisticRegression": LogisticRegression(
+        C=1 / (ALPHA * len(X_train.values)), max_iter=1000
+    ),
     "single digits, SparseMAP": single,
     "chain, SparseMAP": chain,
 }
@@ -102,9 +106,13 @@ start = perf_counter()
 # A tiny fit has Numba compile the kernels (once; later runs load them), so that the times below are those of the work.
 chain.fit(X_train[:2], y_train[:2]).predict(X_test[:2])
 chain.predict_structures(X_test[:2])
-single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(X_test.values[:20])
+single.fit(X_train.values[:20], np.concatenate(y_train)[:20]).predict(
+    X_test.values[:20]
+)
 print(f"Ready after {perf_counter() - start:.1f} s.")
-print(f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n")
+print(
+    f"{len(X_train)} training and {len(X_test)} test sequences of {N_STEPS} digits.\n"
+)
 
 print(f"{'':35}{'digits':>8}{'sequences':>11}{'fit':>9}{'predict':>9}")
 print(f"{'':35}{'right':>8}{'all right':>11}")
@@ -126,14 +134,20 @@ for name, model in models.items():
         flat_accuracy_score(y_test, found),
         sequence_accuracy_score(y_test, found),
     )
-    print(f"{name:35}{digits_right:8.1%}{all_right:11.1%}{fitted - start:7.2f} s{done - fitted:7.3f} s")
+    print(
+        f"{name:35}{digits_right:8.1%}{all_right:11.1%}{fitted - start:7.2f} "
+        f"s{done - fitted:7.3f} s"
+    )
 
 # %%
 # The code that the chain has found: for each digit, the two most favoured next ones.
 
 ahead = np.array([np.roll(row, -digit) for digit, row in enumerate(chain.transitions_)])
 best = ahead.mean(axis=0).argsort()[::-1][:2]
-print(f"\nThe learned transitions favour steps of +{min(best)} and +{max(best)} (modulo 10).")
+print(
+    f"\nThe learned transitions favour steps of +{min(best)} and +{max(best)} "
+    "(modulo 10)."
+)
 
 # %%
 # A few sequences instead of one, or of all
@@ -143,7 +157,10 @@ print(f"\nThe learned transitions favour steps of +{min(best)} and +{max(best)} 
 
 structures = chain.predict_structures(X_test)
 n_selected = np.array([len(selected) for selected in structures])
-print(f"SparseMAP selects {np.median(n_selected):.0f} of {10**N_STEPS:,} sequences (median of the test set).")
+print(
+    f"SparseMAP selects {np.median(n_selected):.0f} of {10**N_STEPS:,} sequences "
+    "(median of the test set)."
+)
 
 
 def doubt(i):
@@ -187,7 +204,9 @@ below = figure.add_axes((left, 1.2 / height, across, 4.6 / height))
 for step in range(N_STEPS):
     left, right = step - 0.42, step + 0.42
     pixels = X_test[shown][step].reshape(SIDE, SIDE)
-    top.imshow(pixels, cmap="Greys", vmin=0, vmax=1, extent=(left, right, 0, 0.84), zorder=1)
+    top.imshow(
+        pixels, cmap="Greys", vmin=0, vmax=1, extent=(left, right, 0, 0.84), zorder=1
+    )
     rows, columns = np.nonzero(masks_test[shown][step])
     if len(rows):
         cell = 0.84 / SIDE
@@ -204,7 +223,11 @@ for step in range(N_STEPS):
                 zorder=2,
             )
         )
-    top.add_patch(Rectangle((left, 0), 0.84, 0.84, fill=False, edgecolor="#888888", lw=0.8, zorder=3))
+    top.add_patch(
+        Rectangle(
+            (left, 0), 0.84, 0.84, fill=False, edgecolor="#888888", lw=0.8, zorder=3
+        )
+    )
     top.text(
         step,
         1.02,
@@ -228,7 +251,10 @@ display = ChainDisplay(structures[shown], marginals=marginals, labels=range(10))
 display.plot(ax=below)
 below.set(ylabel="digit")
 display.legend_.remove()
-names = [f"{' '.join(map(str, sequence))}    {probability:.3f}" for sequence, probability in structures[shown]]
+names = [
+    f"{' '.join(map(str, sequence))}    {probability:.3f}"
+    for sequence, probability in structures[shown]
+]
 figure.legend(
     display.paths_,
     names,

@@ -1,6 +1,5 @@
 """Choosing groups: paths and stability do what their slow and obvious twins do."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

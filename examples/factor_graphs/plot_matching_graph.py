@@ -54,7 +54,10 @@ lp_sparsemap(fine(2, 3), np.eye(2, 3))
 # --------------------------------------
 # Each graph is laid out once and then solves a list of problems with random scores.
 
-print(f"\n{'size':>8}{'largest difference':>21}{'largest gap':>14}{'coarse, ms':>13}{'fine, ms':>11}")
+print(
+    f"\n{'size':>8}{'largest difference':>21}{'largest gap':>14}{'coarse, ms':>13}"
+    f"{'fine, ms':>11}"
+)
 rng = np.random.default_rng(0)
 for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
     problems = list(rng.normal(size=(n_problems, n_rows, n_cols)))
@@ -65,7 +68,10 @@ for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
         times.append(1e3 * (perf_counter() - start) / n_problems)
     apart = max(np.abs(a.marginals - b.marginals).max() for a, b in zip(*results))
     gap = max(abs(result.gap) for solved in results for result in solved)
-    print(f"{n_rows:>4} x {n_cols:<2}{apart:>20.1e}{gap:>14.1e}{times[0]:>13.2f}{times[1]:>11.2f}")
+    print(
+        f"{n_rows:>4} x {n_cols:<2}{apart:>20.1e}{gap:>14.1e}{times[0]:>13.2f}"
+        f"{times[1]:>11.2f}"
+    )
     if n_rows == 10:
         shown = [solved[0].marginals for solved in results]
 
@@ -77,7 +83,9 @@ for n_rows, n_cols, n_problems in ((5, 8, 200), (10, 15, 100), (20, 30, 20)):
 INK = "#222222"
 figure = plt.figure(figsize=(15.5, 4.2), layout="constrained")
 left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.05))
-for ax, title, marginals in zip((left, middle), ("one factor: Matching", "10 Xor, 15 AtMostOne"), shown):
+for ax, title, marginals in zip(
+    (left, middle), ("one factor: Matching", "10 Xor, 15 AtMostOne"), shown
+):
     ax.imshow(
         np.ma.masked_less(marginals, 1e-9),
         cmap="Blues",
@@ -104,7 +112,9 @@ for ax, title, marginals in zip((left, middle), ("one factor: Matching", "10 Xor
     ax.spines[:].set_visible(False)
     ax.set_title(title, fontsize=13, color=INK)
 apart = np.abs(shown[0] - shown[1]).max()
-figure.supxlabel(f"largest difference of the two: {apart:.0e}", x=0.33, fontsize=11, color=INK)
+figure.supxlabel(
+    f"largest difference of the two: {apart:.0e}", x=0.33, fontsize=11, color=INK
+)
 right.set_title("the fine graph of 3 x 4", fontsize=13, color=INK)
 tiny = lp_sparsemap(fine(3, 4), rng.normal(size=(3, 4)))
 FactorGraphDisplay.from_result(tiny, ax=right)

@@ -117,17 +117,23 @@ except ValueError as error:
 
 INK, CHANGED = "#222222", "#d55e00"
 figure = plt.figure(figsize=(14, 4.8), layout="constrained")
-(left, right), bottoms = figure.subplots(2, 2, height_ratios=(len(LESSONS), 1), sharey="row")
+(left, right), bottoms = figure.subplots(
+    2, 2, height_ratios=(len(LESSONS), 1), sharey="row"
+)
 change = np.abs(after.marginals["lesson"] - before.marginals["lesson"]) > 0.01
 
 
 def shade(ax, u, names):
     """Draw marginals as a heat map with names."""
-    ax.imshow(np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto")
+    ax.imshow(
+        np.ma.masked_less(u, 1e-9), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto"
+    )
     for (i, j), value in np.ndenumerate(u):
         if value > 1e-9:
             text = f"{value:.2f}" if value >= 0.005 else "<0.01"
-            ax.text(j, i, text, ha="center", va="center_baseline", fontsize=9, color=INK)
+            ax.text(
+                j, i, text, ha="center", va="center_baseline", fontsize=9, color=INK
+            )
     ax.set_yticks(range(len(names)), names, color=INK)
     ax.set_xticks(np.arange(u.shape[1] + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(u.shape[0] + 1) - 0.5, minor=True)
@@ -158,7 +164,11 @@ for ax, bottom, title, result in zip(
     bottom.set_xticks(range(len(DAYS)), DAYS, color=INK)
     ax.set_title(title, fontsize=13, color=INK)
 for i, j in np.argwhere(change):
-    right.add_patch(plt.Rectangle((j - 0.47, i - 0.46), 0.94, 0.92, fill=False, edgecolor=CHANGED, lw=1.8))
+    right.add_patch(
+        plt.Rectangle(
+            (j - 0.47, i - 0.46), 0.94, 0.92, fill=False, edgecolor=CHANGED, lw=1.8
+        )
+    )
 
 frame = plt.Rectangle((0, 0), 1, 1, fill=False, edgecolor=CHANGED, lw=1.8)
 cells = [plt.Rectangle((0, 0), 1, 1, color=plt.cm.Blues(x)) for x in (0.1, 0.55)]

@@ -70,8 +70,15 @@ solutions = {
 for title, (trees, _) in solutions.items():
     print(f"\n{title}:")
     for heads, probability in trees:
-        attached = [f"{words[m]} <- {words[heads[m] - 1]}" for m in range(n) if words[m] in ("to", "from", "on")]
-        print(f"  {probability:.2f}  {', '.join(attached)}; 'sent' has {(heads == 2).sum()} modifiers")
+        attached = [
+            f"{words[m]} <- {words[heads[m] - 1]}"
+            for m in range(n)
+            if words[m] in ("to", "from", "on")
+        ]
+        print(
+            f"  {probability:.2f}  {', '.join(attached)}; 'sent' has "
+            f"{(heads == 2).sum()} modifiers"
+        )
 
 # %%
 # The picture
@@ -83,7 +90,9 @@ INK = "#222222"
 figure, axes = plt.subplots(4, 1, figsize=(8.6, 8.2), height_ratios=(3, 1.1, 3.3, 1.1))
 axes = axes.reshape(2, 2).T
 for (top, bottom), (title, (trees, marginals)) in zip(axes.T, solutions.items()):
-    TreeDisplay.from_predictions(trees, marginals=marginals, words=words, ax=top, max_structures=3)
+    TreeDisplay.from_predictions(
+        trees, marginals=marginals, words=words, ax=top, max_structures=3
+    )
     top.set_title(title, fontsize=13, color=INK)
     modifiers = marginals[1:].sum(axis=1)
     allowed = np.array([BUDGETS.get(word, np.nan) for word in words])
@@ -106,7 +115,9 @@ for (top, bottom), (title, (trees, marginals)) in zip(axes.T, solutions.items())
     bottom.tick_params(axis="x", length=0)
 axes[1, 0].set_ylabel("expected modifiers", color=INK)
 axes[1, 0].legend(frameon=False, labelcolor=INK)
-figure.subplots_adjust(left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.3)
+figure.subplots_adjust(
+    left=0.06, right=0.995, top=0.96, bottom=0.035, hspace=0.3
+)
 
 beside = Path(sys.argv[0]).with_name("valency.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside

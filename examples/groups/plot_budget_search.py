@@ -40,7 +40,9 @@ def block_features(X):
 
 
 images, digits = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(images, digits, test_size=600, stratify=digits, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(
+    images, digits, test_size=600, stratify=digits, random_state=0
+)
 block_of = np.repeat(np.arange(N_BLOCKS), 4 + len(ROWS))
 
 # %%
@@ -91,7 +93,9 @@ for name, place in chosen.items():
 figure = plt.figure(figsize=(10, 4), layout="constrained", facecolor="white")
 left, right = figure.subfigures(1, 2, width_ratios=(1.1, 1))
 ax = left.subplots()
-for place, (loss, color, style) in enumerate(zip(losses, ("#d55e00", "#00594c"), ("-", "--"))):
+for place, (loss, color, style) in enumerate(
+    zip(losses, ("#d55e00", "#00594c"), ("-", "--"))
+):
     ax.errorbar(
         budgets,
         means[:, place],
@@ -113,7 +117,9 @@ ax.legend(frameon=False, loc="lower right")
 mean_image = X_train.mean(axis=0).reshape(8, 8)
 right.suptitle("Selected blocks (green frames), by budget", fontsize=11)
 for ax, budget in zip(right.subplots(2, 3).flat, budgets):
-    model = pipeline.set_params(grouplassoperceptron__budget=budget).fit(X_train, y_train)[-1]
+    model = pipeline.set_params(grouplassoperceptron__budget=budget).fit(
+        X_train, y_train
+    )[-1]
     ax.imshow(mean_image, cmap="Greys", vmax=24)
     for block in range(N_BLOCKS):
         row, column = divmod(block, 4)
@@ -121,7 +127,9 @@ for ax, budget in zip(right.subplots(2, 3).flat, budgets):
             style = {"facecolor": "none", "edgecolor": "#00594c", "lw": 2.0}
         else:
             style = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none"}
-        ax.add_patch(Rectangle((2 * column - 0.44, 2 * row - 0.44), 1.88, 1.88, **style))
+        ax.add_patch(
+            Rectangle((2 * column - 0.44, 2 * row - 0.44), 1.88, 1.88, **style)
+        )
     ax.set_title(f"budget {budget}", fontsize=10)
     ax.set(xticks=[], yticks=[], xlim=(-0.7, 7.7), ylim=(7.7, -0.7))
     ax.spines[:].set_color("#bbbbbb")

@@ -38,7 +38,9 @@ frequency /= frequency.sum()
 by_pos = rng.integers(len(LABELS), size=(len(POS) + 1, len(POS)))
 by_word = by_pos[:, pos_of_word].copy()
 exceptions = rng.random(N_WORDS) < 1 / 3
-by_word[:, exceptions] = rng.integers(len(LABELS), size=(len(POS) + 1, exceptions.sum()))
+by_word[:, exceptions] = rng.integers(
+    len(LABELS), size=(len(POS) + 1, exceptions.sum())
+)
 
 
 def draw_sentences(n):
@@ -50,7 +52,9 @@ def draw_sentences(n):
         labels = by_word[np.concatenate([[len(POS)], pos[:-1]]), chosen]
         is_wrong = rng.random(len(labels)) < 0.05
         labels = np.where(is_wrong, rng.integers(len(LABELS), size=len(labels)), labels)
-        X.append([{"word": str(w), "pos": str(p)} for w, p in zip(words[chosen], POS[pos])])
+        X.append(
+            [{"word": str(w), "pos": str(p)} for w, p in zip(words[chosen], POS[pos])]
+        )
         y.append(LABELS[labels].tolist())
     return X, y
 
@@ -70,7 +74,10 @@ templates = [
 vectorizer = TemplateVectorizer(templates)
 features, features_test = vectorizer.fit_transform(X), vectorizer.transform(X_test)
 order = GroupOrder.from_templates(vectorizer.templates_)
-print(f"{order}\n{len(order.covers)} edges, {order.levels.max() + 1} levels, {features.values.shape[1]:,} features.\n")
+print(
+    f"{order}\n{len(order.covers)} edges, {order.levels.max() + 1} levels, "
+    f"{features.values.shape[1]:,} features.\n"
+)
 
 # %%
 # The same budgets, with and without the order
@@ -80,7 +87,10 @@ print(f"{order}\n{len(order.covers)} edges, {order.levels.max() + 1} levels, {fe
 
 models = {}
 print(f"{'':6}  {'templates by themselves':^42}  {'coarse to fine':^42}")
-print(f"{'budget':>6}" + f"  {'selected':>10}{'closed':>9}{'weights':>11}{'accuracy':>12}" * 2)
+print(
+    f"{'budget':>6}"
+    + f"  {'selected':>10}{'closed':>9}{'weights':>11}{'accuracy':>12}" * 2
+)
 for budget in (1, 2, 3, 4, 5, 7, 10, 20):
     line = f"{budget:6}"
     for kind, groups in (("flat", "templates"), ("ordered", order)):
@@ -95,7 +105,9 @@ for budget in (1, 2, 3, 4, 5, 7, 10, 20):
         models[kind, budget] = model
         selected = np.isin(np.arange(order.n_groups), model.selected_groups_)
         # Is all that is coarser than a selected template selected?
-        closed = "no" if (order.precedes & ~selected[:, None] & selected).any() else "yes"
+        closed = (
+            "no" if (order.precedes & ~selected[:, None] & selected).any() else "yes"
+        )
         accuracy = model.score(features_test, y_test)
         n_weights = model.n_nonzero_coefs_
         line += f"  {selected.sum():10}{closed:>9}{n_weights:11,}{accuracy:12.3f}"
@@ -111,7 +123,9 @@ for budget in (1, 2, 3, 4, 5, 7, 10, 20):
 BUDGET = 5
 figure, axes = plt.subplots(2, 1, figsize=(10, 5.9), facecolor="white")
 figure.subplots_adjust(left=0.02, right=0.98, top=0.94, bottom=0.06, hspace=0.28)
-for ax, (kind, title) in zip(axes, (("flat", "Templates by themselves"), ("ordered", "Coarse to fine"))):
+for ax, (kind, title) in zip(
+    axes, (("flat", "Templates by themselves"), ("ordered", "Coarse to fine"))
+):
     GroupOrderDisplay.from_estimator(models[kind, BUDGET], order, ax=ax)
     ax.set_title(f"{title}, with a budget of {BUDGET}", fontsize=12)
 beside = Path(sys.argv[0]).with_name("coarse_to_fine.png")

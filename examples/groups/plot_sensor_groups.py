@@ -39,7 +39,9 @@ rates = rates.reshape(len(STATES), -1)
 def read_batch(n):
     """Draw the events of n moments (1 where a sensor reports), and the states."""
     states = rng.integers(len(STATES), size=n)
-    return sparse.csr_array((rng.random((n, rates.shape[1])) < rates[states]).astype(float)), STATES[states]
+    return sparse.csr_array(
+        (rng.random((n, rates.shape[1])) < rates[states]).astype(float)
+    ), STATES[states]
 
 
 # %%
@@ -49,7 +51,9 @@ def read_batch(n):
 
 station_of = np.repeat(np.arange(N_STATIONS), N_SENSORS)
 models = {
-    "six groups": GroupLassoPerceptron(groups=station_of, budget=BUDGET, shrink_every=250),
+    "six groups": GroupLassoPerceptron(
+        groups=station_of, budget=BUDGET, shrink_every=250
+    ),
     "all groups": GroupLassoPerceptron(groups=station_of, shrink_every=250),
 }
 X_test, y_test = read_batch(3000)
@@ -57,7 +61,9 @@ strongest = np.zeros((N_BATCHES, N_STATIONS), dtype=bool)
 seconds = dict.fromkeys(models, 0.0)
 for model in models.values():
     # Numba compiles here, or loads what it has compiled before.
-    GroupLassoPerceptron(**model.get_params()).partial_fit(*read_batch(10), classes=STATES)
+    GroupLassoPerceptron(**model.get_params()).partial_fit(
+        *read_batch(10), classes=STATES
+    )
 for batch in range(N_BATCHES):
     X, y = read_batch(BATCH)
     for name, model in models.items():
@@ -77,9 +83,15 @@ for name, model in models.items():
         f"{BATCH * N_BATCHES / seconds[name]:,.0f} samples a second"
     )
 peak = models["six groups"].memory_curve_.max()
-print(f"At most {peak:,} weights are held for six groups: {peak / models['all groups'].n_nonzero_coefs_:.0%} of all.")
+print(
+    f"At most {peak:,} weights are held for six groups: "
+    f"{peak / models['all groups'].n_nonzero_coefs_:.0%} of all."
+)
 late = strongest[N_BATCHES // 2 :].mean(axis=0)
-print(f"\nShare of the second half of the stream in which a station is among the strongest {BUDGET}:")
+print(
+    "\nShare of the second half of the stream in which a station is among the "
+    f"strongest {BUDGET}:"
+)
 for station in np.argsort(-late, kind="stable")[:7]:
     note = {8: "matters", 2: "matters a little"}.get(RELEVANT.get(station), "")
     print(f"  station {station:3}: {late[station]:4.0%}  {note}")
@@ -101,7 +113,9 @@ figure, (top, below) = plt.subplots(
     layout="constrained",
     facecolor="white",
 )
-MemoryCurveDisplay.from_estimator(models["six groups"], full=models["all groups"], ax=top)
+MemoryCurveDisplay.from_estimator(
+    models["six groups"], full=models["all groups"], ax=top
+)
 top.set(xlabel="", title="Six groups of 400, chosen in a stream")
 moments, stations = np.nonzero(strongest)
 matters = np.isin(stations, list(RELEVANT))

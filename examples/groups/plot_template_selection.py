@@ -157,7 +157,8 @@ for name, path in paths.items():
         f"accuracy {path.scores[best]:.3f}"
     )
 print(
-    f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy {full.score(features_val, y_val):.3f}"
+    f"{'all templates':38} {full.n_nonzero_coefs_:7,} weights: accuracy "
+    f"{full.score(features_val, y_val):.3f}"
 )
 print(f"{'The truth, without the noise':62}{ceiling:.3f}\n")
 
@@ -191,7 +192,8 @@ for group in sorted(selected_model.selected_groups_, key=lambda group: -norms[gr
 print()
 selected = path.selected_names(path.best_budget)
 print(
-    f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the {len(selected)} selected."
+    f"Of the five that matter, {len(set(selected) & set(TRUE))} are among the "
+    f"{len(selected)} selected."
 )
 stability = stability_selection(best, X, y, n_resamples=20, random_state=0, n_jobs=2)
 stable = stability.stable(0.9)

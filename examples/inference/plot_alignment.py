@@ -28,14 +28,19 @@ from sklearn_sparsemap.structures import Matching, Simplex
 # The pieces of their spelling that they share, plus a bonus for the same part of speech and for a similar position.
 
 first = "the/DET dog/NOUN chased/VERB the/DET kitten/NOUN under/ADP the/DET table/NOUN"
-second = "a/DET kitten/NOUN fled/VERB the/DET big/ADJ dog/NOUN under/ADP a/DET small/ADJ table/NOUN"
+second = (
+    "a/DET kitten/NOUN fled/VERB the/DET big/ADJ dog/NOUN under/ADP a/DET small/ADJ "
+    "table/NOUN"
+)
 rows, row_tags = zip(*(token.split("/") for token in first.split()))
 columns, column_tags = zip(*(token.split("/") for token in second.split()))
 
 spelling = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 3)).fit(rows + columns)
 likeness = (spelling.transform(rows) @ spelling.transform(columns).T).toarray()
 same_tag = np.equal.outer(row_tags, column_tags)
-apart = np.abs(np.subtract.outer(np.linspace(0, 1, len(rows)), np.linspace(0, 1, len(columns))))
+apart = np.abs(
+    np.subtract.outer(np.linspace(0, 1, len(rows)), np.linspace(0, 1, len(columns)))
+)
 scores = 1.8 * likeness + 1.0 * same_tag - 0.6 * apart
 
 # %%
@@ -44,21 +49,31 @@ scores = 1.8 * likeness + 1.0 * same_tag - 0.6 * apart
 
 print("Loading the kernels; the first run compiles them ...", flush=True)
 by_softmax = softmax(scores, axis=1)
-by_sparsemax = np.array([result.marginals for result in sparsemap(Simplex(), list(scores))])
+by_sparsemax = np.array(
+    [result.marginals for result in sparsemap(Simplex(), list(scores))]
+)
 result = sparsemap(Matching(), scores)
 
-print(f"\n{'':22}{'nonzero pairs':>14}{'most weight that one word of the second sentence gets':>56}")
+print(
+    f"\n{'':22}{'nonzero pairs':>14}"
+    f"{'most weight that one word of the second sentence gets':>56}"
+)
 for name, weights in (
     ("softmax", by_softmax),
     ("sparsemax", by_sparsemax),
     ("SparseMAP, matchings", result.marginals),
 ):
     most = weights.sum(axis=0).argmax()
-    print(f"{name:22}{np.count_nonzero(weights):>14}{weights.sum(axis=0)[most]:>46.2f} ({columns[most]})")
+    print(
+        f"{name:22}{np.count_nonzero(weights):>14}{weights.sum(axis=0)[most]:>46.2f} "
+        f"({columns[most]})"
+    )
 
 print(f"\nSparseMAP selects {len(result.weights)} alignments:")
 for matching, probability in zip(result.structures, result.weights):
-    pairs = ", ".join(f"{word}-{columns[column]}" for word, column in zip(rows, matching))
+    pairs = ", ".join(
+        f"{word}-{columns[column]}" for word, column in zip(rows, matching)
+    )
     print(f"  {probability:.2f}  {pairs}")
 
 # %%
@@ -77,7 +92,9 @@ attentions = {
 }
 for top, ax, (title, weights) in zip(tops, bottoms, attentions.items()):
     if weights is result.marginals:
-        MatchingDisplay.from_predictions(result, row_names=rows, col_names=columns, ax=ax)
+        MatchingDisplay.from_predictions(
+            result, row_names=rows, col_names=columns, ax=ax
+        )
     else:
         ax.imshow(
             np.ma.masked_equal(weights, 0.0),

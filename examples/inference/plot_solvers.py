@@ -61,11 +61,13 @@ def trace(scale, axes):
         ax=axes,
     )
     print(
-        f"\n{f'scores of scale {scale}':22}{'iterations until the distance to the optimum is below':>54}",
+        f"\n{f'scores of scale {scale}':22}"
+        f"{'iterations until the distance to the optimum is below':>54}",
         end="",
     )
     print(
-        f"{'structures':>14}{'one run':>14}\n{'':22}{'1e-3':>18}{'1e-6':>18}{'1e-9':>18}",
+        f"{'structures':>14}{'one run':>14}\n{'':22}{'1e-3':>18}{'1e-6':>18}"
+        f"{'1e-9':>18}",
         end="",
     )
     print(f"{'in the end':>14}{'in ms':>14}")
@@ -80,7 +82,8 @@ def trace(scale, axes):
         sparsemap(tree, problem, solver=solver, max_iter=MAX_ITER)
         elapsed = 1e3 * (perf_counter() - start)
         print(
-            f"{solver:22}{iterations}{int(curve['n_structures'][-1]):>14}{elapsed:14.2f}",
+            f"{solver:22}{iterations}{int(curve['n_structures'][-1]):>14}"
+            f"{elapsed:14.2f}",
             flush=True,
         )
     axes[0].set_title(f"scores of scale {scale}", loc="left", fontsize=11)
@@ -102,6 +105,8 @@ print(f"\nTraced in {perf_counter() - start:.1f} s.")
 
 beside = Path(sys.argv[0]).with_name("solvers.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside
-figure.suptitle(f"Trees over {N_WORDS} words: five solvers of one SparseMAP problem", fontsize=12)
+figure.suptitle(
+    f"Trees over {N_WORDS} words: five solvers of one SparseMAP problem", fontsize=12
+)
 figure.savefig(picture, dpi=130)
 print(f"\nPicture: {picture}")

@@ -46,7 +46,9 @@ ATTRIBUTES = {
     "power of 2": {1, 2, 4, 8},
 }
 names = list(ATTRIBUTES)
-of_digit = np.array([[digit in ATTRIBUTES[name] for name in names] for digit in range(10)])
+of_digit = np.array(
+    [[digit in ATTRIBUTES[name] for name in names] for digit in range(10)]
+)
 
 # %%
 # Logic
@@ -59,7 +61,9 @@ for size in (2, 3):
     for some in combinations(range(len(names)), size):
         n_on = of_digit[:, some].sum(axis=1)
         labels = [names[i] for i in some]
-        if n_on.max() < size and not any(set(shorter) < set(some) for shorter in AT_MOST):
+        if n_on.max() < size and not any(
+            set(shorter) < set(some) for shorter in AT_MOST
+        ):
             AT_MOST[some] = AtMost(size - 1, labels)
         if n_on.min() > 0 and not any(set(shorter) < set(some) for shorter in AT_LEAST):
             AT_LEAST[some] = AtLeast(1, labels)
@@ -77,7 +81,10 @@ assert follows_rules(of_digit).all()
 every_set = np.array(list(product([0, 1], repeat=len(names))))
 print(f"{len(rules)} rules, such as {', '.join(map(repr, rules[:3]))}.")
 n_left = follows_rules(every_set).sum()
-print(f"Of {len(every_set)} sets of attributes {n_left} follow them; 10 are those of digits.\n")
+print(
+    f"Of {len(every_set)} sets of attributes {n_left} follow them; 10 are those of "
+    "digits.\n"
+)
 
 # %%
 # How many labelled images?
@@ -107,10 +114,14 @@ X, Y = X / 16.0, of_digit[digits].astype(int)
 warnings.simplefilter("ignore", ConvergenceWarning)
 print("Loading the kernels; the first run compiles them ...", flush=True)
 for parameters in MODELS.values():
-    MultilabelLPSparseMAP(**COMMON, **parameters).set_params(max_iter=1).fit(X[:50], Y[:50]).predict(X[:50])
+    MultilabelLPSparseMAP(**COMMON, **parameters).set_params(max_iter=1).fit(
+        X[:50], Y[:50]
+    ).predict(X[:50])
 
 start = perf_counter()
-exact, f1, broken = (np.zeros((len(MODELS), len(N_LABELLED), N_SPLITS)) for _ in range(3))
+exact, f1, broken = (
+    np.zeros((len(MODELS), len(N_LABELLED), N_SPLITS)) for _ in range(3)
+)
 for place in product(range(len(MODELS)), range(len(N_LABELLED)), range(N_SPLITS)):
     m, size, split = place
     train, test = train_test_split(
@@ -120,7 +131,9 @@ for place in product(range(len(MODELS)), range(len(N_LABELLED)), range(N_SPLITS)
         stratify=digits,
         random_state=split,
     )
-    model = MultilabelLPSparseMAP(**COMMON, **list(MODELS.values())[m]).fit(X[train], Y[train])
+    model = MultilabelLPSparseMAP(**COMMON, **list(MODELS.values())[m]).fit(
+        X[train], Y[train]
+    )
     found = model.predict(X[test])
     exact[place] = (found == Y[test]).all(axis=1).mean()
     f1[place] = example_f1_score(Y[test], found)
@@ -130,9 +143,15 @@ for place in product(range(len(MODELS)), range(len(N_LABELLED)), range(N_SPLITS)
 print(f"{exact.size} fits in {perf_counter() - start:.0f} s.\n")
 
 print(f"{'labelled images':34}" + "".join(f"{n:>16}" for n in N_LABELLED))
-print(f"{'':34}" + "".join(f"{'all right':>10}{'F1':>6}" for _ in N_LABELLED) + f"{'breaks rules':>14}")
+print(
+    f"{'':34}"
+    + "".join(f"{'all right':>10}{'F1':>6}" for _ in N_LABELLED)
+    + f"{'breaks rules':>14}"
+)
 for m, name in enumerate(MODELS):
-    columns = "".join(f"{a:10.1%}{b:6.2f}" for a, b in zip(exact[m].mean(axis=1), f1[m].mean(axis=1)))
+    columns = "".join(
+        f"{a:10.1%}{b:6.2f}" for a, b in zip(exact[m].mean(axis=1), f1[m].mean(axis=1))
+    )
     print(f"{name:34}{columns}{broken[m, -1].mean():14.1%}")
 
 # %%
@@ -144,7 +163,10 @@ for m, name in enumerate(MODELS):
 print("\nThe strongest edges of the learned label graph:")
 for a, b, score in with_graph.strongest_edges(8):
     both = sorted(ATTRIBUTES[a] & ATTRIBUTES[b])
-    print(f"  {score:6.2f}  {a:14}{b:14} digits with both: {', '.join(map(str, both)) or 'none'}")
+    print(
+        f"  {score:6.2f}  {a:14}{b:14} digits with both: "
+        f"{', '.join(map(str, both)) or 'none'}"
+    )
 
 # %%
 # The picture
@@ -155,7 +177,9 @@ INK, COLORS, DASHES = (
     ("#8c8c8c", "#0a6fb8", "#a676d6", "#d55e00"),
     (":", "-.", "--", "-"),
 )
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), width_ratios=(1.15, 1), layout="constrained")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(11, 4.4), width_ratios=(1.15, 1), layout="constrained"
+)
 for m, name in enumerate(MODELS):
     mean, error = (
         100 * exact[m].mean(axis=1),
@@ -176,11 +200,15 @@ left.minorticks_off()
 left.set(xlabel="labelled images", ylabel="images with all attributes right (%)")
 left.spines[["top", "right"]].set_visible(False)
 handles, labels = left.get_legend_handles_labels()
-left.legend(handles[::-1], labels[::-1], frameon=False, labelcolor=INK, loc="upper left")
+left.legend(
+    handles[::-1], labels[::-1], frameon=False, labelcolor=INK, loc="upper left"
+)
 left.set_ylim(top=100)
 left.set_title("Logic replaces labels", fontsize=13, color=INK)
 LabelGraphDisplay.from_estimator(with_graph, n_edges=12, ax=right)
-right.set_title("the 12 strongest edges of the learned label graph", fontsize=13, color=INK)
+right.set_title(
+    "the 12 strongest edges of the learned label graph", fontsize=13, color=INK
+)
 
 beside = Path(sys.argv[0]).with_name("digit_attributes.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside

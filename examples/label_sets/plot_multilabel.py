@@ -39,7 +39,9 @@ TOPICS = {
     "food": ["baking", "cooking", "wine"],
 }
 LIVE = {"jazz": 0.95, "football": 0.95, "techno": 0.05, "baking": 0.05}
-names = [label for topic, subtopics in TOPICS.items() for label in (topic, *subtopics)] + ["live", "recorded"]
+names = [
+    label for topic, subtopics in TOPICS.items() for label in (topic, *subtopics)
+] + ["live", "recorded"]
 index = {name: i for i, name in enumerate(names)}
 rng = np.random.default_rng(0)
 
@@ -64,7 +66,11 @@ X_train, X_test, Y_train, Y_test = X[:N_TRAIN], X[N_TRAIN:], Y[:N_TRAIN], Y[N_TR
 # Rules
 # -----
 
-rules = [Implies(subtopic, topic) for topic, subtopics in TOPICS.items() for subtopic in subtopics]
+rules = [
+    Implies(subtopic, topic)
+    for topic, subtopics in TOPICS.items()
+    for subtopic in subtopics
+]
 rules += [Exclusive(subtopics) for subtopics in TOPICS.values()]
 rules += [AtLeast(1, list(TOPICS)), Exactly(1, ["live", "recorded"])]
 
@@ -97,11 +103,15 @@ common = {
 }
 learned = MultilabelLPSparseMAP(label_graph="full", **common)
 models = {
-    "OneVsRestClassifier(LogisticRegression)": OneVsRestClassifier(LogisticRegression(C=1 / (ALPHA * N_TRAIN))),
+    "OneVsRestClassifier(LogisticRegression)": OneVsRestClassifier(
+        LogisticRegression(C=1 / (ALPHA * N_TRAIN))
+    ),
     "labels by themselves": MultilabelLPSparseMAP(loss="logistic", **common),
     "label graph": learned,
     "rules": MultilabelLPSparseMAP(label_graph=None, constraints=rules, **common),
-    "label graph and rules": MultilabelLPSparseMAP(label_graph="full", constraints=rules, **common),
+    "label graph and rules": MultilabelLPSparseMAP(
+        label_graph="full", constraints=rules, **common
+    ),
 }
 print("Loading the kernels; the first run compiles them ...", flush=True)
 print(f"\n{'':42}{'example F1':>10}{'all right':>12}{'breaks a rule':>16}")
@@ -118,16 +128,26 @@ for name, model in models.items():
 ATTRACT, REPEL = {}, {}
 for topic, subtopics in TOPICS.items():
     ATTRACT.update({frozenset([topic, subtopic]): "implies" for subtopic in subtopics})
-    REPEL.update({frozenset([a, b]): "exclusive" for a in subtopics for b in subtopics if a < b})
+    REPEL.update(
+        {frozenset([a, b]): "exclusive" for a in subtopics for b in subtopics if a < b}
+    )
 REPEL[frozenset(["live", "recorded"])] = "exclusive"
 for subtopic, chance in LIVE.items():
     ATTRACT[frozenset([subtopic, "live" if chance > 0.5 else "recorded"])] = "mostly so"
-    REPEL[frozenset([subtopic, "recorded" if chance > 0.5 else "live"])] = "mostly not so"
+    REPEL[frozenset([subtopic, "recorded" if chance > 0.5 else "live"])] = (
+        "mostly not so"
+    )
 
 N_SHOWN = len(ATTRACT) + len(REPEL)
 strongest = learned.strongest_edges(N_SHOWN)
-truth = [(ATTRACT if score > 0 else REPEL).get(frozenset([a, b])) for a, b, score in strongest]
-print(f"\nOf the {N_SHOWN} strongest edges, {sum(map(bool, truth))} are true. The first 12:")
+truth = [
+    (ATTRACT if score > 0 else REPEL).get(frozenset([a, b]))
+    for a, b, score in strongest
+]
+print(
+    f"\nOf the {N_SHOWN} strongest edges, {sum(map(bool, truth))} are true. The "
+    "first 12:"
+)
 for (a, b, score), true in list(zip(strongest, truth))[:12]:
     print(f"  {score:6.2f}  {a:10}{b:10}{true or ''}")
 
@@ -146,7 +166,9 @@ shown = {"n_edges": N_SHOWN, "order": names}
 LabelGraphDisplay.from_edges(names, true_edges, strength, **shown, ax=left)
 left.set_title("how the labels were made", fontsize=13, color=INK)
 LabelGraphDisplay.from_estimator(learned, **shown, ax=right)
-right.set_title(f"the {N_SHOWN} strongest edges that were learned", fontsize=13, color=INK)
+right.set_title(
+    f"the {N_SHOWN} strongest edges that were learned", fontsize=13, color=INK
+)
 
 beside = Path(sys.argv[0]).with_name("multilabel.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside

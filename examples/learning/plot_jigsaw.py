@@ -39,7 +39,11 @@ rng = np.random.default_rng(0)
 
 images = load_digits().data.reshape(-1, SIDE, SIDE) / 16.0
 places = np.array([rng.permutation(N_PIECES) for _ in images])
-cut = images.reshape(-1, N_ROWS, PIECE[0], N_COLS, PIECE[1]).swapaxes(2, 3).reshape(-1, N_PIECES, *PIECE)
+cut = (
+    images.reshape(-1, N_ROWS, PIECE[0], N_COLS, PIECE[1])
+    .swapaxes(2, 3)
+    .reshape(-1, N_PIECES, *PIECE)
+)
 pieces = np.take_along_axis(cut, places[:, :, None, None], axis=1)
 train, test = train_test_split(np.arange(len(images)), train_size=600, random_state=0)
 
@@ -81,7 +85,9 @@ alone = LogisticRegression(solver="newton-cg")
 start = perf_counter()
 alone.fit(look[train].reshape(-1, look.shape[-1]), places[train].ravel())
 alone_time = perf_counter() - start
-log_proba = alone.predict_log_proba(look[test].reshape(-1, look.shape[-1])).reshape(-1, N_PIECES, N_PIECES)
+log_proba = alone.predict_log_proba(look[test].reshape(-1, look.shape[-1])).reshape(
+    -1, N_PIECES, N_PIECES
+)
 start = perf_counter()
 matching.fit(list(pairs[train]), list(places[train]))
 matching_time = perf_counter() - start
@@ -99,8 +105,14 @@ answers = {
 }
 print(f"{'':36}{'pieces right':>13}{'puzzles solved':>16}{'fit':>9}")
 for name, (placed, seconds) in answers.items():
-    right = [(cut[i][chosen] == pieces[i]).all(axis=(1, 2)) for i, chosen in zip(test, placed)]
-    solved = [np.array_equal(put_together(pieces[i], chosen), images[i]) for i, chosen in zip(test, placed)]
+    right = [
+        (cut[i][chosen] == pieces[i]).all(axis=(1, 2))
+        for i, chosen in zip(test, placed)
+    ]
+    solved = [
+        np.array_equal(put_together(pieces[i], chosen), images[i])
+        for i, chosen in zip(test, placed)
+    ]
     print(f"{name:36}{np.mean(right):13.1%}{np.mean(solved):16.1%}{seconds:7.1f} s")
 
 # %%
@@ -121,13 +133,20 @@ def selected_pictures(i, structures):
     return sorted(pictures.values(), key=lambda pair: -pair[1])
 
 
-selected = [selected_pictures(i, s) for i, s in zip(test, matching.predict_structures(list(pairs[test])))]
+selected = [
+    selected_pictures(i, s)
+    for i, s in zip(test, matching.predict_structures(list(pairs[test])))
+]
 n_selected = np.array([len(pictures) for pictures in selected])
-is_right = [[np.array_equal(picture, images[i]) for picture, _ in pictures] for i, pictures in zip(test, selected)]
+is_right = [
+    [np.array_equal(picture, images[i]) for picture, _ in pictures]
+    for i, pictures in zip(test, selected)
+]
 highest = np.array([pictures[0][1] for pictures in selected])
 first_right = np.array([right[0] for right in is_right])
 print(
-    f"\nThere are {factorial(N_PIECES):,} solutions. SparseMAP selects {np.median(n_selected):.0f} pictures ",
+    f"\nThere are {factorial(N_PIECES):,} solutions. SparseMAP selects "
+    f"{np.median(n_selected):.0f} pictures ",
     end="",
 )
 share = np.mean([any(right) for right in is_right])
@@ -135,7 +154,8 @@ print(f"(median),\nand for {share:.1%} of the puzzles the right one is among the
 for low, high in ((0.0, 0.5), (0.5, 0.8), (0.8, 1.01)):
     among = (highest >= low) & (highest < high)
     print(
-        f"Where the first one has a probability of {low:.1f} to {min(high, 1):.1f} ({among.sum()} puzzles), ",
+        f"Where the first one has a probability of {low:.1f} to {min(high, 1):.1f} "
+        f"({among.sum()} puzzles), ",
         end="",
     )
     print(f"it is right {first_right[among].mean():.1%} of the time.")
@@ -169,7 +189,9 @@ def show(ax, picture, truth=None):
         columns = slice(column * PIECE[1], (column + 1) * PIECE[1])
         part = picture[rows, columns]
         cell = (column, row), 1, 1
-        ax.add_patch(Rectangle(*cell, fill=False, edgecolor="#bbbbbb", lw=0.6, zorder=1))
+        ax.add_patch(
+            Rectangle(*cell, fill=False, edgecolor="#bbbbbb", lw=0.6, zorder=1)
+        )
         if np.isnan(part).any():
             ax.add_patch(
                 Rectangle(
@@ -183,7 +205,9 @@ def show(ax, picture, truth=None):
             )
         if truth is not None and not np.array_equal(part, truth[rows, columns]):
             inside = (column + 0.05, row + 0.04), 0.9, 0.92
-            ax.add_patch(Rectangle(*inside, fill=False, edgecolor=WRONG, lw=2.2, zorder=3))
+            ax.add_patch(
+                Rectangle(*inside, fill=False, edgecolor=WRONG, lw=2.2, zorder=3)
+            )
     ax.set(xlim=(0, N_COLS), ylim=(N_ROWS, 0), xticks=[], yticks=[])
     ax.set_box_aspect(1)
     ax.spines[:].set_color("#888888")
@@ -216,7 +240,9 @@ for row, k in zip(axes, rows):
         ax, right = row[2 + place], is_right[k][place]
         show(ax, picture, images[i])
         style = {"color": RIGHT, "fontweight": "bold"} if right else {"color": INK}
-        ax.set_xlabel(f"{probability:.2f}" + (", right" if right else ""), fontsize=11, **style)
+        ax.set_xlabel(
+            f"{probability:.2f}" + (", right" if right else ""), fontsize=11, **style
+        )
     rest = n_selected[k] - N_SHOWN
     if rest:
         row[-2].set_xlabel(f"{row[-2].get_xlabel()}   (+ {rest} more)", fontsize=11)

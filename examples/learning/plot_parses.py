@@ -83,7 +83,9 @@ def read(text):
         if line:
             tokens = [token.split("/") for token in line.split()]
             sentences.append([{"word": word, "pos": pos} for word, pos, *_ in tokens])
-            heads.append(np.array([int(head) for _, _, *given in tokens for head in given]))
+            heads.append(
+                np.array([int(head) for _, _, *given in tokens for head in given])
+            )
     return sentences, heads
 
 
@@ -145,9 +147,13 @@ figure, axes = plt.subplots(
     figsize=(10.6, 3.9),
     gridspec_kw={"width_ratios": (7, 11), "height_ratios": (5, 6)},
 )
-figure.subplots_adjust(left=0.01, right=0.99, top=0.98, bottom=0.01, wspace=0.02, hspace=0.04)
+figure.subplots_adjust(
+    left=0.01, right=0.99, top=0.98, bottom=0.01, wspace=0.02, hspace=0.04
+)
 for ax, x, sentence in zip(axes.T.flat, X_new, new):
-    TreeDisplay.from_estimator(model, x, words=[token["word"] for token in sentence], ax=ax)
+    TreeDisplay.from_estimator(
+        model, x, words=[token["word"] for token in sentence], ax=ax
+    )
 
 beside = Path(sys.argv[0]).with_name("parses.png")
 picture = sys.argv[1] if len(sys.argv) > 1 else beside

@@ -47,7 +47,9 @@ flow[ends[:, 1], np.arange(len(ends))] = -1
 balance = np.zeros(SIDE * SIDE)
 balance[[0, -1]] = 1, -1
 nothing = np.zeros((0, len(ends))), np.zeros(0)
-path = LinearProgram(*nothing, A_eq=flow, b_eq=balance, integer=False, fixed_size=True)
+path = LinearProgram(
+    *nothing, A_eq=flow, b_eq=balance, integer=False, fixed_size=True
+)
 
 # %%
 # Values and features
@@ -95,7 +97,10 @@ for name, structure, sign in (("knapsack", knapsack, 1), ("shortest path", path,
         learner.fit(X, best)
         scores = learner.decision_function(list(X_test))
         decided = map_inference(structure, list(scores)).structures
-        results[name, size] = [regret(values_test, decisions, best_test) for decisions in (two_stages, decided)]
+        results[name, size] = [
+            regret(values_test, decisions, best_test)
+            for decisions in (two_stages, decided)
+        ]
     print(f"{name}, regret on 200 test samples")
     for which, label in enumerate(("two stages", "decisions")):
         row = "".join(f"{results[name, size][which]:8.1%}" for size in SIZES)

@@ -31,7 +31,9 @@ from sklearn_sparsemap.factors import grid_graph
 # A sea with a sun, an island and a tree. Each pixel shows its colour as three numbers, with noise on each.
 
 SIZE, NOISE = 14, 0.3
-COLOURS = np.array([[0.35, 0.6, 0.85], [0.95, 0.8, 0.25], [0.75, 0.55, 0.4], [0.2, 0.5, 0.3]])
+COLOURS = np.array(
+    [[0.35, 0.6, 0.85], [0.95, 0.8, 0.25], [0.75, 0.55, 0.4], [0.2, 0.5, 0.3]]
+)
 NAMES = ["sea", "sun", "sand", "tree"]
 rng = np.random.default_rng(0)
 
@@ -57,7 +59,9 @@ train, test = slice(0, 12), slice(12, 22)
 # The graph of a picture follows from its shape. Pictures of one shape share a graph.
 
 grid = cache(grid_graph)
-model = StructuredSparseMAPClassifier(lambda x: grid(*x.shape[:2], n_states=4), alpha=0.01, max_iter=30)
+model = StructuredSparseMAPClassifier(
+    lambda x: grid(*x.shape[:2], n_states=4), alpha=0.01, max_iter=30
+)
 warnings.simplefilter("ignore", ConvergenceWarning)  # Thirty steps are enough.
 print("Loading the kernels; the first run compiles them ...", flush=True)
 model.fit(X[:2], y[:2])
@@ -65,7 +69,9 @@ start = perf_counter()
 model.fit(X[train], y[train])
 print(f"learned {len(y[train])} pictures in {perf_counter() - start:.1f} s\n")
 
-alone = LogisticRegression().fit(np.concatenate(X[train]).reshape(-1, 3), np.concatenate(y[train]).ravel())
+alone = LogisticRegression().fit(
+    np.concatenate(X[train]).reshape(-1, 3), np.concatenate(y[train]).ravel()
+)
 
 # %%
 # Restore

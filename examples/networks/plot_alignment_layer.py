@@ -45,7 +45,9 @@ rng = np.random.default_rng(0)
 
 def draw(n_pairs):
     """Draw the numbers of both sentences' words, and whether they say the same."""
-    words = np.array([rng.permutation(len(ENGLISH))[: N_WORDS + 1] for _ in range(n_pairs)])
+    words = np.array(
+        [rng.permutation(len(ENGLISH))[: N_WORDS + 1] for _ in range(n_pairs)]
+    )
     first, same = words[:, :N_WORDS], rng.random(n_pairs) < 0.5
     second = first.copy()
     second[~same, 0] = words[~same, N_WORDS]
@@ -73,7 +75,11 @@ class Judge(torch.nn.Module):
         self.scale = torch.nn.Parameter(torch.tensor([1.0, 0.0]))
 
     def scores(self, first, second):
-        return self.english(first) @ self.french(second).transpose(1, 2) / self.english.embedding_dim**0.5
+        return (
+            self.english(first)
+            @ self.french(second).transpose(1, 2)
+            / self.english.embedding_dim**0.5
+        )
 
     def forward(self, first, second):
         scores = self.scores(first, second)
@@ -102,7 +108,9 @@ before = look()
 print(f"before training: {before[0]:.1%} of the answers are right")
 for step in range(1, 1601):
     first, second, same = draw(32)
-    loss = torch.nn.functional.binary_cross_entropy_with_logits(judge(first, second), same)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(
+        judge(first, second), same
+    )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -122,7 +130,10 @@ for ax, name, (share, found) in zip(axes, ("before", "after"), (before, after)):
     print(f"\n{name} training, alignments: {len(weights)}, of which the first:")
     selected = sorted(zip(found.structures[0], weights), key=lambda pair: -pair[1])
     for matching, weight in selected[:3]:
-        print(f"  {weight:.2f}  " + ", ".join(f"{row}-{columns[j]}" for row, j in zip(rows, matching)))
+        print(
+            f"  {weight:.2f}  "
+            + ", ".join(f"{row}-{columns[j]}" for row, j in zip(rows, matching))
+        )
     MatchingDisplay.from_predictions(
         selected,
         marginals=found.marginals[0].numpy(),
@@ -132,7 +143,8 @@ for ax, name, (share, found) in zip(axes, ("before", "after"), (before, after)):
         max_structures=3,
     )
     ax.set_title(
-        f"{name} training: {share:.0%} of the answers right, alignments: {len(weights)}",
+        f"{name} training: {share:.0%} of the answers right, alignments: "
+        f"{len(weights)}",
         fontsize=12,
     )
 

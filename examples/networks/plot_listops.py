@@ -39,7 +39,10 @@ from sklearn_sparsemap.torch import LPSparseMAP
 
 N_TRAIN = 2500
 X, heads, valencies = make_listops(N_TRAIN + 300, max_length=20, random_state=0)
-numbers = {token: i for i, token in enumerate(sorted({token for tokens in X for token in tokens}))}
+numbers = {
+    token: i
+    for i, token in enumerate(sorted({token for tokens in X for token in tokens}))
+}
 print(f"{N_TRAIN} expressions for training, for example: {' '.join(X[3])}")
 
 
@@ -48,7 +51,9 @@ def as_batch(places):
     tokens = [torch.tensor([numbers[token] for token in X[i]]) for i in places]
     targets = [torch.from_numpy(valencies[i]) for i in places]
     lengths = torch.tensor([len(own) for own in tokens])
-    return *(nn.utils.rnn.pad_sequence(rows, batch_first=True) for rows in (tokens, targets)), lengths
+    return *(
+        nn.utils.rnn.pad_sequence(rows, batch_first=True) for rows in (tokens, targets)
+    ), lengths
 
 
 # %%
@@ -158,7 +163,9 @@ tables = {
 }
 figure, axes = plt.subplots(1, 3, figsize=(16, 5.6), sharey=True, layout="constrained")
 for ax, (title, arcs) in zip(axes, tables.items()):
-    ax.imshow(np.ma.masked_equal(arcs, 0.0), cmap="Blues", vmin=-0.1, vmax=1.4, aspect="auto")
+    ax.imshow(
+        np.ma.masked_equal(arcs, 0.0), cmap="Blues", vmin=-0.1, vmax=1.4, aspect="auto"
+    )
     ax.set_xticks(range(n), words, rotation=90)
     ax.set_yticks(range(n + 1), ["root", *words])
     ax.set_title(title, fontsize=13, color=INK)

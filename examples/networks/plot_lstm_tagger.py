@@ -49,15 +49,24 @@ def draw(length=14):
     tags = []
     while len(tags) < length:
         name = rng.choice(["", "", "P", "L"])
-        tags += [f"B-{name}"] + [f"I-{name}"] * rng.integers(0, 3) if name else ["O"] * rng.integers(1, 4)
+        tags += (
+            [f"B-{name}"] + [f"I-{name}"] * rng.integers(0, 3)
+            if name
+            else ["O"] * rng.integers(1, 4)
+        )
     tags = tags[: rng.integers(6, length + 1)]
-    return torch.tensor([rng.integers(*RANGES[tag]) for tag in tags]), torch.tensor([TAGS.index(tag) for tag in tags])
+    return torch.tensor([rng.integers(*RANGES[tag]) for tag in tags]), torch.tensor(
+        [TAGS.index(tag) for tag in tags]
+    )
 
 
 def pad(samples):
     """Return words, tags and lengths of sentences as a padded batch."""
     words, tags = zip(*samples)
-    padded = (torch.nn.utils.rnn.pad_sequence(rows, batch_first=True) for rows in (words, tags))
+    padded = (
+        torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        for rows in (words, tags)
+    )
     return *padded, torch.tensor([len(own) for own in words])
 
 
@@ -137,9 +146,13 @@ doubts = (torch.count_nonzero(marginals, 2) > 1).sum(1)
 shown = int(doubts.argmax())
 n = int(lengths[shown])
 gold = tags[shown, :n].numpy()
-figure, (left, right_axes) = plt.subplots(1, 2, figsize=(13, 3.6), width_ratios=(2.6, 1), layout="constrained")
+figure, (left, right_axes) = plt.subplots(
+    1, 2, figsize=(13, 3.6), width_ratios=(2.6, 1), layout="constrained"
+)
 table = marginals[shown, :n].T.numpy()
-left.imshow(np.ma.masked_equal(table, 0.0), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto")
+left.imshow(
+    np.ma.masked_equal(table, 0.0), cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto"
+)
 for (tag, step), probability in np.ndenumerate(table):
     if probability > 0:
         left.text(
