@@ -254,3 +254,11 @@ def test_masks_of_a_programme_cost_no_digits():
     # If every choice has a masked variable, the best one has as few as possible.
     forced = LinearProgram(A_eq=[[1.0, 1.0, 0.0]], b_eq=[1.0], A=np.zeros((0, 3)), b=[])
     np.testing.assert_allclose(sparsemap(forced, [-1e20, -1e10, 1.0]).marginals, [0.0, 1.0, 1.0], atol=1e-9)
+
+
+def test_short_chains_of_large_tied_scores_are_exact():
+    """Rounding of potentials, for scores of 1e4, left marginals that were off by 3e-6."""
+    scores, transitions = [[20000.0, 10000.0], [10000.0, 10000.0]], [[10000.0, 10000.0], [20000.0, 10000.0]]
+    result = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point")
+    assert result.converged
+    np.testing.assert_allclose(result.marginals, 0.5, atol=1e-9)

@@ -14,9 +14,10 @@ from .interior_point import Network, interior_point, new_flow, set_nodes
 
 # The proximal weight of Jacobian products.
 _RHO = 1e3
-# Spread of the scores from which on the rounding of potentials can leave marginals with fewer than six digits. The
-# active set is quick there, because few paths have weight.
-_TOO_SPREAD = 1e5
+# Spread of the scores from which on the rounding of potentials can leave marginals with fewer than six digits, in one
+# of ten thousand chains. The active set is quick there, because few paths have weight; but if scores tie it takes very
+# long for long chains, which are left to the flow until rounding is worse.
+_TOO_SPREAD, _TOO_SPREAD_IF_LONG = 1e3, 1e5
 # Steps from which on rounding may leave a gap that is above the tolerance.
 _LONG = 100
 # The layouts of LinearChain.
@@ -218,7 +219,8 @@ def _solve_flow(nodes, additional, dims, marginals):
         for i in range(n_states):
             marginals[t * n_states + i] = max(state.u[t, i], 0.0)
     tied = 1.0 if _has_ties(network, state, open_arcs) else 0.0
-    is_flow = network.scale < _TOO_SPREAD and _is_flow(state.flow, open_arcs, state.u)
+    limit = _TOO_SPREAD if n_steps <= _LONG else _TOO_SPREAD_IF_LONG
+    is_flow = network.scale < limit and _is_flow(state.flow, open_arcs, state.u)
     return state.flow, open_arcs, tied, n_iter, is_flow
 
 
