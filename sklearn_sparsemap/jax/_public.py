@@ -85,6 +85,11 @@ def sparsemap(
         If shapes are wrong; and outside of traced programmes, if scores are NaN or +inf, lengths out of range, or
         scores forbid every structure.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` is None and a sample does not converge, as for tied scores of 1e6 and above.
+
     Examples
     --------
     >>> import jax, jax.numpy as jnp

@@ -73,6 +73,11 @@ def lp_sparsemap(
         If scores, lengths or additional scores are of the wrong shape, NaN or +inf, or if no marginals satisfy all
         factors.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` is None and a sample does not converge, as for tied scores of 1e6 and above.
+
     References
     ----------
     .. [1] Niculae and Martins. LP-SparseMAP: Differentiable Relaxed Optimization for Sparse Structured Prediction. ICML

@@ -107,6 +107,11 @@ def sparsemap(
     ValueError
         If scores, lengths or additional scores are of the wrong shape, NaN or +inf, or forbid every structure.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` is None and a sample does not converge, as for tied scores of 1e6 and above.
+
     References
     ----------
     .. [1] Niculae, Martins, Blondel and Cardie. SparseMAP: Differentiable Sparse Structured Inference. ICML 2018.
