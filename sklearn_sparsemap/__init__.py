@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    # What type checkers see of the names below.
+    # Static type checkers see the public names through these imports.
     from ._compile_ahead import compile
     from ._core.ragged import RaggedArray
     from .estimators import (

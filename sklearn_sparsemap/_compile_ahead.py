@@ -119,7 +119,7 @@ def _features():
         ArcVectorizer(["head.word[0]"], n_features=n_features).fit_transform([[{"word": "a"}, {"word": "b"}]])
 
 
-# What can be asked for, longest first, so that processes end at about the same time.
+# The values of `what` in `compile`, slowest first, so that parallel processes end at about the same time.
 USES = {
     "structured_graphs": _structured_graphs,
     "graphs": _graphs,

@@ -72,7 +72,7 @@ class RaggedArray:
         self.groups = None if groups is None else np.asarray(groups)
         self.shapes = None if shapes is None else np.asarray(shapes)
         self.group_names = group_names
-        # What else a user passes with each sample, for a function of theirs: a list of tuples.
+        # Extra arguments of each sample for a user's function that makes its structure: list of tuples, or None.
         self.extras = None
         self._check("sample {}")
         if self.shapes is not None:

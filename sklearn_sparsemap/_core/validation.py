@@ -14,7 +14,7 @@ from .ragged import RaggedArray
 
 # Squares of features, and sums of scores, must not overflow.
 LARGEST_SCORE = 1e100
-# Of features, by the type of what training keeps: sums of their squares.
+# Largest feature, by the type of the weights: training keeps sums of squared features in that type.
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
 # Messages quote at most so much of the data.
 _LONGEST_QUOTE = 80
@@ -27,7 +27,7 @@ class Number(Interval):
         return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
 
 
-# What the parameters of several estimators may be, for `_parameter_constraints`.
+# Constraints that several estimators use in their `_parameter_constraints`.
 POSITIVE = Number(numbers.Real, 0, None, closed="neither")
 NOT_NEGATIVE = Number(numbers.Real, 0, None, closed="left")
 POSITIVE_OR_INF = Number(numbers.Real, 0, np.inf, closed="right")
@@ -72,7 +72,7 @@ def quoted(value):
 
 def check_choice(name, value, allowed):
     """Raise ValueError unless the parameter `name` has one of the `allowed` values."""
-    # What is no str may have no hash, or be an array that compares entry by entry.
+    # Only strings are compared by `==`: other objects may be unhashable, or arrays that compare entry by entry.
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, allowed))}")
 
@@ -175,7 +175,7 @@ def check_matrix(X, name="X"):
     return X
 
 
-# What does not fit into float32 becomes infinite, and is found then.
+# Values too large for float32 become infinite in the conversion; the check for finite values then reports them.
 @np.errstate(over="ignore")
 def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
     """Return structured features as a RaggedArray of rows (dense of float64, or CSR of float64 or float32).
@@ -248,7 +248,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
 def _as_sequence(X, n_axes):
     """Return a stack of samples, a Series or a column of them as a sequence; anything else as it is."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1:] == (1,) and len(X):
-        # What passes blocks on may know of arrays with two axes only.
+        # Other tools that pass blocks of samples may support 2-D arrays only, hence the object array of one column.
         return X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
     if isinstance(X, np.ndarray) and X.dtype != object and X.ndim in (3, n_axes + 2):
         return list(X)

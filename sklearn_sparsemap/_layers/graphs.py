@@ -145,7 +145,7 @@ class GraphOperator(Operator):
         _check_inside(scores, kinds, [self._kind(padded, shape).columns for shape in shapes], "scores")
         columns = [self._kind(padded, shape).extra_columns for shape in shapes]
         if len(additional) == 1:
-            # What any sample takes of it.
+            # All samples share these additional scores, so every column that some sample uses must be finite or -inf.
             _check_inside(additional, [0], [np.concatenate(columns)], "additional")
         else:
             _check_inside(additional, kinds, columns, "additional")

@@ -167,7 +167,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
             gold.cost[i, kind.columns] = 1.0
         else:
             gold.missing[i] = form.missing
-            # Where parts repeat, only missing ones cost.
+            # If parts can repeat (rankings), only missing parts have a cost.
             wrong = 0.0 if operator.structure.repeats else 1.0
             gold.cost[i, kind.mask] = wrong
         gold.cost[i] -= (wrong + gold.missing[i]) * gold.parts[i]

@@ -22,7 +22,7 @@ _ATTRIBUTE = re.compile(
     # ASCII: names may hold white space of other kinds.
     re.IGNORECASE | re.ASCII,
 )
-# What stands before a comment: "%" within quotes is none.
+# The text before a comment; "%" within quotes does not begin one.
 _BEFORE_COMMENT = re.compile(r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^%'\"])*(?=%)")
 _BLANK = " \t\f\v"
 # A digit is read in one way only; else the time for a long row of digits would be quadratic.
@@ -260,7 +260,7 @@ class _Rows:
         """Return the numbers that are written in cells, NaN where a value is missing."""
         try:
             values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
-            # What Python reads as a number, and a file does not mean as one.
+            # Python also reads "nan", "inf" and "1_000" as numbers, which are not numbers in ARFF.
             if np.isfinite(values).all() and "_" not in "".join(cells):
                 return values
         except ValueError:
@@ -292,7 +292,7 @@ class _Rows:
         return columns
 
     def _check_first_values(self, names, domains):
-        # What a sparse row leaves out has the first value of a nominal attribute, by the format's definition.
+        # By the definition of the format, a sparse row omits the first value of a nominal attribute, not 0.
         for name, domain in zip(names, domains):
             if domain is not None and domain[0] != 0:
                 raise ValueError(

@@ -69,7 +69,7 @@ class DaskEngine:
     def submit(self, function, *args):
         """Return the future of a call. Arguments that are no futures stay with the scheduler, to be there again."""
         with warnings.catch_warnings():
-            # Of data that are in this process, who knows how large they are.
+            # Data in this process are sent on purpose, so Dask's warning about their size is not useful.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             return self.client.submit(function, *args, pure=False)
 

@@ -18,8 +18,8 @@ from ..estimators._state.state import TrainingState, add_partial, finish_mixture
 # Part of a round: the seed of the training, the number of the round, which piece of how many of each shard, and the
 # share of the mixture in averaged weights, see `average_states`.
 Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "share"])
-# What was learned in it, from one shard or several: a partial mixture, the sums of losses and of weights of samples,
-# how many samples there were, and how many violated constraints.
+# Result of a part of a round on one shard or several: a partial mixture, the sums of losses and of weights of samples,
+# the number of samples, and the number of violated constraints.
 Outcome = namedtuple("Outcome", ["partial", "loss", "weight", "n_samples", "n_violations"])
 
 

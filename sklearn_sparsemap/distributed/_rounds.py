@@ -110,7 +110,7 @@ class Training:
                 loss, weight = loss + sums.loss, weight + sums.weight
                 if phase.number == number == piece == 0:
                     self.n_violations = sums.n_violations
-            # What has failed is not kept.
+            # Wait for the state: if its computation failed, this raises before the state is kept.
             self.engine.result(self.engine.submit(_nothing, state))
             self.reached = [*before, (phase, state)]
             if monitor.iteration(loss / max(weight, np.finfo(float).tiny)):

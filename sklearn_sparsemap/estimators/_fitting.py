@@ -323,7 +323,7 @@ def leaves_whole(method: Method) -> Method:
             return method(estimator, *args, **kwargs)
         except BaseException:
             if not _keep(estimator):
-                # What scikit-learn needs to end the callbacks of this call stays.
+                # Keep the attributes that scikit-learn needs to end the callbacks of this call.
                 before |= {name: value for name, value in estimator.__dict__.items() if name.startswith(_OF_CALLBACKS)}
                 estimator.__dict__.clear()
                 estimator.__dict__.update(before)

@@ -56,7 +56,7 @@ class Layout(UserForms):
         n_variables = sum(prod(shape) for shape in variable_shapes.values())
         self.n_variables = n_variables
         self.shapes, self.mixes = {}, []
-        # Where the scores of each name begin, among those of the user.
+        # The first entry of each name in the user's additional scores.
         firsts = {}
         self.oracles, self.polytope_solvers = [], []
         joined, expand = 0, []

@@ -278,7 +278,7 @@ class OrOut(Factor):
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
-        # What the inputs sum up to, less the output, is not negative.
+        # The sum of the inputs minus the output is not negative.
         coefficients = np.ones(self.literals.size)
         coefficients[-1] = -1.0
         return coefficients

@@ -93,7 +93,7 @@ class PairTable(Factor):
     """
 
     kind = TABLE
-    # What each table is to solvers that know of structures only.
+    # Solvers without tables treat each table as a chain of two steps.
     structure = LinearChain()
 
     def __init__(

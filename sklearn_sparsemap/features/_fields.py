@@ -10,7 +10,7 @@ import numpy as np
 from .._core.validation import quoted
 from ._words import DERIVED_FIELDS
 
-# What a field may hold. The types that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
+# The types of the values of a field. Values that compare equal as dictionary keys (1, True, np.int64(1)) are one value.
 _VALUE_TYPES = (str, int, np.integer, np.bool_)
 
 

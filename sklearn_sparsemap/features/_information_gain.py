@@ -106,7 +106,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
             rows, groups = ragged.values, ragged.groups
             codes, n_labels = _encode(_flatten_labels(y, ragged.lengths))
             self.n_features_in_ = rows.shape[1]
-            # Of an earlier fit to a data frame.
+            # A previous fit to a data frame may have left feature names.
             vars(self).pop("feature_names_in_", None)
         else:
             rows, y = validate_data(self, check_matrix(X), y, accept_sparse="csr")

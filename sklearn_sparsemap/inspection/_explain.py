@@ -198,7 +198,7 @@ def _of_parts(last, X, scores, sides, names):
         if model.intercept[output]:
             entries.append(("intercept", row, label, sign * float(model.intercept[output])))
         if varies:
-            # What inference adds to the linear score of a part where structures differ in their number of parts.
+            # Inference adds this to the linear score of a part if structures differ in their number of parts.
             rest = float(flat[part]) - float((values * weights.ravel()).sum()) - float(model.intercept[output])
             entries.append(("size", row, label, sign * rest))
     return entries

@@ -69,7 +69,7 @@ def feature_table(
         if n is not None and n < len(weights):
             kept = np.argpartition(-np.abs(weights), n - 1)[:n]
             places, weights = places[kept], weights[kept]
-        # Of equal weights the first feature comes first.
+        # Ties: the first feature first.
         order = np.lexsort((places, -weights))
         rows += [(label, names[places[i]], float(weights[i])) for i in order]
     return as_table(rows, [("label", object), ("feature", object), ("weight", np.float64)], output)
@@ -150,5 +150,5 @@ def _labels_of(last, n_outputs):
     if classes is None or n_outputs not in (len(classes), 1):
         return [""] if n_outputs == 1 else list(range(n_outputs))
     labels = np.asarray(classes).tolist()
-    # Of two classes scikit-learn's models have the weights of the second.
+    # With two classes, scikit-learn's linear models have one row of weights, that of the second class.
     return labels if n_outputs == len(labels) else labels[-1:]

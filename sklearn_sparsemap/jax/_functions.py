@@ -114,7 +114,7 @@ def _(handle, primals, tangents):
 
     def multiply(_, directions):
         shape = jax.ShapeDtypeStruct(directions.shape, directions.dtype)
-        # Of these, the product is piecewise constant.
+        # The product is piecewise constant in these arguments, so no derivatives with respect to them are needed.
         batch = jax.lax.stop_gradient((scores, additional, lengths, keys))
         function = _callback(_multiply_on_host, handle, scores.ndim)
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
@@ -124,6 +124,6 @@ def _(handle, primals, tangents):
     joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)
     w, joint = product[:, :n_parts].reshape(u.shape), product[:, n_parts:]
-    # What the objective changes by, by the envelope theorem.
+    # Derivative of the objective, by the envelope theorem.
     values = (u * unary).reshape(len(u), n_parts).sum(1) + (v * extra).sum(1)
     return found, (w, joint, values, np.zeros(keys.shape, jax.dtypes.float0))

@@ -215,7 +215,8 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
             raise ValueError("cost must be finite, not negative, and 0 on the diagonal")
         flat = matrix.ravel()
     recipe = LOSSES[name]
-    # Of structures of one size, a wrong part implies a missing one; where parts repeat, missing ones are counted.
+    # If all structures have the same size, each wrong part implies a missing one, so only wrong parts are counted.
+    # Otherwise, and if parts can repeat, missing parts count, too.
     missing = recipe.margin and cost is None and (structure.repeats or not structure.fixed_size)
     return LossForm(
         float(temperature), float(recipe.argmax == "sparsemap"), float(recipe.margin), float(missing), readonly(flat)

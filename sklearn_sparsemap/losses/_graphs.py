@@ -20,8 +20,8 @@ _TOL = 1e-7
 _MAX_ITER = 1000
 # A larger duality gap, relative to 1 + the loss, is called inexact.
 _INEXACT = 1e-4
-# Where there are tables, inference ends at a duality gap of this share of the loss, or of 1 where that is less. As the
-# loss is at least half the squared error of the marginals, that moves a gradient by at most its root, relatively.
+# With pair tables, inference ends at a duality gap of this fraction of max(loss, 1). The loss is at least half the
+# squared error of the marginals, so the relative error of the gradient is at most the square root of this fraction.
 EXACT, ROUGH = 5e-5, 1e-3
 
 
@@ -177,7 +177,8 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         Whether inference ended so far from the optimum that it matters.
     """
     recipe, layout, (u, joint) = LOSSES[name], problems.layout, gold
-    # What gold does not have costs 1; so does what is missing of it, unless that follows from the former.
+    # Each part that is not in gold costs 1. Each missing gold part also costs 1, unless all assignments have the same
+    # size.
     missing = recipe.margin and not layout.fixed_size
     scores = problems.scores / temperature
     if recipe.margin:

@@ -12,9 +12,10 @@ from ..numerics.polytope_solver import SOLVERS
 from ..numerics.solver import INFEASIBLE
 from ..numerics.support import parts_repeat, score
 
-# What kernels know of a loss: `quadratic` is 1 where the regulariser has 1/2 |u|^2, `margin` 1 where it has the cost:
-# `cost[g * m + j]` for label j in the place of g, or nothing for the number of parts that are not gold (Hamming), plus
-# `missing` times the number of gold parts that are not there.
+# A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
+# contains the cost. The cost is the sum of `cost[g * m + j]` over predicted labels j in the place of gold labels g, or,
+# if `cost` is empty, the number of predicted parts that are not gold (Hamming). In addition, each missing gold part
+# costs `missing`.
 LossForm = namedtuple("LossForm", ["temperature", "quadratic", "margin", "missing", "cost"])
 LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types.float64, FLOATS], LossForm)
 
@@ -22,7 +23,7 @@ LOSS_FORM = types.NamedTuple([types.float64, types.float64, types.float64, types
 Gold = namedtuple("Gold", ["slots", "slot_ptr", "additional", "additional_ptr"])
 GOLD = types.NamedTuple([PARTS, INTS, PARTS, INTS], Gold)
 
-# What is asked of one sample: its problem, its gold structure, and its weight.
+# Input of the loss of one sample: its problem, its gold structure, and its weight.
 Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_slots", "gold_additional", "weight"])
 
 # The losses of many samples, with their gradients by the scores and by the additional scores, flat.
@@ -117,7 +118,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     while True:
         solver, n_warm, first_weight = solvers.by_structures, 0, 0
         if by_facets:
-            # What is remembered is no start for it.
+            # Facet solvers cannot start from remembered structures.
             solver = solvers.by_facets
         elif memory.capacity > 0:
             n_warm, first_weight = memory.counts[i], i * memory.capacity
@@ -143,7 +144,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         objective = np.nan
         residual[:] = 0.0
     else:
-        # What is no structure is not remembered.
+        # Remember structures only: facet solvers return k < 0 and no structures.
         if memory.capacity > 0 and k > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         n_columns = additional_slots.shape[1]
@@ -153,7 +154,8 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
                 part = additional_slots[s, a]
                 if part >= 0:
                     additional_residual[part] += share
-    # What repeats is side by side, and counts by its square: 1 + 3 + 5 and so on.
+    # Squared norm of gold. Repeated parts are adjacent, and a part that occurs k times contributes k^2 = 1 + 3 + ... +
+    # (2k - 1).
     n_gold, run, before = 0.0, 0.0, -1
     for part in target.gold_slots:
         if part >= 0:

@@ -166,7 +166,8 @@ def active_set(
     best_dual, inner, query = np.inf, np.empty(scores.shape[0]), np.empty(scores.shape[0])
     halved, n_slow = np.inf, 0
 
-    # What the oracle finds is sometimes new by rounding only. Fresh factors may help; a few are tried.
+    # Rounding in the Cholesky factor can make a known structure look like an improvement. The factor is then
+    # recomputed, at most a few times.
     refreshed = 0
     while True:
         k = refine(support, k)

@@ -26,8 +26,8 @@ from .support import (
 # A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
 FACE_TOLERANCE = 1e-9
 
-# What is to be multiplied with a Jacobian: a direction of the scores, and one of the additional scores. `is_all` says
-# that the face is for this product only.
+# A direction to multiply with a Jacobian: its part for the scores and its part for the additional scores. If `is_all`,
+# the face is used for this product only.
 Direction = namedtuple("Direction", ["unary", "extra", "is_all"])
 DIRECTION = types.NamedTuple([FLOATS, FLOATS, types.boolean], Direction)
 

@@ -9,8 +9,8 @@ from .backward import DIRECTIONS, PRODUCTS
 from .facets import PRODUCTS as FACET_PRODUCTS
 from .loops import PROBLEMS
 
-# What solvers by facets returned, for problems one after the other: those of problem i begin at ptr[i] and end at
-# ptr[i + 1]. `usable` is 0 where facets do not tell the face, or the problem was solved by structures.
+# Solutions of facet solvers for several problems, concatenated: those of problem i begin at ptr[i] and end at ptr[i +
+# 1]. `usable` is 0 if the facets do not determine the face, or if the problem was solved by the active set.
 Facets = namedtuple("Facets", ["slots", "slot_ptr", "additional", "additional_ptr", "weights", "weight_ptr", "usable"])
 FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], Facets)
 

@@ -148,7 +148,8 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
         statistics[i, GAP] = gap
         statistics[i, N_ITER] = n_iter
         statistics[i, N_STRUCTURES] = k
-        # What is no structure is returned whole.
+        # A negative k below INFEASIBLE marks a solution that is not a list of structures; its arrays are returned
+        # whole.
         n_rows, n_weights = max(k, 0), max(k, 0)
         if k < INFEASIBLE:
             n_rows, n_weights = max(slots.shape[0], additional_slots.shape[0]), weights.shape[0]

@@ -247,7 +247,7 @@ def rounding_of_gap(scores, additional, slots, additional_slots):
     for t in range(slots.shape[0]):
         if slots[t] >= 0:
             size += abs(scores[slots[t]])
-            # What repeats is side by side, and has marginals as large as it repeats.
+            # Repeated parts are adjacent. The marginal of a part that occurs k times can be as large as k.
             run = run + 1.0 if t > 0 and slots[t] == slots[t - 1] else 0.0
             size += 2.0 * run
     for t in range(additional_slots.shape[0]):

@@ -17,7 +17,7 @@ from .cholesky import solve_lower, solve_upper
 from .facets import BINDING, TIE
 from .newton import factorize
 
-# What solves a structure, by the number that kernels know it by.
+# How a structure is solved, as a number for the kernels; see `PolytopeSolver.face`.
 BY_STRUCTURES, TREE, MATCHING, SUBSET, SIMPLEX = range(5)
 
 

@@ -30,7 +30,8 @@ def _choose(ratios, counts, budget, chosen):
             below = max(below, ratios[g])
     if below == 0.0:
         return 0.0
-    # Where nothing was taken but what no strength discards, or nothing at all, the others die.
+    # `lowest` is infinite if no group was taken, or only groups that no strength discards. All other groups are then
+    # discarded.
     return between(lowest, below) if lowest < np.inf else below
 
 

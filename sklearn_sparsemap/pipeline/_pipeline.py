@@ -105,7 +105,8 @@ class StructuredPipeline(Pipeline):
         self : StructuredPipeline
         """
         for _, step in self._head():
-            # What learns on while the model does would change the meaning of its features; but statistics settle.
+            # A step that keeps learning while the model learns changes the meaning of its features. Statistics such as
+            # means converge, so steps with `partial_fit` are allowed.
             if hasattr(step, "partial_fit") and not _is_stateless(step):
                 step.partial_fit(X, y)
             X = step.transform(X)

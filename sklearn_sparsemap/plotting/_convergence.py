@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
-# Of each solver its own look, whichever are drawn; told apart in grey by dashes and lightness.
+# Each solver has a fixed style, whichever solvers are drawn. Dashes and lightness distinguish them in greyscale.
 _LOOKS = {
     "active_set": {"color": "#d55e00", "linestyle": "-", "lw": 2.6},
     "pairwise": {"color": "#00594c", "linestyle": (0, (5, 1.5)), "lw": 1.8},
@@ -252,7 +252,7 @@ class ConvergenceDisplay(Display):
             left = axes[0].plot(curve["n_iter"][:n_points], distance[:n_points], **style)[0]
             right = axes[1].plot(curve["n_iter"], curve["n_structures"], **style)[0]
             if len(distance) > 1:
-                # Where a solver has stopped.
+                # Mark the last iteration of the solver.
                 axes[1].plot(curve["n_iter"][-1], curve["n_structures"][-1], "o", color=look["color"], ms=5, zorder=5)
             self.lines_[name] = left, right
         axes[0].set(xscale="log", yscale="log", ylabel=_QUANTITIES[quantity])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The structures whose oracle is called from kernels, by the number that stands for them in `dims`.
 _called = weakref.WeakValueDictionary()
 _numbers = itertools.count()
-# What inference calls its own parameters.
+# Parameters of the inference functions; additional scores cannot have these names.
 _TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 
 

@@ -48,7 +48,7 @@ def exponentiate(values, scratch):
             own[i] = p if own[i] > _LOWEST else 0.0
             bits[i] = (bits[i] + _EXPONENT_BIAS) << _MANTISSA_BITS
         for i in range(own.shape[0]):
-            # Where the result is 0, the bits may be those of no number.
+            # If p was set to 0 because the result underflows, the scale in `scratch` may be NaN or infinite.
             own[i] = own[i] * scratch[i] if own[i] > 0.0 else 0.0
 
 

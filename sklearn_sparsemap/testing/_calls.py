@@ -4,7 +4,7 @@ import numpy as np
 
 # Entries around the arrays that an oracle gets, which it must leave alone.
 _MARGIN = 8
-# What a slot holds before the oracle is called: no part has this index.
+# Content of a slot before the oracle is called; no part has this index.
 UNWRITTEN = 2**30
 
 

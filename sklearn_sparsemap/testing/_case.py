@@ -39,7 +39,7 @@ class Case:
         self._index_of, self._index_of_form, self._slot_of = {}, {}, {}
         self.is_complete = False
 
-    # What is wrong, and where.
+    # Reports of failures: what failed, for which scores, and the remedy.
 
     def fail(self, what, remedy, values=None, cause=None):
         where = f"{self.structure!r}, scores of shape {self.shape}"
@@ -132,7 +132,7 @@ class Case:
             self._accept(tilted, *call_map(self, tilted, work))
             later = call_map(self, values, work)
             self._accept(values, *later)
-            # What is kept in work may break ties in another way, but no more than that.
+            # Data kept in `work` may change how ties are broken, but not the value.
             if abs(later[0] - value) > self.rounding(values):
                 self.fail(
                     f"the oracle returned {self.show(slots)} with the value {value}, but asked again after similar "

@@ -134,7 +134,7 @@ class FenchelYoungLoss(nn.Module):
         gold = gold_of(own, self.loss, _as_structures(y, batched), padded, lengths.cpu().numpy(), cost=self.cost)
         parts, joint, missing, cost = (torch.from_numpy(array).to(scores) for array in gold)
         parts, cost = parts.reshape(scores.shape), cost.reshape(scores.shape)
-        # What is forbidden has no part in the score of gold.
+        # Parts that gold does not contain may have a score of -inf, and 0 * -inf would be NaN.
         gold_scores = torch.where(parts > 0, scores, 0.0).flatten(1).sum(1)
         gold_scores = gold_scores + (torch.where(joint > 0, additional, 0.0) * joint).sum(1)
         if torch.isinf(gold_scores).any():

@@ -20,7 +20,7 @@ try:
     from torch._C import _dispatch_keys, _is_tracing
     from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-    # What the dispatcher looks at in a tensor on the CPU that is nothing else.
+    # The dispatch keys of a plain CPU tensor, without autograd, subclass or functional transform.
     _PLAIN = _dispatch_keys(torch.empty(0, device="cpu")).raw_repr()
 except (AttributeError, ImportError):
     _PLAIN = None
@@ -171,7 +171,7 @@ def keep_solution(ctx, inputs, output):
     u, v, _, keys = output
     saved = scores, additional, lengths, keys, u, v
     ctx.save_for_backward(*saved)
-    # What is not asked for need not be computed.
+    # Gradients that are not requested arrive as None rather than as zeros, and their products are skipped.
     ctx.set_materialize_grads(False)
     return saved
 

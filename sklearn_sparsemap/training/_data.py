@@ -200,7 +200,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
     if not structure.strict_encode:
         n_additional = n_scores(structure.learned_shapes(n_outputs))
         n_parts = np.array([int(np.prod(shape)) for shape in shapes])
-        # What the oracle is asked takes memory.
+        # The queries of the oracle are dense score arrays. Blocks of samples limit their memory.
         block = max(1, _BLOCK // (int(n_parts.max()) + n_additional))
         for start in range(0, n, block):
             rows = slice(start, start + block)

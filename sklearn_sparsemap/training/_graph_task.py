@@ -140,7 +140,7 @@ class GraphTask(Task):
         residuals, joined = np.empty_like(scores), np.zeros(len(additional))
         shares = self.weights / self.weights.sum() if mean else self.weights
         total, n_inexact = 0.0, 0
-        # Who takes all samples at once comes again with them.
+        # Full-batch training solves the same samples again at the next call, so keep their solutions as warm starts.
         known = self._own_memory if self.memory is None and not mean else self.memory
         share = ROUGH if mean else EXACT
 

@@ -69,7 +69,7 @@ class MinibatchOptimizer:
             batch = task.take(chosen)
             if not batch.weights.any():
                 continue
-            # Where each sample is a row, there is no need to look for its rows.
+            # If each sample is a single row, index the rows directly.
             features = X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values
             layers, masks = network.forward(features, self.dropout, self.rng)
             # Inference is in float64, whatever the weights are.

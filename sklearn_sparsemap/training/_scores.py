@@ -101,7 +101,7 @@ def linear_scores(X, model, n_jobs):
             own = sparse.csr_array(_slice(X, start, stop), shape=(stop - start, X.shape[1]))
             np.add(own @ coef, intercept, out=scores[start:stop])
 
-    # What is converted to other types is so a part at a time.
+    # The rows are converted to other types in ranges, not all at once, to save memory.
     over_ranges(fill, 1 + scores.shape[1] * np.diff(X.indptr), n_jobs, _COST_PER_CALL)
     return scores
 

@@ -55,7 +55,7 @@ _SOLVERS = ("auto", "lbfgs", "adam")
 # Most iterations of L-BFGS or epochs of Adam, and at which gradient L-BFGS ends.
 _MOST_ITER, _LBFGS_TOL = {"lbfgs": 1000, "adam": 200}, 1e-5
 _BATCH_SIZE = 64
-# Of Adam, where alpha="auto".
+# L2 penalty of Adam if alpha="auto".
 _ADAM_ALPHA = 1e-4
 _NETWORK_RATE = 0.001
 # Without hidden layers weights start at zero and have farther to go. Where an epoch has few steps they must be long;
@@ -467,7 +467,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             whole = np.flatnonzero(task.known.all(axis=1))
             gold, weights = gold[whole], weights[whole]
         self._sets = None if self._single or not weights.any() else SeenSets(gold, weights)
-        # Where labels are unknown, those that are known in full are few, and not drawn like the others.
+        # With unknown labels, the fully known samples are few and not representative, so seen sets are not used.
         recur = self._sets is not None and self._sets.recur and task.known is None
         self._draws = recur if draws is None else draws
 

@@ -22,7 +22,7 @@ from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# What budgets count, and the parameter that does.
+# The parameter that limits groups, and the one that limits weights.
 _PARAMETER_OF = {"groups": "budget", "weights": "budget_weights"}
 
 

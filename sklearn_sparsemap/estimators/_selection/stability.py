@@ -148,7 +148,7 @@ def stability_selection(
     size = int(sample_fraction * n_samples)
     if size < 1:
         raise ValueError(f"sample_fraction={sample_fraction} of {n_samples} samples is less than one; raise it")
-    # What is selected is known before debiasing.
+    # Debiasing does not change the selection.
     model.debias = None
     rng = check_random_state(random_state)
     parts = [np.sort(rng.permutation(n_samples)[:size]) for _ in range(n_resamples)]

@@ -15,7 +15,7 @@ from .state import TrainingState
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# What counts along the training, under the names that the estimators give it.
+# Progress of the training, under the attribute names of the estimators.
 _PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
 
 
@@ -26,7 +26,7 @@ class TrainingStateMixin:
     that goes on from `_model`, and `_set_by_fit`.
     """
 
-    # Of which kinds its optimisers are.
+    # The kinds of training state that the estimator can read.
     _state_kinds: tuple[str, ...] = ()
     # The type of the weights that are to be learned.
     _dtype = np.dtype(np.float64)

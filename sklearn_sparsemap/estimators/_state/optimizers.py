@@ -12,7 +12,7 @@ from ...training._online.groups import GroupOptimizer
 from ...training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ...training._online.pairs import ATOM, COUNT, HEAD
 
-# What a slot holds of a weight that was never touched, where that is not zero.
+# Values of untouched weights in a slot, if not zero.
 BLANK = {"squares": OnlineOptimizer._first_state}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Kinds whose weights are pairs of a feature and an output.
 _OF_PAIRS = ("online", "mira", "groups")
-# What of a state must agree where states are averaged.
+# Attributes that must be equal in all states that are averaged.
 _MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
 
 
@@ -320,7 +320,7 @@ def finish_mixture(total, start=None, share=None):
     if total.groups is not None:
         found.groups = total.groups | {"sigma": total.groups["sigma"] / total.share}
     if "n_since" in total.counters:
-        # Of all together, as many as each has on average.
+        # The counters were summed with the states' shares as weights, so this is their mean.
         found.counters = total.counters | {"n_since": round(total.counters["n_since"] / total.share)}
     if start is None:
         return found

@@ -44,14 +44,14 @@ from .weights import LearnedWeightsMixin
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# What to do about several labels a sample.
+# The remedy in messages about several labels a sample.
 _SEVERAL_LABELS = (
     "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
     "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
 )
 # A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
 _INEXACT = 1e-8
-# Of the features of data with one label a sample, by the type of the weights.
+# Checks of the features of unstructured data, by the type of the weights.
 _CHECKS = {
     dtype: {"accept_sparse": "csr", "dtype": accepted, "order": "C"}
     for dtype, accepted in (("float64", (np.float64, np.float32)), ("float32", np.float32))

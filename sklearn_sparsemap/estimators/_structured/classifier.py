@@ -438,7 +438,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     @property
     def _dtype(self):
-        # What is no type is refused with the other parameters.
+        # An invalid type is reported by `_check_params`, together with the other parameters.
         try:
             return np.dtype(object if self.dtype is None else self.dtype)
         except TypeError:

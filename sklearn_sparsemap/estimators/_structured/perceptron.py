@@ -434,7 +434,7 @@ def _check_memory(n_columns, of_each):
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        # Where the system does not say.
+        # The system does not tell its memory.
         present = np.inf
     if n_columns > _MOST_COLUMNS or needed > present:
         why = f"take about {needed / 2**30:.1f} GiB" if needed > present else f"are more than {_MOST_COLUMNS}"

@@ -137,7 +137,7 @@ def warn_of_sizes(estimator, norms, alive):
     groups, weights = estimator.groups_, estimator.group_weights
     if norms is None or not groups.is_partition or not alive.any():
         return
-    # Whom equal weights would have kept, and these did not.
+    # Groups that equal weights would have kept, and these weights discarded.
     sizes = estimator.group_weights_
     ratios = np.divide(norms, sizes, out=np.where(norms > 0.0, np.inf, 0.0), where=sizes > 0.0)
     by_norm, by_ratio = (np.argsort(-values, kind="stable")[: estimator.budget] for values in (norms, ratios))

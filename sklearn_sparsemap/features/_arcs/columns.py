@@ -130,7 +130,7 @@ def fill(arcs, columns, n_jobs):
     kernels.count_middles(arcs, counts)
     n_readers = np.bincount(arcs.middles + 1, minlength=n_fields + 1)
     most = arcs.lengths**2 * n_readers[0] + counts.reshape(n_sentences, n_fields) @ n_readers[1:]
-    # Where the columns of each sentence begin if none is unknown or hashed twice.
+    # The beginning of each sentence's columns if no column is unknown or a duplicate by hashing.
     starts = np.concatenate([[0], np.cumsum(most)])
     indptr = np.concatenate([[0], np.cumsum(arcs.lengths * (arcs.lengths + 1))])
     indices = np.empty(starts[-1], dtype=np.int32)

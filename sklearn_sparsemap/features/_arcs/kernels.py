@@ -20,7 +20,7 @@ import numpy as np
 from ..._core.jit import INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
 from .._tokens.kernels import find_slot, larger_table, mix, scale, sum_atoms
 
-# What the templates need to know of distance: 1, 2, 3, 4, 5, 6-10, 11+.
+# Distances as templates see them, in bins.
 DISTANCES = ("1", "2", "3", "4", "5", "6-10", "11+")
 DIRECTIONS = ("left", "right")
 _N_DISTANCES = len(DISTANCES)
@@ -50,7 +50,7 @@ Columns = namedtuple("Columns", ["column_ptr", "sizes", "slot_ptr", "keys", "slo
 _PARTS = types.Array(types.int32, 1, "C", readonly=True)
 COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, _PARTS], Columns)
 
-# What there is of one head: totals[m, j] for modifier m and template j, where the values between are (see
+# Work arrays for one head: totals[m, j] for modifier m and template j, the places of the values between (see
 # `_look_between`), and space for the columns of one n-gram.
 Seen = namedtuple("Seen", ["totals", "spots", "n_seen", "found"])
 

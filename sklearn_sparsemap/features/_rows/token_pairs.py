@@ -16,7 +16,7 @@ _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
 # Tokens go by their forms where there are few forms, or many tokens of each.
 _MOST_FORMS, _TOKENS_PER_FORM = 64, 100
-# What so many tokens hold fits into a processor's cache.
+# Number of tokens whose pairs fit into a processor's cache.
 _TOKENS_AT_ONCE = 512
 # Within strings of a list, what names the attribute, as in "word.lower=the".
 _OF_STRINGS = "="
@@ -61,7 +61,7 @@ class TokenPairs:
             elif value is not None:
                 self.weights[i] = value
             else:
-                # Of a list of strings: the attribute is a part of the name.
+                # The item of a list of strings, such as "word.lower=the": the attribute is the part before "=".
                 attribute = attribute.split(_OF_STRINGS, 1)[0]
             self.names.append(name)
             self.attributes.append(attribute)

@@ -174,7 +174,7 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
     vocabulary = Vocabulary(plan, encoded.codes, encoded.values, firsts, column_ptr)
     if not keep_columns:
         return vocabulary, None
-    # Where a template's columns begin is known only now.
+    # The first column of a template is known only after all templates have been numbered.
     by_token = columns.reshape(n_tokens, n_templates)
     is_kept = True if min_count <= 1 else by_token >= 0
     np.add(by_token, column_ptr[:-1].astype(np.int32), out=by_token, where=is_kept)

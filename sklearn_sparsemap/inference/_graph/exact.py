@@ -10,7 +10,7 @@ from ..._core.highs import milp
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
-# What an assignment may violate a row by; its entries are whole numbers.
+# Feasibility tolerance: largest violation of a row by an assignment. The entries of rows are integers.
 _TOL = 1e-6
 # With less time left, in seconds, no search begins.
 _LEAST_TIME = 1e-3
@@ -109,7 +109,7 @@ def assign_exactly(problem, start, known, deadline=None):
         return start, joint_of(start), -np.inf, -np.inf
     u = max(found, key=value_of)
     u = _climb(u, scores, (ends[used], signs[used], s), free, satisfies)
-    # What the programme leaves out is the same for all assignments.
+    # Terms that the programme omits (pairs and scores of fixed variables) are the same for all its assignments.
     rest = value_of(u) - scores @ u - s @ (off[used] + signs[used] * u[ends[used]]).prod(axis=1)
     bound = np.maximum(scores, 0.0).sum() + np.maximum(s, 0.0).sum()
     bound = rest + (bound if least is None else min(bound, -unit * least))

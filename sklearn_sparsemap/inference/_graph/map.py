@@ -228,7 +228,8 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
     known, scores = problem.certain()[0], problem.scores[0]
     start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)
     if problem.layout.only_pairs and gap <= _INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):
-        # What the relaxation of nothing but pairs decides is right in an optimal assignment, too (roof duality).
+        # Roof duality: if all factors are pairs, an optimal assignment agrees with the integral values of the
+        # relaxation.
         known |= ~_fractional(u)
     return assign_exactly(problem, start, known, deadline)
 

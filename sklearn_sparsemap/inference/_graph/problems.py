@@ -95,7 +95,7 @@ def is_many(graph, scores):
     try:
         return np.ndim(scores) > len(next(iter(graph.shapes.values()))) or len(scores) == 0
     except ValueError:
-        # Of different shapes: samples, of which one is wrong, or a wrong sample.
+        # A list of arrays with different shapes can only be a list of samples, or a malformed sample.
         return True
 
 

@@ -27,15 +27,15 @@ from .sizes import LARGE, clipped_samples, with_trials
 # Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
 # is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
 _AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3, "tables": 1.0}
-# What Newton's method is never asked for in a graph with structures: the marginals of a mixture of hundreds of them are
-# not more exact, and each of the steps that seek it in vain solves the structures several times.
+# Smallest residual that Newton's method aims for in a graph with structures. Smaller ones do not make the marginals of
+# a mixture of hundreds of structures more exact, and each step towards them solves the structures several times.
 _FINEST = 1e-12
 
 # Scores of this size are easy; from there they grow by this factor. Those above the third get few iterations at once.
 _EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
-# Where scores are larger than this, rounding is above 1e-6.
+# If scores are larger than this, the rounding error of marginals exceeds 1e-6.
 _MOST_SIZE = 1e9
-# What solvers are given where there is nothing to start from, and no scales.
+# Arguments of solvers for a cold start and for unscaled problems.
 _NO_START, _NO_SCALES = np.zeros((0, 0)), np.zeros((0, 3))
 
 
@@ -259,7 +259,7 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
         found = solve_once(none, None, max_iter, **options | {"tol": 1e-6})
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
     left = np.flatnonzero((status == NOT_CONVERGED) & (sizes > _EASY))
-    # Where scores are large, multipliers have far to go.
+    # Large scores need large multipliers. Solve with scaled-down scores first, and warm start each larger scale.
     scale, start = _EASY / sizes[left], None
     while len(left):
         found = solve_once(problems.take(left).scaled(scale), start, max_iter, **options)
@@ -305,7 +305,8 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
     with ends_at(deadline, limits):
         if method == "newton" and layout.matching is not None:
-            # What is left to do is little: to see that these multipliers are right, or to find out why there are none.
+            # The combinatorial solver already returns multipliers. Newton's method only verifies them, or detects
+            # infeasibility.
             scores, before, start = readonly(problems.scores), readonly(start), np.zeros((n, len(arrays.row_bounds)))
             n_steps = np.zeros((n, 1))
             over_ranges(
@@ -358,7 +359,7 @@ def check_feasible(layout, solutions, many=True, numbers=None):
             "of the marginals. Divide them by a number; to forbid a variable use -inf"
         )
     i = np.flatnonzero(statistics[:, STATUS] == INFEASIBLE)[0]
-    # What proves it: multipliers of rows, or variables of links.
+    # The certificate of infeasibility: multipliers of rows or, if these are zero, variables of links.
     arrays = layout.arrays
     strength = np.zeros(len(arrays.kinds))
     np.maximum.at(strength, arrays.row_factors, np.abs(solutions.multipliers[i, : len(arrays.row_factors)]))

@@ -149,7 +149,7 @@ class SparseMAPResult:
         sizes = self._problem.sizes
         own = self._structure.polytope_solver
         if self._by_facets and own.paths is not None:
-            # Of the same flow as the additional marginals, which other structures need not have.
+            # Take the paths from the flow that gave the additional marginals; another support may disagree with these.
             marginals = readonly(self.marginals.ravel())
             paths, weights = own.paths(self._dims(), marginals, slots, additional_slots, weights)
             encoded = [self._structure.encode(path, self._problem.dims) for path in paths]

@@ -210,7 +210,7 @@ class SparseMAPBatch(_OfStructures):
     def converged(self):
         converged = self.gap <= self._tol
         for i in np.flatnonzero(~converged):
-            # Where rounding is all that is left, it has.
+            # A gap above tol also counts as converged if rounding alone explains it.
             converged[i] = self[int(i)].converged
         return converged
 
@@ -419,7 +419,7 @@ class SparseMAPBatch(_OfStructures):
         """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
         found = {"scores": self._like_scores(out)}
         if not self._own_names:
-            # What all samples share has one shape.
+            # An array that all samples share has the same shape in all of them, so its gradients can be summed.
             total = extra.reshape(len(self), -1).sum(axis=0)
             return {**found, **self._samples[0].split_additional(total)}
         pieces = [

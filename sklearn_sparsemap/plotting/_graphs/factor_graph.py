@@ -298,7 +298,7 @@ class FactorGraphDisplay(Display):
             if _is_pair(factor)
             for both in factor.literals.negated.reshape(-1, 2).tolist()
         ]
-        # Of many, each is thinner.
+        # Many pairs are drawn with thinner lines.
         thin = min(1.0, (60 / max(len(routes), 1)) ** 0.5)
         largest = max((abs(score) for score in self.pair_scores or []), default=0.0) or 1.0
         for e, (route, (first, second)) in enumerate(zip(routes, negated)):

@@ -247,7 +247,7 @@ class LabelGraphDisplay(Display):
         self.lines_, self.texts_ = [], []
 
         largest = np.abs(self.scores[shown]).max()
-        # Of many, each is thinner; and the strongest are on top.
+        # Many edges are drawn with thinner lines, and the strongest on top.
         thin = min(1.0, (40 / len(shown)) ** 0.5)
         for place, (edge, ends) in enumerate(zip(shown, joined)):
             path = _curve(*places[ends])

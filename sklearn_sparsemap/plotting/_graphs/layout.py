@@ -225,7 +225,7 @@ def _arrange(arrays, factors):
 
     An array stands on its side, beside those before it, if more factors then lie on one line.
     """
-    # Of more than two axes, the last two are those of the blocks.
+    # Arrays with more than two axes are split into blocks of their last two axes.
     blocks = [block for array in arrays for block in np.atleast_2d(array).reshape(-1, *np.atleast_2d(array).shape[-2:])]
     # Those with rows and columns come first, whatever their place in the graph.
     blocks.sort(key=lambda block: min(block.shape) == 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import Self
 
-# Of labels, after Okabe and Ito: told apart with any kind of colour vision, and light enough for a name on top.
+# Colours of the labels, after Okabe and Ito: distinct for all kinds of colour vision, and light enough for text on top.
 _FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9a3c4", "#c4c4c4")
 
 

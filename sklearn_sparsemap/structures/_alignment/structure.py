@@ -117,7 +117,7 @@ class Alignment(Structure):
             return as_parts(slots), as_parts([])
         spans = n, m
         if kind == LOCAL:
-            # What lies before the first pair and after the last one is free.
+            # A local alignment pays no gaps before its first pair and after its last pair.
             spans = (rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1) if len(rows) else (0, 0)
         gaps = np.full(n + m, -1)
         in_rows, in_columns = (int(span) - len(rows) for span in spans)

@@ -61,7 +61,7 @@ class Matching(Structure):
         return n_rows, 0, n * m + n + 6 * m
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        # Of rows and columns, the fewer all have a partner.
+        # Every row has a partner if there are no more rows than columns; otherwise every column has one.
         cells = np.arange(dims[0] * dims[1]).reshape(dims[0], dims[1])
         return cells if dims[0] <= dims[1] else cells.T
 

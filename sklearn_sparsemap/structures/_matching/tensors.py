@@ -156,7 +156,7 @@ def solve(scores, lengths):
     """
     turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
     if turned.any() and not turned.all():
-        # Of both kinds: room for either side.
+        # The batch contains both orientations, so pad to a square.
         padding = (0, max(n, m) - m, 0, max(n, m) - n)
         scores = torch.nn.functional.pad(scores, padding, value=-torch.inf)
 

@@ -140,7 +140,7 @@ class Ranking(Structure):
         # Raises where it is no ranking.
         self.encode(structure, dims)
         n = int(dims[0])
-        # What is not ranked comes last, side by side.
+        # Items that are not ranked share the last place.
         right, found = (np.full(n, n) for _ in range(2))
         for place, items in ((right, structure), (found, predicted)):
             place[np.asarray(items)] = np.arange(len(items))

@@ -4,8 +4,8 @@ import numpy as np
 
 from ..._core.jit import kernel
 
-# What a slot of the contraction algorithm is: not yet looked at, on the present path, known to hang on the root, or
-# merged into another one.
+# States of a node in the contraction algorithm: unvisited, on the current path, known to be reached from the root, or
+# merged into a cycle.
 _NEW, _ON_PATH, _DONE, _MERGED = 0, 1, 2, 3
 
 

@@ -19,7 +19,8 @@ from ..._core.jit import as_oracle, copy_into, kernel
 from .inside_outside import inside_outside, projective_work
 from .weights import LARGEST, SMALLEST, log_weights, weights_of
 
-# What _eliminate returns besides: the weights' range is too large, or it needs another word to be the last.
+# Failures that `_eliminate` reports: the weights span too wide a range for floating point, or another word has to be
+# eliminated last.
 _TOO_WIDE, _NEEDS_LAST = 1, 2
 
 
@@ -194,7 +195,8 @@ def matrix_tree(scores, n, single_root, work):
             log_weights(scores, n, single_root, arcs)
             _exchange(arcs, n, last)
         elif single_root and k > 1 and last == 1:
-            # What leads to this word is gone already, so it leads to all others, if any word does.
+            # No head is left for word k except words eliminated before it. If a tree exists, word k then reaches all
+            # other words, so eliminate it last.
             last = k
             _exchange(arcs, n, last)
         else:
@@ -203,7 +205,7 @@ def matrix_tree(scores, n, single_root, work):
     if in_logs:
         _differentiate_logs(weights, n, single_root, gradient, parts)
         for i in range(size):
-            # What is left of the marginal for the arc itself, without what the elimination added to its weight.
+            # The marginal of the arc itself, without the weight that the elimination added to its entry.
             arcs[i] = gradient[i] * np.exp(min(arcs[i] - weights[i], 0.0)) if arcs[i] > -np.inf else 0.0
     else:
         _differentiate(weights, n, single_root, gradient, parts)

@@ -217,9 +217,11 @@ def minimum_cuts(u, sets):
     n_nodes = u.shape[1]
     # residual[j, i] is what may still flow from node i to node j.
     residual, excess = np.empty((n_nodes, n_nodes)), np.zeros(n_nodes)
-    # Of a node: its distance label; and whether it is awake (-1), on the source side (0) or in a sleeping layer.
+    # For each node, its distance label, and its state: awake (-1), on the source side (0), or in a sleeping layer (>
+    # 0).
     label, layer = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    # What it gets from the source side, and how many of its heads are done with in `_is_safe`.
+    # For each node, the capacity it receives from the source side, and the number of its heads that `_is_safe` has
+    # checked.
     fed, seen = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)
     near, degree = np.empty((n_nodes, n_nodes), np.int64), np.empty(n_nodes, np.int64)
     active = np.empty(n_nodes, np.int64)
@@ -228,7 +230,7 @@ def minimum_cuts(u, sets):
         label[j], layer[j] = 1, _AWAKE
         if j > 0:
             copy_into(residual[j], u[j - 1])
-            # What flows from the root does not flow back.
+            # Arcs from the root are saturated. They need no residual, because no flow returns to the root.
             excess[j] = fed[j] = u[j - 1, 0]
     layer[0] = 0
     sink, n_layers, found, violated = np.int64(1), np.int64(0), 0, 0

@@ -19,8 +19,8 @@ Dense = namedtuple(
         "n_dense",  # number of intercepts and additional scores
         "values",
         "sums",  # for averaging, each change times the number of steps before it; empty without
-        # What the step rule keeps of each weight: AdaGrad its sum of squared gradients, MIRA the direction of the
-        # present step (zeros between samples); empty for others.
+        # The state of the step rule for each weight: for AdaGrad its sum of squared gradients, for MIRA the direction
+        # of the current step (zeros between samples). Empty for other rules.
         "state",
     ],
 )
@@ -125,7 +125,7 @@ def fetch_ahead(array, start, stop):
 def add_weights(here, value, weights, start):
     """Add a multiple of a feature's weights, which begin at `start`, to the scores of a row."""
     for j in range(here.shape[0]):
-        # Of what may be negative Numba would look from the end.
+        # An unsigned index spares Numba's handling of negative indices.
         here[j] += value * weights[np.uint64(start + j)]
 
 

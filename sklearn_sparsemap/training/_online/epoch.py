@@ -21,10 +21,10 @@ from .rules import ADAGRAD, MIRA, AdaGrad, Mira, Sample, end_sample, new_moves, 
 from .shrinkage import GRADIENT, Gradient
 from .weight_shrinkage import COUNTING, Counting
 
-# What the threads of an epoch share: the counters (see dense.py), and what they tell each other, see `meet`. For each
-# piece the scores of the rows of a block; the residuals of these rows; and for each sample of a block the gradient of
-# the additional scores, the loss and its gap. total[0] has the weighted losses, each before its update. `multiplicity`
-# is that of `Sample`.
+# Arrays shared by the threads of an epoch. `counters` are those of dense.py, and `signals` those of `meet`. `scores`
+# holds, for each piece of columns, the scores of the rows of a block; `residuals` the residuals of these rows;
+# `additional` and `losses`, for each sample of a block, the gradient of the additional scores, the loss and its gap.
+# total[0] is the weighted sum of the losses, each before its update. `multiplicity` is that of `Sample`.
 Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
 )
@@ -164,8 +164,8 @@ def _entry_of(store, rule, rows):
     return entry(types.void(ORACLE, SOLVERS, LOSS_FORM, rows, TARGETS, INTS, store, rule, MEMORY, _TEAM, _PART))(_epoch)
 
 
-# Of the store, the rule, and the types of the weights and of the features' data. Weights of float32 go with features of
-# that type; groups are not shrunk with them.
+# The compiled epochs, by store, rule, type of the weights, and type of the features' data. Weights of float32 need
+# features of float32, and are not shrunk in groups.
 EPOCHS = {
     (store, rule, weights, dtype): _entry_of(of_store[weights], of_rule, rows)
     for store, of_store, rule, of_rule in (

@@ -21,7 +21,8 @@ _SAMPLES_PER_PENALTY = 4
 # Keeps the first steps of a weight finite, and well below eta0 for gradients smaller than this one's square root.
 _FIRST_SQUARE = 1e-6
 _NEVER = 2**62
-# Where samples take fewer multiplications than that on average, threads would mostly wait for each other.
+# If samples need fewer multiplications than this on average, one thread is used: several would mostly wait for each
+# other.
 _WORTH_THREADS = 2**12
 # Up to so many entries of the features, columns are not cut into pieces; else by the columns of the first ones.
 _MANY, _SEEN = 2**18, 2**16

@@ -168,7 +168,7 @@ def _clear_place(store, place):
 @kernel
 def _move_place(store, old, new):
     store.values[new] = store.values[old]
-    # Who goes over all values finds none that is no weight.
+    # Loops over all values must find zeros in unused places.
     store.values[old] = 0.0
     if store.sums.shape[0]:
         store.sums[new] = store.sums[old]

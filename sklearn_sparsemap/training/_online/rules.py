@@ -28,15 +28,16 @@ ADAGRAD = types.NamedTuple([types.float64, types.boolean, types.int64, types.flo
 Mira = namedtuple("Mira", ["tol", "fit_intercept", "every", "curve", "C"])
 MIRA = types.NamedTuple([types.float64, types.boolean, types.int64, INTS_2D_OUT, types.float64], Mira)
 
-# What a rule sees of a sample: its rows of features, its loss, and the gradients. `share` is the columns whose weights
-# a thread moves; who has the first of them moves what goes with no column, too. `multiplicity` is empty, or tells for
-# how many equal columns each one stands; its weight is then the sum of theirs.
+# The input of a rule for one sample: its rows of features, its loss, and the gradients. `share` is the range of columns
+# whose weights this thread updates; the thread with the first columns also updates intercepts and additional scores.
+# `multiplicity` is empty, or the number of equal columns that each column represents. The weight of such a column is
+# the sum of the weights of these columns.
 Sample = namedtuple(
     "Sample",
     ["first_row", "n_rows", "weight", "loss", "residual", "additional_residual", "share", "multiplicity"],
 )
-# What moves for a row of features, see `_gather`: the features, their values and multiplicities, the wrong outputs and
-# their residuals, and the places of all pairs of the two.
+# The updates for one row of features, see `_gather`: the features, their values and multiplicities, the outputs with
+# nonzero residuals, these residuals, and the places of the weights of all (output, feature) pairs.
 Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places"])
 
 # Residuals below this are the rounding of marginals that are right.

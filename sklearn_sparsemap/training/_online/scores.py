@@ -10,8 +10,8 @@ from ..._core.team import prefetch
 from .dense import STEP, add_weights, begin_scores, fetch_ahead, is_far
 from .pairs import ATOM, COUNT, HEAD, PAIRS, block_of, locate_pairs, move_pairs, scale_until
 
-# What was looked up of a row's features, before the weights are read: where their blocks begin, how many weights these
-# hold, and what to multiply them with; and where the features of each piece end.
+# The entries of a row's features that were looked up before their weights are read: the beginnings of their blocks, the
+# numbers of weights in these, the factors of these weights, and the end of each piece.
 _Found = namedtuple("_Found", ["starts", "counts", "factors", "ends"])
 
 

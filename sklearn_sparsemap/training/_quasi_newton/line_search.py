@@ -7,8 +7,8 @@ Mathematical Software 20, 1994.
 from collections import namedtuple
 from math import sqrt
 
-# Of the decrease that the first slope promises, a step must bring this share; and its slope may have this share of the
-# first one at most. Those of L-BFGS-B.
+# Parameters of the strong Wolfe conditions, as in L-BFGS-B: sufficient decrease, as a fraction of the decrease that the
+# initial slope predicts, and largest remaining slope, as a fraction of the initial slope.
 DECREASE, CURVATURE = 1e-3, 0.9
 # The interval of a minimum is not made smaller than this, relative to its end.
 _NARROW = 0.1

@@ -17,7 +17,7 @@ from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, INTS, entry, kernel,
 from ...numerics.cholesky import dot
 from .pieces import PIECE
 
-# What is remembered, as in L-BFGS-B.
+# Number of pairs (step, change of the gradient) that are kept; as in L-BFGS-B.
 _N_PAIRS = 10
 # A step along which the gradient changes by less, relative to its first slope, is not remembered.
 _FLAT = np.finfo(float).eps

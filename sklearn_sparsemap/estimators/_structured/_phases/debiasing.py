@@ -10,7 +10,7 @@ from ....training._online.groups import GroupOptimizer
 from ....training._online.pairs import COUNT
 from ..._fitting import visits, warn_of_inference, warn_user
 
-# What `debias` may be besides the names of losses.
+# The value of `debias` that is not the name of a loss.
 MIRA = "mira"
 
 
@@ -63,7 +63,7 @@ class DebiasingMixin:
         """Return what learns the weights of the features anew that an optimiser has left."""
         kept = first.alive()[first.source.atom_of]
         if self.budget_weights is not None:
-            # Of other features no weight was counted.
+            # Only weights of these features counted towards the budget.
             kept &= first.store.features[:, COUNT] != 0
         kept = np.flatnonzero(kept)
         n_outputs = first.n_outputs

@@ -13,7 +13,8 @@ from .blocks import factorize, new_factors, solve
 from .interior_point import move_potentials, set_nodes, write_nodes
 
 _MOST_REPAIRS, _MOST_STEPS = 12, 40
-# What is left of the equations at the end, and the price of an arc that is worth opening.
+# Relative to the scale of the scores: the final residual of the equations, and the least price (reduced gain) at which
+# a closed arc is opened.
 _EXACT, _WORTHWHILE = 1e-14, 1e-12
 
 

@@ -14,7 +14,8 @@ from .blocks import factorize, new_factors, solve
 # A network with the scores of its nodes and arcs; see the package's docstring.
 Network = namedtuple("Network", ["scores", "gains", "allowed", "on", "scale"])
 Flow = namedtuple("Flow", ["u", "flow", "out", "into"])
-# What belongs to each arc in an iteration, and the steps of the potentials, in the order of their system.
+# Work arrays of an iteration: one value for each arc, and the steps of the potentials in the order of their linear
+# system.
 _Arcs = namedtuple("_Arcs", ["slack", "inverse_slack", "weight", "flow_step", "slack_step", "potential_steps"])
 
 _MOST_ITERATIONS = 60
