@@ -1,1 +1,1 @@
-"""Foundations of all rooms, which import nothing of them."""
+"""Foundations of all other packages of the library; it imports none of them."""

@@ -1,4 +1,4 @@
-"""Mixed-integer programmes by HiGHS, which otherwise writes lines of its debugging to the standard output."""
+"""Mixed-integer programmes by HiGHS, without the debugging output that HiGHS writes to the standard output."""
 
 import ctypes
 import os
@@ -8,23 +8,23 @@ from contextlib import contextmanager
 
 from scipy import optimize
 
-# Written by `printf` whatever the options are: HiGHS issue 2783.
+# Prefix of lines that HiGHS writes by `printf` regardless of its options (HiGHS issue 2783).
 _DEBUGGING = b"HighsMipSolverData::"
 
 _lock = threading.Lock()
-_captures = []  # one while any thread is within `_without_debugging`
+_captures = []  # one capture while any thread is within `_without_debugging`
 _n_inside = 0
 
 
 def milp(*arguments, **options):
-    """Do what `scipy.optimize.milp` does, in silence."""
+    """Call `scipy.optimize.milp` without debugging output."""
     with _without_debugging():
         return optimize.milp(*arguments, **options)
 
 
 @contextmanager
 def _without_debugging():
-    """Drop HiGHS's debugging from the standard output; everything else that is written there is passed on at the end.
+    """Drop HiGHS's debugging lines from the standard output; all other output is passed on when the context ends.
 
     The file behind the standard output belongs to the whole process, so threads share one capture.
     """
@@ -43,12 +43,13 @@ def _without_debugging():
 
 
 class _Capture:
-    """The standard output of C, led into a file; nothing if there is none, or no way to flush it."""
+    """C's standard output, redirected to a file. Does nothing if there is no standard output, or it cannot be
+    flushed."""
 
     def __init__(self):
         self._file = None
         try:
-            # Windows has no library of this name: there the lines stay.
+            # On Windows this fails, and nothing is captured.
             self._flush = ctypes.CDLL(None).fflush
             self._flush(None)
             self._saved = os.dup(1)

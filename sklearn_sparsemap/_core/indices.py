@@ -1,22 +1,23 @@
-"""Checks of arrays that index others: compiled code, scipy's included, follows them without looking.
+"""Checks of index arrays. Compiled code, including scipy's, follows indices without bounds checks.
 
-Whoever takes a sparse matrix from a user or a file calls `check_sparse` before anything else touches it, because
-scipy's conversions, slices and products read out of bounds, too. Any kernel may be handed a matrix that passed.
+Code that takes a sparse matrix from a user or a file calls `check_sparse` first, because even scipy's conversions,
+slices and products read out of bounds if indices are wrong. Kernels accept only matrices that passed.
 """
 
 import numpy as np
 
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
-# Kernels hold columns as int32.
+# Largest number of columns; kernels hold columns as int32.
 _MOST_COLUMNS = np.iinfo(np.int32).max
 _REMEDY = "make it again from its rows and columns (check_format(full_check=True) of CSR and CSC finds such faults)"
 
 
 def check_sparse(matrix, name="X", place=None):
-    """Raise ValueError unless the index arrays of a sparse matrix stay within it.
+    """Raise ValueError unless the index arrays of a sparse matrix are valid.
 
-    The guarantee for CSR (CSC likewise): `indptr` has one entry more than there are rows, begins at 0, never decreases,
-    and ends within `indices` and `data`; up to there `indices` are columns of the matrix, which has at most 2**31 - 1.
+    For CSR (and likewise CSC) that means: `indptr` has n_rows + 1 entries, begins at 0, never decreases, and ends
+    within `indices` and `data`. Up to that end, `indices` are columns of the matrix, which has at most 2**31 - 1
+    columns.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ def check_sparse(matrix, name="X", place=None):
     name : str, default="X"
         The name of the matrix in messages; its rows are then samples.
     place : callable, default=None
-        Makes of a row, or of None for the whole matrix, its name in messages.
+        Function of a row, or of None for the whole matrix, that returns its name in messages.
     """
     found = _FAULTS[matrix.format](matrix)
     if found is None and matrix.shape[-1] > _MOST_COLUMNS:
@@ -39,33 +40,33 @@ def check_sparse(matrix, name="X", place=None):
 
 
 def are_places(array, n, length=None):
-    """Tell whether an array is 1-D, of int32 or int64, with all entries in [0, n), and of a length if one is given."""
+    """Tell whether an array is 1-D, of type int32 or int64, with all entries in [0, n), and of the given length."""
     is_plain = not _types(places=array) and (length is None or len(array) == length)
     return is_plain and _first_outside(array, n) is None
 
 
 def are_ends(array, n, length):
-    """Tell whether an array has one entry more than a length and rises from 0 to n, as `indptr` does."""
+    """Tell whether an array is like `indptr`: length + 1 entries that rise from 0 to n."""
     if _types(ends=array) or len(array) != length + 1:
         return False
     return bool(array[0] == 0 and array[-1] == n and (array[1:] >= array[:-1]).all())
 
 
 def check_each(matrices, name="X[{}]"):
-    """Check each of many sparse matrices, of which `name` has the number."""
+    """Check each of several sparse matrices; `name` has a placeholder for the matrix's number."""
     for i, matrix in enumerate(matrices):
         check_sparse(matrix, place=lambda row, i=i: name.format(i) + ("" if row is None else f" (row {row})"))
 
 
 def place_in(name, indptr):
-    """Return a function that names a row of a matrix that holds the rows of all samples; see `check_sparse`.
+    """Return a function that names a row of the matrix that stacks the rows of all samples; see `check_sparse`.
 
     Parameters
     ----------
     name : str
-        Of a sample, with ``{}`` for its number.
+        Name of a sample, with ``{}`` for its number.
     indptr : int array of shape (n_samples + 1,)
-        Where the rows of each sample begin.
+        The beginning of each sample's rows.
     """
 
     def place(row):
@@ -76,9 +77,9 @@ def place_in(name, indptr):
 
 
 def ends_fit(matrices):
-    """Tell whether all of many matrices are CSR with arrays of the right types and lengths.
+    """Tell whether all matrices are CSR with index arrays of the right types and lengths.
 
-    That is a part of `check_sparse` for many matrices at once; the rest may be checked once they are stacked.
+    This is a part of `check_sparse` for many matrices at once. The rest can be checked after stacking them.
     """
     if any(m.format != "csr" or m.ndim != 2 for m in matrices):
         return False
@@ -93,9 +94,9 @@ def ends_fit(matrices):
 
 
 def can_pick(matrix, rows):
-    """Tell whether some rows of a CSR matrix are within its entries, which taking them relies on.
+    """Tell whether the entries of some rows of a CSR matrix are in bounds, so that these rows can be selected.
 
-    It takes no longer than taking them, while `check_sparse` looks at all rows.
+    This takes no longer than the selection, whereas `check_sparse` reads all rows.
     """
     if len(matrix.indptr) != matrix.shape[0] + 1:
         return False
@@ -105,7 +106,7 @@ def can_pick(matrix, rows):
 
 
 def _compressed(matrix):
-    """Return the row, None if unknown, and the text of a fault of a CSR, CSC or BSR matrix; None if there is none."""
+    """Return None for a valid CSR, CSC or BSR matrix, else the faulty row (None if unknown) and a text."""
     by_column, is_blocks = matrix.format == "csc", matrix.format == "bsr"
     shape = (1, *matrix.shape)[-2:]
     indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
@@ -139,7 +140,7 @@ def _compressed(matrix):
 
 
 def _coordinates(matrix):
-    """Of COO: see `_compressed`."""
+    """Like `_compressed`, for COO."""
     coords = getattr(matrix, "coords", None) or (matrix.row, matrix.col)
     names = ("row", "column") if len(coords) == 2 else [f"axis {k}" for k in range(len(coords))]
     fault = _types(**{f"coords[{k}]": values for k, values in enumerate(coords)}) or _axes(matrix.data, 1)
@@ -156,7 +157,7 @@ def _coordinates(matrix):
 
 
 def _diagonals(matrix):
-    """Of DIA: see `_compressed`."""
+    """Like `_compressed`, for DIA."""
     fault = _types(offsets=matrix.offsets) or _axes(matrix.data, 2)
     if fault:
         return None, fault
@@ -168,7 +169,7 @@ def _diagonals(matrix):
 
 
 def _lists(matrix):
-    """Of LIL: see `_compressed`."""
+    """Like `_compressed`, for LIL."""
     n_rows, n_columns = matrix.shape
     if not (np.shape(matrix.rows) == np.shape(matrix.data) == (n_rows,)):
         return None, f"there are lists of {np.shape(matrix.rows)} and {np.shape(matrix.data)} for {n_rows} rows"
@@ -182,7 +183,7 @@ def _lists(matrix):
 
 
 def _keys(matrix):
-    """Of DOK: see `_compressed`."""
+    """Like `_compressed`, for DOK."""
     for key in matrix.keys():  # noqa: SIM118, a DOK matrix is iterated by rows
         places = key if isinstance(key, tuple) else (key,)
         if len(places) != len(matrix.shape) or not all(0 <= k < n for k, n in zip(places, matrix.shape)):
@@ -200,7 +201,7 @@ _FAULTS = {
 
 
 def _types(**arrays):
-    """Return what is wrong with index arrays by themselves, or an empty text."""
+    """Return the fault in the type or number of axes of index arrays, or an empty text."""
     for name, array in arrays.items():
         fault = _axes(array, 1, name)
         if fault or array.dtype not in _INDEX_TYPES:
@@ -216,8 +217,8 @@ def _axes(array, n_axes, name="data"):
 
 
 def _first_outside(places, n):
-    """Return where the first of some places is that is not in [0, n); None if all are."""
-    # As unsigned numbers negative ones are large, too, and one pass finds both.
+    """Return the position of the first entry that is not in [0, n), or None."""
+    # As unsigned numbers negative entries are large, so one pass finds both kinds.
     if not len(places) or places.view(f"u{places.itemsize}").max() < n:
         return None
     return int(np.argmax((places < 0) | (places >= n)))

@@ -1,4 +1,4 @@
-"""How kernels are compiled, cached and called; `_core/compile` contains all that depends on Numba's inside.
+"""How kernels are compiled, cached and called. All code that depends on Numba's internals is in `_core/compile`.
 
 Three kinds of compiled function are enough for the whole package:
 
@@ -9,8 +9,8 @@ Three kinds of compiled function are enough for the whole package:
 - `as_oracle`: an entry with the signature of a MAP oracle. Kernels take it as a first-class function, so that one
   compiled solver serves every structure.
 
-All are `nogil`, and what has a signature is cached. Arrays reach an entry C-contiguous and in one of the types below:
-an argument of a read-only type takes both read-only and writable arrays, so that no input compiles a second version.
+All are `nogil`, and functions with a signature are cached. Arrays must be C-contiguous and of one of the types below.
+An argument of a read-only type accepts read-only and writable arrays, so no input triggers a second compilation.
 """
 
 import gc
@@ -49,7 +49,7 @@ PARTS_OUT = types.Array(types.int32, 1, "C")
 PARTS_2D_OUT = types.Array(types.int32, 2, "C")
 UINTS_OUT = types.Array(types.uint64, 1, "C")
 
-# The type of a function that is an argument of kernels, made from its signature.
+# Creates the type of a function argument of kernels from the function's signature.
 FirstClass = _backend.FirstClass
 
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
@@ -66,7 +66,7 @@ _compile_lock = threading.Lock()
 
 @contextmanager
 def _seldom_collecting():
-    """Within this context Python looks for garbage less often: it took a tenth of the time that compiling takes."""
+    """Within this context garbage collection runs less often; it took a tenth of the compilation time."""
     thresholds = gc.get_threshold()
     gc.set_threshold(max(thresholds[0], 50_000) if thresholds[0] else 0, *thresholds[1:])
     try:
@@ -102,30 +102,29 @@ def in_python(compiled):
 def copy_into(target, source):
     """Copy `source` to the start of `target`, both 1-D.
 
-    A loop of our own: the slice assignment of arrays compiles the formatting of its error message, too, which takes
-    seconds.
+    An explicit loop, because slice assignment also compiles the formatting of its error message, which takes seconds.
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
 def by_type(kernels):
-    """Return what kernels call one of several kernels by: the one for the namedtuple that is the first argument.
+    """Return a function that kernels call, which forwards to the kernel for the type of its first argument.
 
     Parameters
     ----------
     kernels : dict of namedtuple class -> kernel
-        All with the same parameters.
+        The kernels, all with the same parameters, by the type of their first argument.
     """
     return _backend.by_type(kernels, _OPTIONS)
 
 
-# A first use that takes longer than so many seconds says why, once in a process.
+# seconds; after this time, a first use tells the user that it compiles, once per process
 _PATIENCE = 2.0
 
 
 class _Patience:
-    """Say that kernels are being compiled, to who has waited for some time already."""
+    """Tell users who have waited for a while that kernels are being compiled."""
 
     said = False
 
@@ -141,7 +140,7 @@ class _Patience:
     @classmethod
     @contextmanager
     def of_user(cls):
-        """Within this context a user waits."""
+        """Within this context a user is waiting."""
         timer = threading.Timer(_PATIENCE, cls.say)
         timer.daemon = True
         timer.start()
@@ -152,19 +151,19 @@ class _Patience:
 
 
 class _Compiling:
-    """How many seconds this process has spent on compiling or loading, and since when it does so now."""
+    """Seconds that this process has spent on compiling or loading, and the start of the current compilation."""
 
     spent, since = 0.0, None
 
 
 def working_time():
-    """Return the time of a clock in seconds that stands still while kernels are compiled or loaded."""
+    """Return the time in seconds of a clock that stops while kernels are compiled or loaded."""
     now = perf_counter()
     since = _Compiling.since
     return now - _Compiling.spent - (0.0 if since is None else now - since)
 
 
-# The types of most arguments, which need no look.
+# Types of most arguments, which are passed on unchanged.
 _PLAIN = {bool, float, int, np.ndarray}
 
 
@@ -176,9 +175,9 @@ class Entry:
     function : callable
     signature : Numba signature
     is_argument : bool, default=True
-        Whether compiled functions are given this one as an argument.
+        Whether kernels take this function as an argument.
     **options
-        Numba's.
+        Numba's options.
     """
 
     def __init__(self, function, signature, is_argument=True, **options):
@@ -192,7 +191,7 @@ class Entry:
 
     @property
     def dispatcher(self):
-        """The Numba dispatcher, compiled now if it was not yet."""
+        """The Numba dispatcher, compiled at first use."""
         if self._dispatcher is None:
             with _compile_lock:
                 if self._dispatcher is None:
@@ -218,18 +217,18 @@ class Entry:
         return self.dispatcher(*[arg if type(arg) in _PLAIN else as_argument(arg) for arg in args])
 
     def __reduce__(self):
-        # By name, like any module-level function.
+        # Pickled by name, like any module-level function.
         return self.__name__
 
 
 @lru_cache(maxsize=64)
 def _handle_of(oracle):
-    """Return an oracle that is a dispatcher of Numba's as an argument of kernels."""
+    """Return the handle of an oracle that is a Numba dispatcher."""
     return _backend.handle_of(oracle, ORACLE_SIGNATURE)
 
 
 def as_argument(value):
-    """Return what kernels are given for a value: of a compiled function its handle, of a tuple of them that of each."""
+    """Return a value in the form kernels take: handles in place of compiled functions, also within tuples."""
     if isinstance(value, Entry):
         return value.handle
     if isinstance(value, tuple) and value and isinstance(value[0], Entry):
@@ -239,7 +238,7 @@ def as_argument(value):
 
 @contextmanager
 def compiling_is_expected():
-    """Within this context nothing is said about compiling."""
+    """Within this context no message about compiling is logged."""
     said, _Patience.said = _Patience.said, True
     try:
         yield
@@ -248,7 +247,7 @@ def compiling_is_expected():
 
 
 def entry(signature):
-    """Make a module-level function an `Entry` with this Numba signature, which only Python calls."""
+    """Make a module-level function an `Entry` with this Numba signature, which Python calls but kernels do not."""
     return lambda function: Entry(function, signature, is_argument=False)
 
 
@@ -263,15 +262,15 @@ def as_oracle(function=None, *, calls_python=False):
 
 
 def is_compiled(function):
-    """Tell whether a user's function is one that kernels can call: a dispatcher, as `numba.njit` makes."""
+    """Tell whether kernels can call a user's function, which must be a dispatcher, as `numba.njit` makes."""
     return isinstance(function, Dispatcher)
 
 
 @lru_cache(maxsize=64)
 def wrap_oracle(function, with_additional):
-    """Make a user's compiled function, which returns the indices of the best parts, a MAP oracle.
+    """Make a MAP oracle of a user's compiled function that returns the indices of the best parts.
 
-    It is compiled anew in each process, as Numba does not cache functions that are made at run time.
+    The oracle is compiled again in each process, because Numba does not cache functions that are made at run time.
     """
 
     def fill(parts, n, slots, by_place):

@@ -1,4 +1,4 @@
-"""Files that hold a partition of data: X and y, as arrays that are read back as they were."""
+"""Files that hold a partition of the data, X and y, and restore it exactly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     Parameters
     ----------
     path : str or path-like
-        The file; replaced where it exists.
+        The file. An existing file is replaced.
     X : RaggedArray, list of 2-D arrays or CSR matrices, 2-D array or CSR matrix
         Features.
     y : sequence
@@ -35,7 +35,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
     Raises
     ------
     ValueError
-        If y holds something else, or there are not as many samples in both.
+        If y holds anything else, or X and y differ in their number of samples.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def save_partition(path: str | PathLike[str], X: Any, y: Any) -> None:
 
 
 def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
-    """Read what `save_partition` has written.
+    """Read a file that `save_partition` has written.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
     Raises
     ------
     ValueError
-        If the file is no such file, or damaged.
+        If the file was not written by `save_partition`, or is damaged.
     OSError
         If it cannot be read.
     """
     try:
-        # NumPy leaves a damaged file open that it has opened.
+        # NumPy does not close a damaged file that it opened itself.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             if str(file["format"]) != _FORMAT:
                 raise KeyError("format")
@@ -117,7 +117,7 @@ def load_partition(path: str | PathLike[str]) -> tuple[Any, Any]:
 
 
 def _read(arrays):
-    """Make X and y of the arrays of a file; whatever exception there is, the file is damaged."""
+    """Make X and y from the arrays of a file. Any exception means that the file is damaged."""
     X, y = _unpacked("X", arrays), _unpacked("y", arrays)
     if "X.samples" in arrays:
         X = RaggedArray(X, arrays["X.samples"], arrays.get("X.groups"), arrays.get("X.shapes"))
@@ -147,7 +147,7 @@ def _unpacked(name, arrays):
     if name in arrays:
         return arrays[name]
     data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-    # scipy would round floats among the indices.
+    # scipy would round indices that are floats.
     if not (indices.dtype.kind == indptr.dtype.kind == "i" and data.dtype.kind in "biuf"):
         types = ", ".join(str(array.dtype) for array in (data, indices, indptr))
         raise ValueError(f"{name} must hold numbers, and its indices integers; got {types}")

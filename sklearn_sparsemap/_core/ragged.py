@@ -30,7 +30,7 @@ class RaggedArray:
     groups : array-like of shape (n_features,), default=None
         For features: the group (for example the template) of each column.
     shapes : array-like of shape (n_samples, n_axes), default=None
-        Where the rows of a sample stand for the cells of a grid, in C order: its shape. (A matching of 2 x 3 has 6.)
+        If the rows of a sample are the cells of a grid, in C order: its shape. (A 2 x 3 matching has 6 rows.)
     group_names : sequence of str, default=None
         Names of the groups, by their numbers.
 
@@ -67,7 +67,7 @@ class RaggedArray:
             values = values.tocsr()
         self.values = values if sparse.issparse(values) else np.asarray(values)
         indptr = np.asarray(indptr)
-        # Floats stay, and are refused, because a conversion would round them.
+        # Floats are kept as they are and refused by `_check`, because a conversion would round them.
         self.indptr = indptr.astype(np.int64) if indptr.dtype.kind in "iu" else indptr
         self.groups = None if groups is None else np.asarray(groups)
         self.shapes = None if shapes is None else np.asarray(shapes)
@@ -79,14 +79,14 @@ class RaggedArray:
             self.shapes = self.shapes.astype(np.int64)
 
     def _check(self, name):
-        """Raise ValueError unless the parts go together; they may have been edited since the array was made.
+        """Raise ValueError unless the attributes are consistent; users may have edited them.
 
-        Kernels rely on this: `indptr` rises from 0 to the number of rows, and `check_sparse` holds of `values`.
+        Kernels rely on this: `indptr` rises from 0 to the number of rows, and `values` passes `check_sparse`.
 
         Parameters
         ----------
         name : str
-            How messages name a sample, with ``{}`` for its number.
+            Name of a sample in messages, with ``{}`` for its number.
         """
         values, indptr = self.values, self.indptr
         is_sparse = sparse.issparse(values)
@@ -112,7 +112,7 @@ class RaggedArray:
         shapes, lengths = np.asarray(self.shapes), np.diff(self.indptr)
         if shapes.ndim != 2 or len(shapes) != len(lengths) or shapes.dtype.kind not in "iu":
             raise ValueError(f"shapes must hold one row of integers for each of {len(lengths)} samples")
-        # In floating point, so that no product wraps around.
+        # In floating point, so that the product cannot overflow.
         fits = (shapes >= 0).all(axis=1) & (shapes.prod(axis=1, dtype=np.float64) == lengths)
         wrong = np.flatnonzero(~fits)
         if len(wrong):
@@ -128,7 +128,7 @@ class RaggedArray:
         arrays : sequence of array-like
             One array or sparse matrix per sample.
         dtype : dtype, default=None
-            The type of the values; None takes what the arrays have in common.
+            The type of the values. By default, the common type of the arrays.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class RaggedArray:
 
     @classmethod
     def _join(cls, arrays, dtype, name):
-        """Do what `from_list` does; messages call a sample by `name`, with ``{}`` for its number."""
+        """Implement `from_list`; `name` is the name of a sample in messages, with ``{}`` for its number."""
         is_sparse = [sparse.issparse(a) for a in arrays]
         if not arrays:
             return cls(np.empty(0, dtype=dtype or np.float64), [0])
@@ -158,7 +158,7 @@ class RaggedArray:
                 )
         indptr = np.concatenate([[0], np.cumsum([a.shape[0] for a in arrays])])
         if not is_sparse[0]:
-            # Joined and converted at once.
+            # Join and convert in one pass.
             return cls(np.concatenate(arrays, dtype=dtype, casting="unsafe"), indptr)
         if not ends_fit(arrays):
             check_each(arrays, name)
@@ -169,14 +169,14 @@ class RaggedArray:
 
     @classmethod
     def _of_checked(cls, values, indptr):
-        """Make one of parts that were checked: an array or CSR, and where samples begin."""
+        """Make a ragged array from an array or CSR matrix, and the beginnings of samples, that were checked before."""
         found = cls.__new__(cls)
         found.values, found.indptr = values, indptr
         found.groups = found.shapes = found.group_names = found.extras = None
         return found
 
     def tolist(self) -> list[Any]:
-        """Return the samples as a list of arrays (views where the values are dense)."""
+        """Return the samples as a list of arrays (views if the values are dense)."""
         return [self[i] for i in range(len(self))]
 
     @property
@@ -232,7 +232,7 @@ class RaggedArray:
         if ((key < -n) | (key >= n)).any():
             raise IndexError(f"sample {key[(key < -n) | (key >= n)][0]} is out of range for {n} samples")
         key[key < 0] += n
-        # Few of very many samples take no longer than few of few.
+        # Check only the selected samples, so that the time does not depend on the number of all samples.
         first, last = self.indptr[key], self.indptr[key + 1]
         if not ((first >= 0) & (first <= last) & (last <= self.values.shape[0])).all():
             self._check("sample {}")

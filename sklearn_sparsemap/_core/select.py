@@ -1,11 +1,11 @@
-"""Selection: the k highest of some values, and all in order, without numpy's sort, which takes a second to compile."""
+"""Selection of the k highest values, and sorting, without numpy's sort, which takes a second to compile."""
 
 from .jit import kernel
 
 
 @kernel
 def select_highest(values, k):
-    """Reorder values so that the first k are the highest, and the one at k - 1 is the lowest of these (Hoare)."""
+    """Reorder values so that the first k are the highest, and the one at k - 1 is the lowest of these (quickselect)."""
     low, high, place = 0, values.shape[0] - 1, k - 1
     while low < high:
         # The median of three: sorted input, which is common, must not take quadratic time.
@@ -31,7 +31,7 @@ def select_highest(values, k):
 
 @kernel
 def order_downwards(values, order):
-    """Write the places of values to `order`, the highest value first, and of equal ones the first place (heap sort)."""
+    """Write to `order` the places of the values in decreasing order; ties keep the order of places (heap sort)."""
     n = values.shape[0]
     for i in range(n):
         order[i] = i
@@ -49,7 +49,7 @@ def _comes_later(values, i, j):
 
 @kernel
 def _sift_down(values, order, start, end):
-    """Put the place at `start` of a heap, on top of which is what comes last, where it belongs."""
+    """Sift the entry at `start` down to its position in a heap whose top is the last entry of the order."""
     parent = start
     while 2 * parent + 1 < end:
         child = 2 * parent + 1

@@ -1,11 +1,11 @@
-"""Kernels that run side by side on several threads: they wait for each other, and fetch data ahead."""
+"""Kernels that run in parallel on several threads: barriers, and prefetching."""
 
 from .compile.mode import IS_LINKED
 from .jit import kernel
 
-# Integers of 8 bytes in a cache line: each thread of a team has a line for itself.
+# Integers of 8 bytes in a cache line. Each thread of a team writes to its own line.
 LINE = 8
-# A thread looks for the others so often before it gives up the processor, which takes longer than most waits.
+# How often a waiting thread polls before it yields the processor. Yielding takes longer than most waits.
 _LOOKS = 4000
 
 if IS_LINKED:
@@ -14,12 +14,13 @@ if IS_LINKED:
     # Maximum number of threads; no limit.
     LARGEST_TEAM = 2**31 - 1
 else:
-    # Without atomic operations threads cannot wait for each other. No result depends on their number.
+    # Without atomic operations threads cannot wait for each other, so one is used. Results do not depend on their
+    # number.
     LARGEST_TEAM = 1
 
     @kernel
     def give_way():
-        """Let other threads have the processor."""
+        """Yield the processor to other threads."""
 
     @kernel
     def load_atomic(array, place):
@@ -38,18 +39,18 @@ else:
 
 @kernel
 def meet(signals, me, n_threads):
-    """Wait until all threads of a team have come here as often as this one.
+    """Barrier: wait until all threads of a team have called this as often as this thread.
 
     Parameters
     ----------
     signals : int array of shape ((n_threads + 1) * LINE,)
-        Zeros at first. A number at the last line's beginning ends all waiting: a thread has failed.
+        Zeros at first. A nonzero number at the beginning of the last line means that a thread has failed.
     me, n_threads : int
 
     Returns
     -------
     all_here : bool
-        False if one will not come.
+        False if a thread has failed.
     """
     if n_threads == 1:
         return True

@@ -1,7 +1,7 @@
-"""The grammar of templates, for all who read them: features, orders of groups, and reports.
+"""The grammar of templates, shared by features, orders of groups, and reports.
 
-A template is some atoms joined by ``|``. An atom is a field, with a side before it and an offset after it where it has
-them: ``word[-1]|pos[0]``, ``head.pos[0]|between.pos|distance``.
+A template is a sequence of atoms joined by ``|``. An atom is a field with an optional side before it and an optional
+offset after it: ``word[-1]|pos[0]``, ``head.pos[0]|between.pos|distance``.
 """
 
 import re
@@ -19,10 +19,10 @@ def read_template(text, as_atom, *, what="template", how=HOW_TO_WRITE):
     ----------
     text : str
     as_atom : callable
-        Called with the side (or None), the field, the offset (or None), and side and field as they are written; returns
-        what the template holds of them, or None if they are no atom of this kind of templates.
+        Called with the side (or None), the field, the offset (or None), and the written form of side and field. Returns
+        the atom, or None if this kind of template has no such atom.
     what, how : str
-        What the template is called, and how it is written: for messages.
+        The name of the template and its syntax, for messages.
 
     Returns
     -------
@@ -42,5 +42,5 @@ def read_template(text, as_atom, *, what="template", how=HOW_TO_WRITE):
 
 
 def read_places(text):
-    """Return ((side, offset), field) of each atom of a template of any kind: where it looks, and at what."""
+    """Return ((side, offset), field) of each atom of a template of any kind."""
     return read_template(text, lambda side, field, offset, _: ((side, offset), field))

@@ -21,14 +21,15 @@ try:
 except ImportError:
     _signal = None
 
-# More ranges than threads, so that a thread that met easy problems takes another range; but none of fewer parts than
-# these, about half a millisecond of work, beside which a call would cost too much.
+# More ranges than threads balance the load; but each range has at least this many parts, about half a millisecond of
+# work, so that the overhead of a call is small.
 _RANGES_PER_THREAD, _LEAST_COST = 8, 1500
-# Even a single thread comes back from the kernels after about so many parts, to notice Ctrl-C.
+# parts; even a single thread returns from the kernels after about this many, to notice Ctrl-C
 _COST_PER_CALL = 50_000
-# Without the enumerations of the module `signal`, which take most of the time; not every Python has `_signal`.
+# The functions behind `signal.getsignal` and `signal.signal`, whose conversions to enumerations take most of their
+# time. Not every Python has the module `_signal`.
 _get_handler, _set_handler = getattr(_signal, "getsignal", signal.getsignal), getattr(_signal, "signal", signal.signal)
-# Seconds between two looks for Ctrl-C.
+# seconds between two checks for Ctrl-C
 _LOOK_EVERY = 0.05
 
 
@@ -38,7 +39,7 @@ def cut_evenly(costs, n_ranges):
     Returns
     -------
     cuts : int array
-        Range r is from cuts[r] to cuts[r + 1]; none is empty.
+        Range r goes from cuts[r] to cuts[r + 1]. No range is empty.
     """
     done = np.concatenate([[0.0], np.cumsum(costs, dtype=np.float64)])
     targets = np.linspace(0, done[-1], min(n_ranges, len(costs)) + 1)[1:-1]
@@ -46,11 +47,12 @@ def cut_evenly(costs, n_ranges):
 
 
 def interruptible(function, stop):
-    """Call a function that releases the GIL, so that Ctrl-C can end it, but not cut it in two.
+    """Call a function that releases the GIL, so that Ctrl-C can stop it at a safe point.
 
-    Python handles Ctrl-C in its main thread only, and not before a kernel there returns. So another thread sees it, and
-    tells the kernel to stop: one that watches, which costs some 5 us a call; or, where other code watches or handles
-    signals, the main thread itself, while the kernel runs in a thread of its own, which costs up to 100 us.
+    Python handles Ctrl-C in its main thread only, and not before a kernel there returns. So another thread notices it
+    and tells the kernel to stop. Usually this is a watching thread, which costs about 5 us a call. If other code
+    watches or handles signals, the main thread itself watches while the kernel runs in a worker thread, which costs up
+    to 100 us.
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ def _call_in_worker(function, stop):
     try:
         while True:
             try:
-                # Not every system wakes a thread that waits for ever.
+                # A wait without a timeout cannot be interrupted on every system.
                 return running.result(timeout=_LOOK_EVERY)
             except futures.TimeoutError:
                 if running.done():
@@ -85,10 +87,10 @@ def _call_in_worker(function, stop):
 
 
 class _Watch:
-    """A thread that sees Ctrl-C while the main thread is in a kernel.
+    """A thread that notices Ctrl-C while the main thread is in a kernel.
 
-    Python writes the number of a signal to a socket at once, whatever its main thread does. The exception waits until
-    the kernel has returned: Numba makes Python objects of what it returns, and breaks if that is interrupted.
+    Python writes the number of a signal to a socket immediately, whatever its main thread does. The exception is raised
+    after the kernel has returned: Numba converts its results to Python objects, and breaks if that is interrupted.
     """
 
     def __init__(self):
@@ -96,7 +98,7 @@ class _Watch:
         self._outbox.setblocking(False)
         self._lock, self._drained = threading.Lock(), threading.Event()
         self._stop, self._pressed = None, False
-        # One object, to be told from other handlers.
+        # One bound method object, so that it can be compared with other handlers.
         self._handler = self._press
         threading.Thread(target=self._look, name="sklearn_sparsemap_watch", daemon=True).start()
 
@@ -119,7 +121,7 @@ class _Watch:
             return function()
         handler = _get_handler(signal.SIGINT)
         if handler is self._handler:
-            # A call within a call, by a kernel that goes back to Python. Ctrl-C ends both.
+            # A nested call, from a kernel that calls back into Python. Ctrl-C ends both.
             outer, self._stop = self._stop, lambda: (stop(), outer())
             try:
                 return function()
@@ -128,12 +130,12 @@ class _Watch:
                 if self._pressed:
                     raise KeyboardInterrupt
         if handler is not signal.default_int_handler:
-            # Another one need not raise an exception.
+            # A user's handler may not raise an exception, so it must run in the main thread.
             return _call_in_worker(function, stop)
         _set_handler(signal.SIGINT, self._handler)
         before = signal.set_wakeup_fd(self._outbox.fileno(), warn_on_full_buffer=False)
         if before != -1:
-            # An event loop waits for signals.
+            # Another file descriptor is in use, for example by an event loop that waits for signals.
             signal.set_wakeup_fd(before)
             _set_handler(signal.SIGINT, handler)
             return _call_in_worker(function, stop)
@@ -144,7 +146,7 @@ class _Watch:
             with self._lock:
                 self._stop = None
             signal.set_wakeup_fd(-1)
-            # Handles what is pending before.
+            # Setting a handler first runs the handlers of pending signals.
             _set_handler(signal.SIGINT, handler)
             if self._pressed:
                 self._pressed = False
@@ -152,13 +154,13 @@ class _Watch:
                 raise KeyboardInterrupt
 
     def _drain(self):
-        """Wait until the thread has seen all signals so far, which must not stop the next call."""
+        """Wait until the thread has processed all earlier signals, so that they do not stop the next call."""
         self._drained.clear()
         self._outbox.send(b"\0")
         self._drained.wait(1.0)
 
     def forget(self):
-        """Undo in a forked process, which has no such thread, what a call of the parent's main thread set."""
+        """Reset the signal handler in a forked process, which has no watching thread."""
         if _get_handler(signal.SIGINT) is self._handler:
             _set_handler(signal.SIGINT, signal.default_int_handler)
             signal.set_wakeup_fd(-1)
@@ -185,10 +187,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def count_threads(n_jobs):
-    """Return how many threads `n_jobs` asks for, as joblib counts.
+    """Return the number of threads for `n_jobs`, by joblib's conventions.
 
-    In a daemonic process, such as a worker that loads data, joblib would say that there can be no more processes, and
-    count 1; threads there can be.
+    In a daemonic process, such as a worker that loads data, joblib returns 1 because no more processes can be started.
+    Threads can be started there, so this function counts cores itself.
     """
     if n_jobs and multiprocessing.current_process().daemon:
         return n_jobs if n_jobs > 0 else max(1, cpu_count() + 1 + n_jobs)
@@ -196,7 +198,8 @@ def count_threads(n_jobs):
 
 
 class _Deferred(threading.local):
-    """For each thread the exceptions of Python oracles in the kernel that runs in it; None if they end the kernel."""
+    """Per thread: exceptions of Python oracles in the running kernel; None if an oracle raises its exception
+    directly."""
 
     errors = None
 
@@ -205,14 +208,14 @@ _deferred = _Deferred()
 
 
 def deferred_errors():
-    """Return the list to which a Python oracle adds its exception, or None if it has to raise it."""
+    """Return the list to which a Python oracle appends its exception, or None if it has to raise it."""
     return _deferred.errors
 
 
 def _raise_after(function, *range_):
-    """Call a function of a range, whose Python oracles may fail; raise their exception after the kernel has returned.
+    """Call a kernel for a range; raise an exception of a Python oracle only after the kernel has returned.
 
-    An exception that passes through compiled code keeps all arrays of that code alive for ever.
+    An exception that passes through compiled code leaks all arrays of that code.
     """
     before, _deferred.errors = _deferred.errors, []
     try:
@@ -220,7 +223,7 @@ def _raise_after(function, *range_):
     finally:
         _deferred.errors = before
     if errors:
-        # Without a cycle of the exception, its traceback and this list.
+        # `pop` avoids a reference cycle between the exception, its traceback and this list.
         raise errors.pop()
     return result
 
@@ -228,25 +231,25 @@ def _raise_after(function, *range_):
 def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=None):
     """Call ``function(start, stop)`` for ranges that cover all problems, in threads.
 
-    The results do not depend on `n_jobs` as long as `function` treats each problem by itself.
+    The results do not depend on `n_jobs` if `function` treats each problem independently.
 
     Parameters
     ----------
     function : callable
-        Releases the GIL; called with the first problem of a range and the one after its last.
+        Releases the GIL. Called with the first problem of a range, and the one after its last.
     costs : array-like of shape (n_problems,)
-        What each problem costs: its number of parts.
+        Cost of each problem: its number of parts.
     n_jobs : int or None
         As in joblib: None is 1 unless a `joblib.parallel_config` says otherwise, -1 is all cores.
     cost_per_call : int
-        A single thread comes back to Python after about so much, to notice Ctrl-C.
+        A single thread returns to Python after about this cost, to notice Ctrl-C.
     limit : int array, default=None
-        What bounds the work of a call: set to zero it ends the calls under way, which then need not wait for Ctrl-C.
+        The work limit that the calls read. If given, Ctrl-C sets it to zero, which ends the running calls early.
 
     Returns
     -------
     results : list
-        What the calls returned, in the order of the ranges.
+        The return values of the calls, in the order of the ranges.
     """
     function = partial(_raise_after, function)
     if len(costs) == 1:
@@ -275,14 +278,14 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
 
 @contextmanager
 def ends_at(deadline, limit):
-    """Within this context, set what bounds the work of calls to zero at a `working_time`; None is never."""
+    """Within this context, set the work limit of calls to zero at a `working_time`; None means no deadline."""
     if deadline is None:
         yield
         return
     ended = threading.Event()
 
     def look():
-        # While something is compiled, the time that is left stays the same.
+        # `working_time` stands still during compilation, so check the remaining time again after each wait.
         while (left := deadline - working_time()) > 0.0:
             if ended.wait(left):
                 return
@@ -299,7 +302,7 @@ def ends_at(deadline, limit):
 
 
 def together(function, n_threads, give_up):
-    """Call ``function(number)`` for each thread of a team, all at the same time: they may wait for each other.
+    """Call ``function(number)`` in all threads of a team simultaneously; they may wait for each other.
 
     Parameters
     ----------
@@ -307,7 +310,7 @@ def together(function, n_threads, give_up):
         Releases the GIL.
     n_threads : int
     give_up : callable
-        Called where one has failed: the others must not wait for it.
+        Called if one thread has failed, so that the others do not wait for it.
     """
 
     def guarded(number):
@@ -321,7 +324,7 @@ def together(function, n_threads, give_up):
         function(0)
         return
     is_main = threading.current_thread() is threading.main_thread()
-    # Threads that are kept may be busy with another team, unless only one thread asks for them.
+    # Cached threads may be busy with another team, unless only the main thread uses them.
     pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_threads - 1)
     running = []
     try:
@@ -339,13 +342,13 @@ def together(function, n_threads, give_up):
 
 
 def _over_cuts(function, cuts, n_threads):
-    """Call a function for each range between two cuts; return its results in order.
+    """Call a function for each range between two cuts; return the results in order.
 
-    Each thread, this one among them, takes the next range that is left, which costs less than to hand each one over.
+    Each thread, including the calling one, takes the next remaining range, which is cheaper than submitting each range.
     """
     if n_threads == 1 or len(cuts) == 2:
         return [function(start, stop) for start, stop in pairwise(cuts)]
-    # Both are safe between threads: what takes from a deque, and what writes into places of a list.
+    # Deque operations and assignments to list entries are thread-safe.
     left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
 
     def work():
@@ -362,7 +365,7 @@ def _over_cuts(function, cuts, n_threads):
 
     n_others = min(n_threads, len(results)) - 1
     is_main = threading.current_thread() is threading.main_thread()
-    # Elsewhere this may be one of the threads that are kept, and then not to wait for another of them.
+    # Outside the main thread, this thread may belong to the cached pool, and waiting for that pool could deadlock.
     pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_others)
     running = []
     try:
@@ -372,8 +375,8 @@ def _over_cuts(function, cuts, n_threads):
         left.clear()
         raise
     finally:
-        # Those that have not begun have nothing to do. Where one has failed, the others still write into arrays of the
-        # caller.
+        # Threads that have not begun have nothing left to do. If one thread has failed, wait for the others, because
+        # they still write into arrays of the caller.
         for own in running:
             own.cancel()
         futures.wait(running)
@@ -387,14 +390,14 @@ def _over_cuts(function, cuts, n_threads):
 
 @lru_cache(maxsize=2)
 def _kept_threads(n_threads):
-    """Return threads that wait for the next call: to start them anew takes as long as a small batch."""
+    """Return a cached pool of threads; starting threads takes as long as a small batch."""
     return futures.ThreadPoolExecutor(n_threads, thread_name_prefix="sklearn_sparsemap")
 
 
 def over_groups(function, groups, n_jobs):
-    """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them; return what it returns.
+    """Return the results of ``function(group, n_jobs)`` for all groups, computed in parallel if there are many groups.
 
-    What works on many samples at once may take threads of its own where groups are few.
+    With few groups they are computed one after the other, and each call may use `n_jobs` threads itself.
     """
     n_threads = count_threads(n_jobs)
     if n_threads == 1 or len(groups) < 2 * n_threads:

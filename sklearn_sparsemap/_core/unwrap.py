@@ -1,18 +1,18 @@
-"""What is around a model: pipelines and searches, of this package or of scikit-learn."""
+"""Access to the model within pipelines and searches, of this package or of scikit-learn."""
 
 
 def unwrap(model):
-    """Take a fitted model out of what is around it.
+    """Return the fitted model within pipelines and searches, and the steps before it.
 
     Parameters
     ----------
     model : estimator
-        A model, a search such as `GridSearchCV`, or a `Pipeline`; also one within the other.
+        A model, a search such as `GridSearchCV`, or a `Pipeline`; they may be nested.
 
     Returns
     -------
     steps : list of transformers
-        Those before the model.
+        The steps before the model.
     last : estimator
         The model.
 
@@ -35,14 +35,14 @@ def unwrap(model):
 
 
 def transformed(steps, X):
-    """Return what the steps before a model make of samples."""
+    """Apply the steps before a model to samples."""
     for step in steps:
         X = step.transform(X)
     return X
 
 
 def names_out(steps, last):
-    """Return the names of the features that a model learns from, None where nobody has names for them."""
+    """Return the names of the features that a model learns from, or None if they have no names."""
     names = getattr(last, "feature_names_in_", None)
     for i, step in enumerate(steps):
         try:

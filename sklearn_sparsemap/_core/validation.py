@@ -1,4 +1,4 @@
-"""Everything that a user passes in is checked here, once, with one style of message.
+"""Checks of all user input, with one style of message.
 
 A message says what is wrong, which value, and the remedy.
 """
@@ -12,16 +12,16 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, val
 from .indices import check_sparse
 from .ragged import RaggedArray
 
-# Squares of features, and sums of scores, must not overflow.
+# Largest absolute score or feature, so that squares and sums do not overflow.
 LARGEST_SCORE = 1e100
 # Largest feature, by the type of the weights: training keeps sums of squared features in that type.
 _LARGEST_FEATURE = {"float64": LARGEST_SCORE, "float32": 1e15}
-# Messages quote at most so much of the data.
+# characters; messages quote at most this much of the data
 _LONGEST_QUOTE = 80
 
 
 class Number(Interval):
-    """An interval of numbers, as scikit-learn's, without bools, which Python takes for ints."""
+    """scikit-learn's interval of numbers, except that bools, which are ints in Python, are refused."""
 
     def is_satisfied_by(self, val):
         return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
@@ -37,23 +37,23 @@ N_JOBS = (numbers.Integral, None)
 
 
 def check_parameters(estimator, names=None):
-    """Check the parameters of an estimator by its `_parameter_constraints`, in scikit-learn's words.
+    """Check the parameters of an estimator by its `_parameter_constraints`, with scikit-learn's messages.
 
     Parameters
     ----------
     estimator : estimator
     names : sequence of str, default=None
-        Which parameters; None is all.
+        The parameters to check. By default, all.
 
     Raises
     ------
     InvalidParameterError
-        A ValueError that names the parameter, what it may be, and what it is.
+        A ValueError that names the parameter, its allowed values, and its value.
     """
     if names is None:
         parameters = estimator.get_params(deep=False)
     else:
-        # Not by way of the signature: reading it takes longer than a small prediction.
+        # Not by `get_params`: it reads the signature, which takes longer than a small prediction.
         parameters = {name: getattr(estimator, name) for name in names}
     validate_parameter_constraints(estimator._parameter_constraints, parameters, type(estimator).__name__)
 
@@ -65,7 +65,7 @@ def check_n_jobs(n_jobs):
 
 
 def quoted(value):
-    """Return the repr of something that came with the data, cut off where it is long."""
+    """Return the repr of a value from the data, shortened if it is long."""
     text = repr(value[: _LONGEST_QUOTE + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 3] + "..."
 
@@ -78,7 +78,7 @@ def check_choice(name, value, allowed):
 
 
 def check_positive(name, value, *, integer=False, zero=False):
-    """Raise ValueError unless `value` is a positive number (or zero, where that is allowed)."""
+    """Raise ValueError unless `value` is a positive number (or zero, if that is allowed)."""
     kind = numbers.Integral if integer else numbers.Real
     # NaN and infinity fail the comparisons, too.
     if isinstance(value, bool) or not isinstance(value, kind) or not (0 <= value < np.inf) or not (zero or value > 0):
@@ -107,12 +107,12 @@ def check_numbers(values, name):
     Raises
     ------
     ValueError
-        If they are no numbers, or complex ones, whose imaginary parts NumPy would drop.
+        If they are not real numbers. (NumPy would drop the imaginary parts of complex numbers.)
     """
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
-            # Complex numbers among objects do not become floats, and others do.
+            # The conversion of objects to floats fails for complex numbers, as it should.
             array = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
@@ -149,15 +149,15 @@ def check_scores(scores, ndim, name="scores"):
 
 
 def bound_masks(array):
-    """Return float64 scores with -1e100 in place of finite ones below; a copy if there are any."""
+    """Return scores with finite values below -1e100 replaced by -1e100; a copy if there are any."""
     if not array.min(initial=0.0) < -LARGEST_SCORE:
         return array
     return np.where((array < -LARGEST_SCORE) & (array > -np.inf), -LARGEST_SCORE, array)
 
 
 def are_scores(array):
-    """Tell whether all entries of a float64 array are -inf, or finite with sums that are finite."""
-    # The usual case without arrays in between, which would take longer than all else: neither is true of NaN.
+    """Tell whether all entries of a float64 array are -inf, or finite with finite sums."""
+    # Fast path for finite scores, without temporary arrays. With NaN both comparisons are False.
     most = LARGEST_SCORE / max(array.size, 1)
     with np.errstate(invalid="ignore"):
         if array.min(initial=0.0) >= -most and array.max(initial=0.0) <= most:
@@ -167,7 +167,7 @@ def are_scores(array):
 
 
 def check_matrix(X, name="X"):
-    """Check X if it is a sparse matrix or a RaggedArray: before anything reads it, or takes samples from it."""
+    """Check X if it is a sparse matrix or a RaggedArray, before any other code reads it."""
     if isinstance(X, RaggedArray):
         X._check(f"{name}[{{}}]")
     elif sparse.issparse(X):
@@ -183,19 +183,19 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
     Parameters
     ----------
     X : sequence of array-like or sparse matrices of shape (n_rows_i, n_features)
-        List, tuple, 1-D object array (or a column of it), Series, RaggedArray, or a stack of samples of one shape: an
-        array with an axis more.
+        List, tuple, 1-D object array (or a column of one), Series, RaggedArray, or a stack of samples of equal shape
+        (an array with one more axis).
     n_features : int, default=None
         Number of features the model was fitted with.
     n_axes : int, default=1
         With 2, samples may have two axes of rows: a list of 3-D arrays, or one 4-D array. The result has `shapes`.
     dtype : {float64, float32}, default=float64
-        With float32 all values become that.
+        With float32 all values are converted to float32.
 
     Raises
     ------
     ValueError
-        Naming the first sample that is wrong.
+        Names the first invalid sample.
     """
     remedy = "pass a list with one 2-D array (or CSR matrix) a sample"
     X = _as_sequence(X, n_axes)
@@ -246,7 +246,7 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
 
 
 def _as_sequence(X, n_axes):
-    """Return a stack of samples, a Series or a column of them as a sequence; anything else as it is."""
+    """Return a stack of samples, a Series or an object column as a sequence; anything else unchanged."""
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and X.shape[1:] == (1,) and len(X):
         # Other tools that pass blocks of samples may support 2-D arrays only, hence the object array of one column.
         return X[:, 0] if getattr(X[0, 0], "ndim", 0) > 1 else X
@@ -258,7 +258,7 @@ def _as_sequence(X, n_axes):
 
 
 def _flatten_grids(X, n_axes):
-    """Give each sample one axis of rows; return the samples and their shapes, None if they had one axis before."""
+    """Flatten the row axes of each sample; return the samples and their shapes, or None if they had one axis."""
     if isinstance(X, str | bytes | dict) or not hasattr(X, "__len__") or hasattr(X, "iloc") or not len(X):
         return X, None
     if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
@@ -282,7 +282,7 @@ def _as_array(x):
     try:
         return np.asarray(x)
     except ValueError:
-        # Ragged; the message comes with the check of the sample.
+        # The samples differ in shape. A later check of each sample raises the error if there is one.
         return np.empty(0, object)
 
 
@@ -311,7 +311,7 @@ def _check_sample(x, i, remedy):
 
 
 def _check_widths(samples, n_features):
-    """Name the sample whose number of features differs from the model's, or from what most samples have."""
+    """Raise ValueError for a sample whose number of features differs from the model's, or from that of most samples."""
     widths = np.array([x.shape[1] for x in samples])
     if n_features is not None:
         expected, whose = n_features, "the model was fitted with"
@@ -329,18 +329,18 @@ def _check_widths(samples, n_features):
 
 
 def check_magnitude(X, dtype=np.float64):
-    """Raise ValueError if features of a RaggedArray are so large that their squares overflow in a type."""
+    """Raise ValueError if squares of the features would overflow in this type."""
     data, largest = X.values.data if sparse.issparse(X.values) else X.values, _LARGEST_FEATURE[np.dtype(dtype).name]
     if data.size and max(float(data.max()), -float(data.min())) > largest:
         raise ValueError(f"X contains values beyond {largest:g}; rescale the features, for example to unit variance")
 
 
 def is_missing(label):
-    """Tell whether a label stands for none: NaN of any type, NaT, or pandas' NA."""
+    """Tell whether a label is a missing value: NaN of any type, NaT, or pandas' NA."""
     try:
         return bool(label != label)
     except (TypeError, ValueError):
-        # NA has no truth value, nor has an array, which is no label either.
+        # The comparison with pandas' NA has no truth value. Nor has that with an array, which is not a label.
         return type(label).__name__ == "NAType"
 
 
@@ -362,7 +362,7 @@ def check_same_length(X, y):
 
 
 def check_sample_weight(sample_weight, n_samples):
-    """Return sample weights as a float64 array; None is all ones, a number stands for all."""
+    """Return sample weights as a float64 array. None means all ones, and a number applies to all samples."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = check_numbers(sample_weight, "sample_weight")

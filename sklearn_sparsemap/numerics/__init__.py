@@ -1,1 +1,1 @@
-"""What structures and graphs stand on: linear algebra, supports and faces, the active set, Newton's method on cuts."""
+"""Numerical methods under structures and graphs: linear algebra, supports, faces, the active set, Newton on cuts."""

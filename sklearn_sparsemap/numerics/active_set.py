@@ -1,7 +1,7 @@
 """The active set solver: SparseMAP as the minimum-norm point of a polytope that is known by its MAP oracle.
 
-Niculae et al. 2018, section 3 and appendix A. The weights are solved for exactly on the support in every round, so the
-method ends after finitely many rounds; that includes structures that depend affinely on the support, which happen
+Niculae et al. 2018, section 3 and appendix A. Each round solves exactly for the weights on the support, so the method
+ends after finitely many rounds. This includes structures that are affinely dependent on the support, which occur
 because only unary parts are penalised.
 """
 
@@ -26,23 +26,23 @@ from .support import (
     score,
 )
 
-# A gap that will do is improved on as long as it falls to this share of the best one within so many calls.
+# If the gap is good enough, go on as long as it falls below this fraction of the best gap within this many calls.
 _GETS_ON, _MOST_IDLE = 0.7, 12
-# After so many rounds without the gap halving, the oracle is asked near the best dual point: its share of the query.
+# If the gap has not halved for this many rounds, queries move towards the best dual point, which gets this weight.
 _SLOW_AFTER, _INNER = 20, 0.8
 
 
 @kernel
 def refine(support, k):
-    """Give the support its best weights, dropping structures on the way; return the new size.
+    """Solve for the weights of the support, dropping structures if necessary; return the new size.
 
-    Each round solves exactly on the support. Where the solution has a negative weight, go towards it until the
-    first weight reaches zero and drop that structure.
+    Each round solves exactly on the support. If the solution has a negative weight, move towards it until the first
+    weight reaches zero, and drop that structure.
     """
     weights, target = support.weights, support.target
     while True:
         if k == 1:
-            # Exactly, so that a training sample that is fitted has a gradient of exactly zero.
+            # Exactly 1, so that a training sample that is fitted has a gradient of exactly zero.
             weights[0] = 1.0
             return k
         solve_constrained(support.factor, support.rhs, k, target)
@@ -71,11 +71,11 @@ def drop_weightless(support, k):
 
 @kernel
 def make_room(support, k):
-    """Drop the structure that an affinely dependent one replaces; return the new size and the weight it gets.
+    """Drop the structure that an affinely dependent one replaces; return the new size and the new structure's weight.
 
-    `support.column` holds the projection of the new structure. In its unary parts it equals a combination w of the
-    support. Taking t w from the weights and giving t to the new structure leaves the marginals as they are and gains
-    t times the gap, up to where a first weight reaches zero.
+    `support.column` holds the projection of the new structure. Its unary parts equal a combination w of the support.
+    Moving weight t from the combination t w to the new structure keeps the marginals, and gains t times the gap. t
+    grows until the first weight reaches zero.
     """
     combination, weights = support.column, support.weights
     solve_upper(support.factor, k, combination)
@@ -94,8 +94,8 @@ def make_room(support, k):
 def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm_weights):
     """Fill an empty support with structures of an earlier solution; return the size and the reference score.
 
-    A structure whose score is below the best by more than its number of parts cannot have weight. Such ones are left
-    out; scores of another size altogether would cost the others their digits, too.
+    A structure whose score is below the best by more than its number of parts cannot have weight, so it is left out.
+    Scores of a very different magnitude would also cost precision.
     """
     total, best = 0.0, -np.inf
     for s in range(warm_weights.shape[0]):
@@ -115,9 +115,9 @@ def warm_start(support, k, scores, additional, warm_slots, warm_additional, warm
 
 @kernel
 def _lowest_bound(value, scores, query, best, inner):
-    """Return the lowest bound of the objective, `best` or that of the best structure's score `value` under a query.
+    """Return the lower of `best` and the dual bound at a query, whose best structure has the score `value`.
 
-    `inner` becomes the query where its bound is lower.
+    If the query's bound is lower, `inner` becomes the query.
     """
     for i in range(scores.shape[0]):
         if scores[i] > -np.inf:
@@ -134,13 +134,13 @@ def active_set(
 ):
     """Solve one problem exactly; see `solver.py`.
 
-    Rounding sets a floor to the gap: a few units in the last place of the scores' sum, where the factor is accurate to
-    the last digit, and more where the support is large. From there on structures are swapped without end, so the solver
-    also stops where the gap is good enough and the calls that follow do not improve it.
+    Rounding sets a floor to the gap: a few units in the last place of the sum of scores, and more if the support is
+    large and the factor less accurate. Below the floor structures are swapped forever. So the solver also stops if the
+    gap is good enough and further calls do not improve it.
 
-    Where parts that are not penalised make the gap fall slowly, the scores less the marginals swing from round to
-    round. Then a point between them and the best dual point is asked first (in-out pricing: Ben-Ameur and Neto 2007),
-    and they themselves if what that finds does not help.
+    Parts without a penalty can make the gap fall slowly, because scores minus marginals oscillate between rounds. Then
+    the oracle is first called at a point between them and the best dual point (in-out pricing: Ben-Ameur and Neto
+    2007). If its answer does not help, it is called at scores minus marginals, too.
     """
     n_warm = warm_weights.shape[0]
     n_slots, n_additional, n_work = sizes[0], sizes[1], sizes[2]
@@ -192,7 +192,7 @@ def active_set(
             gap = min(gap, certified_gap(value, linear - norm_squared))
         n_slow += 1
         if gap < 0.5 * halved:
-            # Once slow, it stays so.
+            # After the switch to slow mode, stay in it.
             halved, n_slow = gap, n_slow if n_slow > _SLOW_AFTER else 0
         if gap < _GETS_ON * best_gap:
             best_gap, idle = gap, 0

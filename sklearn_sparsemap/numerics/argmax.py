@@ -1,7 +1,7 @@
 """The other two regularised argmaxes, as solvers: MAP (no regulariser) and Gibbs marginals (negative entropy).
 
-With the signature of `solver.py` they take the place of a SparseMAP solver in every loop, so that all losses share
-one kernel.
+They have the signature of `solver.py`, so they can replace a SparseMAP solver in every loop, and all losses share one
+kernel.
 """
 
 import numpy as np
@@ -32,8 +32,8 @@ def gibbs_argmax(
 ):
     """Return the marginals of the Gibbs distribution; the objective is the log-partition.
 
-    Its support is all structures, which nobody could list. In their place come rows of a single additional part each,
-    whose weights are the additional marginals. `oracle` is a marginal oracle.
+    The support consists of all structures, which are too many to list. Instead, each row has a single additional part,
+    and its weight is that part's marginal. `oracle` is a marginal oracle.
     """
     n_parts, n_additional = scores.shape[0], additional.shape[0]
     work = np.empty(sizes[3])

@@ -1,4 +1,4 @@
-"""Jacobian products of all problems of a batch, inside one compiled call a thread."""
+"""Jacobian products of all problems of a batch; one compiled call for each thread."""
 
 from collections import namedtuple
 
@@ -10,9 +10,9 @@ from .face import FACE_TOLERANCE, Direction, respond, span_face, spread
 from .loops import PROBLEMS
 from .support import gather, independent_support_of, parts_repeat
 
-# Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with
-# sizes[i, 0] slots from slot_ptr[i] on, and sizes[i, 1] additional ones. Directions have `unary`, like the scores, and
-# `extra`, problem i from extra_ptr[i] on; products are written in the same places.
+# Conventions: problem i is as in `Problems`. Its support has the structures first[i]..first[i + 1], each with sizes[i,
+# 0] slots from slot_ptr[i] on and sizes[i, 1] additional slots. Directions have `unary`, laid out like the scores, and
+# `extra`, which begins at extra_ptr[i] for problem i. Products are written in the same layout.
 Supports = namedtuple("Supports", ["slots", "slot_ptr", "additional", "additional_ptr", "first"])
 SUPPORTS = types.NamedTuple([PARTS, INTS, PARTS, INTS, INTS], Supports)
 Directions = namedtuple("Directions", ["unary", "extra", "extra_ptr"])
@@ -23,7 +23,7 @@ PRODUCTS = types.NamedUniTuple(FLOATS_OUT, 2, Products)
 
 @kernel
 def _rows(flat, start, n_rows, n_columns):
-    """Return a copy of rows that stand one after the other from `start` on."""
+    """Copy consecutive rows that begin at `start` in a flat array."""
     rows = np.empty((n_rows, n_columns), np.int32)
     for r in range(n_rows):
         for c in range(n_columns):
@@ -56,7 +56,7 @@ def _multiply(support, k, problems, directions, i, out):
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, DIRECTIONS, PRODUCTS))
 def marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, out):
-    """Multiply directions with the Jacobians of problems start..stop: of marginals and additional marginals."""
+    """Multiply directions with the Jacobians of the marginals and additional marginals of problems start..stop."""
     for i in range(start, stop):
         first, last = problems.score_ptr[i], problems.score_ptr[i + 1]
         slots, additional_slots = _support_of(supports, problems.sizes, i)
@@ -72,7 +72,8 @@ def marginal_products_range(oracle, problems, start, stop, supports, marginals, 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, DIRECTIONS, PRODUCTS))
 def support_products_range(problems, start, stop, supports, directions, out):
-    """The same for supports taken as they are, which need not span a face: those of a solver that was stopped."""
+    """Multiply with Jacobians of the given supports, which need not span a face, as those of a solver that was
+    stopped."""
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
         support, k = independent_support_of(slots, additional_slots, parts_repeat(problems.sizes[i]))
@@ -81,9 +82,9 @@ def support_products_range(problems, start, stop, supports, directions, out):
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, FLOATS, INTS, FLOATS_OUT, FLOATS_OUT, INTS_OUT))
 def weight_products_range(problems, start, stop, supports, upstream, extra_ptr, out, extra_out, dependent):
-    """Multiply `upstream`, one entry a structure, with the Jacobians of the weights of problems start..stop.
+    """Multiply `upstream`, one entry for each structure, with the Jacobians of the weights of problems start..stop.
 
-    `dependent[i]` is set to 1 where the structures are affinely dependent, and there is none.
+    `dependent[i]` is set to 1 if the structures are affinely dependent; then there is no Jacobian.
     """
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)

@@ -1,4 +1,4 @@
-"""The certificate that the multipliers of cuts give, without a call of the oracle."""
+"""A duality gap from the multipliers of cuts, without a call of the oracle."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .support import EPS, FEASIBLE
 
 @kernel
 def is_in_polytope(rows, cuts, k, n_free):
-    """Tell whether the entries of all rows sum to 1 and satisfy all cuts, and no cut with a multiplier is loose."""
+    """Tell whether all rows sum to 1, all cuts hold, and all cuts with a multiplier are tight."""
     for r in range(rows.u.shape[0]):
         total = 0.0
         for c in range(rows.u.shape[1]):
@@ -21,11 +21,11 @@ def is_in_polytope(rows, cuts, k, n_free):
 
 @kernel
 def certify_rows(scores, marginals, rows, cuts, k):
-    """Return the objective of `marginals`, a bound of their gap, and the part of it that rounding can explain.
+    """Return the objective of `marginals`, an upper bound of their gap, and the part of it that rounding can explain.
 
-    The best structure's reduced score is at most what the `k` cuts allow for their multipliers and, for each row, the
-    best reduced score less the multipliers. That is as sharp as a call of the oracle, for which reduced scores are
-    hard: all that carries weight ties. It is a certificate if the marginals are in the polytope.
+    The reduced score of the best structure is at most the sum of multipliers times bounds of the `k` cuts, and of each
+    row's best reduced score minus its multipliers. The bound is as sharp as a call of the oracle, for which such scores
+    are hard, because all structures of the face tie. It is a certificate if the marginals are in the polytope.
     """
     linear, norm_squared = 0.0, 0.0
     for i in range(scores.shape[0]):

@@ -1,9 +1,8 @@
 """Incremental Cholesky factorisation of a small Gram matrix: append a column, remove a column, solve.
 
-The factor is upper triangular, K = R'R, and sits in the leading k x k block of a larger row-major array, so that
-every inner loop below runs along a row. A second array holds the columns ``R'^{-1} [theta, 1]`` of the two
-right-hand sides that the solvers need; appending and removing keep them up to date at O(k), and a solve is then a
-single back substitution.
+The factor is upper triangular, K = R'R, and is stored in the leading k x k block of a larger row-major array, so that
+every inner loop runs along a row. A second array holds the columns ``R'^{-1} [theta, 1]`` of the two right-hand sides
+that the solvers need. Appending and removing update them in O(k), and a solve is a single back substitution.
 """
 
 import math

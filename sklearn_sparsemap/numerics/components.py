@@ -1,11 +1,11 @@
-"""What hangs together: parts of a graph, by representatives that point to one another."""
+"""Connected components by union-find: representatives that point to one another."""
 
 from .._core.jit import kernel
 
 
 @kernel
 def representative(parents, i):
-    """Return the representative of what `i` hangs together with, shortening the way to it."""
+    """Return the representative of the component of `i`, with path halving."""
     while parents[i] != i:
         parents[i] = parents[parents[i]]
         i = parents[i]

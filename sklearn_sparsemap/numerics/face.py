@@ -23,7 +23,7 @@ from .support import (
     score,
 )
 
-# A structure whose reduced cost is below this belongs to the face, where scores are of size 1.
+# Largest reduced cost of a structure on the face, for scores of magnitude 1.
 FACE_TOLERANCE = 1e-9
 
 # A direction to multiply with a Jacobian: its part for the scores and its part for the additional scores. If `is_all`,
@@ -39,7 +39,7 @@ def _reduced_score(scores, additional, marginals, slots, additional_slots):
 
 @kernel
 def respond(support, k, products):
-    """Overwrite `products`, one entry a structure, with Q times it: how the weights on the face respond."""
+    """Overwrite `products`, one entry for each structure, with Q times it: the response of the weights on the face."""
     ones = np.ones(k)
     solve_lower(support.factor, k, products)
     solve_lower(support.factor, k, ones)
@@ -51,9 +51,9 @@ def respond(support, k, products):
 
 @kernel
 def _left_of(support, k, unary, extra):
-    """Take from a direction what mixtures of the support follow; return the largest entry of what is left.
+    """Subtract from a direction its component that the support spans; return the largest remaining entry.
 
-    All structures of the support score the same under that.
+    All structures of the support have the same score under the remainder.
     """
     products = np.empty(k)
     for s in range(k):
@@ -89,17 +89,17 @@ def _draw(state, out):
 def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
     """Find affinely independent structures that span the face of a solution.
 
-    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, for directions d of which the span
-    has taken its part, with both signs. A structure found that is as good as those of the support joins it: as good up
-    to `tolerance`, or rounding. If none does, all structures of the face score the same under d, and what is not in
-    the span does not change the product with `direction`, which is all that some ask for. Others go on with random
-    directions until two bring nothing new.
+    Ask the oracle for the best structure under ``scores - marginals + epsilon d``, with both signs of epsilon, for
+    directions d from which the span of the support was removed. An answer joins the support if its score is equal to
+    that of the support, up to `tolerance` or rounding. If none joins, all structures of the face have the same score
+    under d, and the rest of the face does not change the product with `direction`. If only this product is needed, that
+    is enough. Otherwise continue with random directions until two of them find nothing new.
 
     Returns
     -------
     support : Support
     k : int
-        How many structures are in it.
+        Number of its structures.
     """
     support, k = independent_support_of(slots, additional_slots, parts_repeat(sizes))
     best = -np.inf
@@ -128,7 +128,7 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
             if largest <= least:
                 break
             epsilon, trial = sign * 1e-6 / largest, 0
-            # A structure just off the face can hide one that is on it; a smaller tilt tells them apart.
+            # A structure close to the face can hide one on it; a smaller tilt distinguishes them.
             while trial < 3 or abs(epsilon) * largest > 5.0 * tolerance:
                 trial += 1
                 for i in range(scores.shape[0]):
@@ -162,7 +162,7 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
     )
 )
 def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
-    """Return the structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
+    """Return structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
 
     The factor, of shape (k, k), is the Cholesky factor R of K = M'M + 11', in the upper triangle.
     """
@@ -224,14 +224,14 @@ class Face:
         self.ones = solve_triangular(self.factor, np.ones(len(factor)), trans="T")
 
     def products(self, unary, additional=None):
-        """Return ``Q (M'unary + N'additional)``, shape (k,): how the weights on the face respond."""
+        """Return ``Q (M'unary + N'additional)``, shape (k,): the response of the weights on the face."""
         p = gather_rows(self.slots, unary)
         if additional is not None:
             p = p + gather_rows(self.additional_slots, additional)
         return self.respond(p)
 
     def respond(self, p):
-        """Return ``Q p``: how the weights respond when the structures' total scores change by `p`."""
+        """Return ``Q p``: the response of the weights to a change of the structures' total scores by `p`."""
         p = solve_triangular(self.factor, p, trans="T")
         p -= self.ones * ((self.ones @ p) / (self.ones @ self.ones))
         return solve_triangular(self.factor, p)

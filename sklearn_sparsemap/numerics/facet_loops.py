@@ -1,4 +1,4 @@
-"""Jacobian products of many problems that were solved by facets, in one compiled call."""
+"""Jacobian products of many problems that facet solvers solved, in one compiled call."""
 
 from collections import namedtuple
 
@@ -17,7 +17,7 @@ FACETS_TYPE = types.NamedTuple([PARTS, INTS, PARTS, INTS, FLOATS, INTS, INTS], F
 
 @entry(types.void(FACET_PRODUCTS, PROBLEMS, types.int64, types.int64, FACETS_TYPE, FLOATS, DIRECTIONS, PRODUCTS))
 def facet_products_range(products, problems, start, stop, facets, marginals, directions, out):
-    """Multiply directions with the Jacobians of those of problems start..stop whose facets are usable."""
+    """Multiply directions with the Jacobians of the problems in start..stop whose facets are usable."""
     extra_ptr = directions.extra_ptr
     for i in range(start, stop):
         if not facets.usable[i]:

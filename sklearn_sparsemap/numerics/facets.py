@@ -1,9 +1,9 @@
-"""Solutions by facets: the arrays that such a solver returns, and the certificate that these solvers share.
+"""Solutions by facets: the arrays that a facet solver returns, and the certificate that these solvers share.
 
-A solver by facets has the signature in `solver`, but returns facets of the polytope in place of structures. The number
-of structures is then FACETS, and `n_iter` counts Newton steps. If the solver does not converge, or its marginals are
-not in the polytope, it returns GAVE_UP, and the active set takes over. `slots` and `additional_slots` have a row for
-each facet; -1 marks unused places:
+A facet solver has the signature in `solver`, but returns facets of the polytope in place of structures. The number of
+structures is then FACETS, and `n_iter` counts Newton steps. If the solver does not converge, or its marginals are not
+in the polytope, it returns GAVE_UP, and the active set takes over. `slots` and `additional_slots` have a row for each
+facet; -1 marks unused places:
 
 - trees: a row of `slots` is the set of words of a cut; `weights` holds the multipliers of the cuts;
 - matchings and subsets: no rows; `weights` holds the multipliers of the columns, or that of the size;
@@ -30,14 +30,14 @@ from .support import certified_gap, rounding_of_gap
 
 FACETS, GAVE_UP = -2, -3
 
-# The most Newton steps; those that end need a third of them, and others had better go by structures.
+# Maximum number of Newton steps. Solvers that converge need a third of it; the active set takes over for the others.
 MOST_STEPS = 60
-# An entry whose price is this close to its row's threshold could as well be in the support.
+# An entry whose reduced score is this close to the threshold of its row may belong to the support: a tie.
 TIE = 1e-9
-# Marginals that are no larger may be nothing but rounding.
+# Marginals up to this size may be rounding error.
 ROUNDING = 1e-12
 
-# A cut with no more than this multiplier does not hold the solution.
+# A cut whose multiplier is at most this does not bind.
 BINDING = 1e-10
 
 PRODUCTS_SIGNATURE = types.void(INTS, FLOATS, PARTS, PARTS, FLOATS, FLOATS, FLOATS, FLOATS_OUT, FLOATS_OUT)
@@ -51,7 +51,7 @@ def as_products(function):
 
 @kernel
 def certify(oracle, scores, additional, dims, sizes, marginals, linear):
-    """Return the objective of `marginals`, their gap by one call of the oracle, and what of it rounding can leave.
+    """Return the objective of `marginals`, their gap by one call of the oracle, and the gap that rounding can explain.
 
     `linear` is the score of the additional marginals.
     """
@@ -71,14 +71,14 @@ def certify(oracle, scores, additional, dims, sizes, marginals, linear):
 
 @kernel
 def is_feasible(oracle, scores, additional, dims, sizes):
-    """Tell whether any structure is allowed, by a call of the oracle where scores forbid parts."""
+    """Tell whether any structure is allowed; calls the oracle if scores forbid parts."""
     slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     return oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots) > -np.inf
 
 
 @kernel
 def has_ties(rows):
-    """Tell whether an entry outside of the support is at its row's threshold."""
+    """Tell whether an entry outside of the support ties with its row's threshold."""
     for r in range(rows.u.shape[0]):
         least = rows.threshold[r] - TIE
         for i in range(rows.u.shape[1]):

@@ -1,14 +1,13 @@
-"""Conditional gradient (Frank-Wolfe) in one loop with a rule of direction (S A.1, Alg. 1).
+"""Conditional gradient (Frank-Wolfe): three variants that differ in their direction (S A.1, Alg. 1).
 
-Vanilla goes always towards the structure that the oracle finds. The away-step variant may also go away from the worst
-structure of the support, and the pairwise one moves weight from that to the one found.
+Vanilla always moves towards the oracle's structure. The away-step variant can also move away from the worst structure
+of the support. The pairwise variant moves weight from the worst structure to the oracle's structure.
 
-They need nothing but the oracle and one line search a step, and converge slowly (vanilla) or linearly. The active set
-is faster and exact; these are here to compare with.
+A step needs only the oracle and one line search, and convergence is slow (vanilla) or linear. The active set is faster
+and exact; these variants serve as baselines.
 
-The error of marginals can be as large as the square root of twice the gap, and rounding of large scores hides gaps
-that are not small. So once the gap is small enough, the support gets its best weights exactly, and the gap is computed
-again.
+The error of marginals can be as large as the square root of twice the gap, and rounding of large scores hides gaps that
+are not small. So once the gap is small enough, the exact weights on the support are computed, and the gap again.
 """
 
 import numpy as np
@@ -20,7 +19,7 @@ from .solver import INFEASIBLE, as_solver
 from .support import certified_gap, find, gather, mix, new_support, parts_repeat, rounding_of_gap, score
 
 _VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
-# The marginals are made again from the weights after so many steps, before rounding adds up.
+# steps; after each this many the marginals are recomputed from the weights, so that rounding errors do not add up
 _REFRESH_EVERY = 100
 
 
@@ -45,17 +44,18 @@ def _step_size(slope, curvature, largest):
 
 @kernel
 def _choose(variant, gap, gap_of_worst, weight):
-    """Choose a direction: all that the variants differ by.
+    """Choose a direction; this is the only difference between the variants.
 
-    `gap` is how far the structure found lies above the mixture, and `gap_of_worst` how far the worst one of the
-    support, of this weight, lies below.
+    `gap` is the reduced score of the oracle's structure minus that of the mixture, and `gap_of_worst` that of the
+    mixture minus that of the worst structure of the support, whose weight is `weight`.
 
     Returns
     -------
     to_found, from_worst : bool
-        Whether it leads to the structure found, and away from the worst one.
+        Whether the direction leads to the oracle's structure, and away from the worst one.
     scale : float
-        How the weights of all structures change with it: -1.0 where it leads away from the mixture.
+        Factor of the mixture in the direction: -1.0 towards the oracle's structure, 1.0 away from the worst one, else
+        0.0.
     largest : float
         The largest step.
     """
@@ -68,7 +68,8 @@ def _choose(variant, gap, gap_of_worst, weight):
 
 @kernel
 def _give_best_weights(slots, extra, weights_and_scores, k, scores, additional, repeats):
-    """Solve for the weights of the first k structures, dropping some of them; return the new number of structures."""
+    """Compute the exact weights of the first k structures, dropping some of them; return the new number of
+    structures."""
     support, n = new_support(k + 2, slots.shape[1], extra.shape[1], repeats)
     n, reference = warm_start(support, n, scores, additional, slots[:k], extra[:k], weights_and_scores[:k, 0].copy())
     n = refine(support, n)
@@ -140,7 +141,7 @@ def _solver(name, variant):
                 step_number, has_best_weights = 0, True
                 continue
 
-            # The structure of the support that is worst under the reduced scores.
+            # The structure of the support with the lowest reduced score.
             worst, lowest = np.int64(0), np.inf
             if variant != _VANILLA:
                 for s in range(k):
@@ -162,7 +163,7 @@ def _solver(name, variant):
                     place = k
                     k += 1
 
-            # The direction in the unary parts, and how the objective changes along it.
+            # The direction in the unary parts, and the derivative of the objective along it.
             slope = scale * here
             for i in range(scores.shape[0]):
                 forward[i] = scale * marginals[i]
@@ -184,7 +185,7 @@ def _solver(name, variant):
             if to_found:
                 weights[place] += step
             if from_worst:
-                # A full step drops the structure, exactly.
+                # A full step drops the structure; set its weight to exactly zero.
                 weights[worst] = 0.0 if step == largest else weights[worst] - step
             kept = np.int64(0)
             for s in range(k):
@@ -198,7 +199,7 @@ def _solver(name, variant):
         final = np.empty(k)
         for s in range(k):
             final[s] = weights_and_scores[s, 0]
-        # Away from a structure, rounding can leave less than nothing of its parts.
+        # Rounding in away steps can leave slightly negative marginals, so compute them from the weights.
         mix(slots, k, final, marginals)
         return slots, extra, final, k, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter
 

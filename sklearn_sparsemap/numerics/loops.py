@@ -1,4 +1,4 @@
-"""The loop over many problems: MAP and SparseMAP of a range of a batch, inside one compiled call each."""
+"""MAP and SparseMAP of a range of the problems of a batch, in one compiled call each."""
 
 from collections import namedtuple
 
@@ -23,15 +23,15 @@ from .frank_wolfe import away_step, conditional_gradient, pairwise
 from .places import places_of, starts
 from .solver import INFEASIBLE, SOLVER
 
-# Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems
-# may share additional scores), dims[i] and sizes[i] (what `Structure.layout`
-# returns). All arrays are made read-only with `readonly`.
+# Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems may
+# share additional scores), dims[i] and sizes[i] (the result of `Structure.layout`). All arrays are made read-only with
+# `readonly`.
 Problems = namedtuple(
     "Problems", ["scores", "score_ptr", "additional", "additional_start", "additional_stop", "dims", "sizes"]
 )
 PROBLEMS = types.NamedTuple([FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, INTS_2D], Problems)
 
-# By the names of the public `solver` parameter.
+# Solvers by their name in the public parameter `solver`.
 SOLVERS = {
     "active_set": active_set,
     "cg": conditional_gradient,
@@ -39,14 +39,14 @@ SOLVERS = {
     "pairwise": pairwise,
 }
 
-# Columns of the statistics of a batch; the last three say how many entries of each pool a problem has.
+# Columns of the statistics of a batch. The last three are the numbers of entries that a problem has in each pool.
 N_STATISTICS = 7
 OBJECTIVE, GAP, N_ITER, N_STRUCTURES, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(N_STATISTICS)
 
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
 def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
-    """Find the MAP structures of problems start..stop, problem i into slots[slot_ptr[i]:slot_ptr[i + 1]]."""
+    """Compute the MAP structures of problems start..stop; write that of i to slots[slot_ptr[i]:slot_ptr[i + 1]]."""
     for i in range(start, stop):
         work = np.zeros(problems.sizes[i, 2])
         additional_slots = np.empty(problems.sizes[i, 1], np.int32)
@@ -62,7 +62,8 @@ def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
 def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition):
-    """Compute the Gibbs marginals of problems start..stop; additional ones into expected[expected_ptr[i]:]."""
+    """Compute the Gibbs marginals of problems start..stop; additional ones are written to
+    expected[expected_ptr[i]:]."""
     none = np.empty(0, np.int32)
     for i in range(start, stop):
         work = np.empty(problems.sizes[i, 3])
@@ -75,7 +76,7 @@ def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expe
 
 
 def take_problems(problems, chosen):
-    """Return some of the problems, as problems of their own."""
+    """Return a selection of the problems."""
     lengths = np.diff(problems.score_ptr)[chosen]
     return Problems(
         readonly(problems.scores[places_of(problems.score_ptr[:-1][chosen], lengths)]),
@@ -97,9 +98,9 @@ def with_room(pool, used, needed):
 
 @kernel
 def _append_rows(pool, n_used, table, n_rows):
-    """Copy the first rows of a table into a pool, and return how much of it is used then.
+    """Copy the first rows of a table into a pool; return the number of used entries of the pool.
 
-    A table without columns may have fewer rows.
+    A table without columns can have fewer than `n_rows` rows.
     """
     if table.shape[1] > 0:
         for s in range(n_rows):
@@ -119,10 +120,10 @@ _SUPPORTS = types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT))
 def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statistics, start, stop):
     """Solve problems start..stop; see `solver.py` for `aim`, `tol` and `limit`.
 
-    Marginals and statistics (see the column names above) are written in place. The supports are returned one after
-    the other in three pools: slots, additional slots, weights; `statistics` says how many structures each has.
+    Marginals and statistics (see the column names above) are written in place. The supports are returned consecutively
+    in three pools: slots, additional slots, weights. `statistics` holds the number of structures of each problem.
     """
-    # As int64: Numba compiles a second version of what is called with a literal 0.
+    # As int64: with a literal 0 as an argument Numba would compile a second version of the callee.
     n_slots_used, n_additional_used, n_weights_used = np.int64(0), np.int64(0), np.int64(0)
     slot_pool = np.empty(64, np.int32)
     additional_pool = np.empty(64, np.int32)

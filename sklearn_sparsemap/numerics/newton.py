@@ -28,18 +28,18 @@ from .sparsemax import sparsemax
 Rows = namedtuple("Rows", ["scores", "shifted", "threshold", "count", "u", "at_most"])
 Cuts = namedtuple("Cuts", ["member", "bits", "bound", "multiplier", "slope"])
 
-# The largest violation that is left, where scores are of size 1.
+# Largest remaining violation, for scores of magnitude 1.
 _RESIDUAL = 1e-13
-# A pivot this small, against the diagonal, belongs to a cut that depends on those before it.
+# A pivot this small, relative to the diagonal, means that the cut depends on earlier cuts.
 _DEPENDENT = 1e-10
 
 
 @kernel
 def new_rows(n_rows, n_columns):
-    """Make room for rows; their scores are to be filled."""
+    """Allocate rows; the caller fills in their scores."""
     threshold, at_most = np.empty(n_rows), np.empty(n_rows, np.bool_)
     for r in range(n_rows):
-        # Whatever it is, projections start from there.
+        # A start above all scores, from which the projection recovers.
         threshold[r] = np.inf
         at_most[r] = False
     return Rows(
@@ -50,7 +50,7 @@ def new_rows(n_rows, n_columns):
 
 @kernel
 def new_cuts(capacity, n_columns, of_sets):
-    """Make room for cuts: of sets of nodes, or of columns."""
+    """Allocate cuts: of sets of nodes, or of columns."""
     n_words = (n_columns + 63) >> 6
     kept = capacity if of_sets else 0
     bound, multiplier = np.empty(capacity), np.empty(capacity)
@@ -71,7 +71,7 @@ def popcount(x):
 
 @kernel
 def _project_row(rows, r):
-    """Project a row's shifted scores onto the simplex, or onto what is below it."""
+    """Project a row's shifted scores onto the simplex or, if `at_most`, onto points whose sum is at most 1."""
     shifted, u = rows.shifted[r], rows.u[r]
     if rows.at_most[r]:
         total = 0.0
@@ -86,7 +86,7 @@ def _project_row(rows, r):
 
 @kernel
 def evaluate(rows, cuts, k, multiplier, slope):
-    """Project all rows under the multipliers; write the cuts' violations into `slope` and return the dual value."""
+    """Project all rows, given the multipliers; write the cuts' violations into `slope` and return the dual value."""
     n_rows = rows.u.shape[0]
     of_sets = cuts.bits.shape[0] > 0
     value = 0.0
@@ -126,7 +126,7 @@ def _support_bits(u, bits):
 
 @kernel
 def _curvature_of_sets(rows, cuts, chosen, n, curvature):
-    """Add to the upper triangle what each row says of pairs of sets: |s & S & T| - |s & S| |s & T| / |s|."""
+    """Add each row's curvature for pairs of sets to the upper triangle: |s & S & T| - |s & S| |s & T| / |s|."""
     n_words = cuts.bits.shape[1]
     bits = np.empty(n_words, np.uint64)
     place, inside = np.empty(n, np.int64), np.empty(n)
@@ -141,7 +141,7 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
                 common = 0
                 for w in range(n_words):
                     common += popcount(cuts.bits[c, w] & bits[w])
-                # A set that holds the whole support, or nothing of it, says nothing.
+                # A set that contains the whole support, or none of it, has no curvature.
                 if 0 < common < rows.count[r]:
                     place[found], inside[found] = a, common
                     found += 1
@@ -158,7 +158,7 @@ def _curvature_of_sets(rows, cuts, chosen, n, curvature):
 
 @kernel
 def _curvature_of_columns(rows, chosen, n, curvature):
-    """Add to the upper triangle what each row says of pairs of columns: diag(s) - s s' / |s|."""
+    """Add each row's curvature for pairs of columns to the upper triangle: diag(s) - s s' / |s|."""
     n_rows, width = rows.u.shape[0], curvature.shape[1]
     inside, shares = np.zeros((n_rows, width)), np.zeros((n_rows, width))
     for r in range(n_rows):
@@ -172,7 +172,7 @@ def _curvature_of_columns(rows, chosen, n, curvature):
 
 @kernel
 def curvature_of(rows, cuts, chosen, n, curvature):
-    """Write minus the Hessian of the dual in the chosen cuts into the upper triangle."""
+    """Write minus the Hessian of the dual, restricted to the chosen cuts, into the upper triangle."""
     for a in range(n):
         row = curvature[a]
         for b in range(curvature.shape[1]):
@@ -187,8 +187,8 @@ def curvature_of(rows, cuts, chosen, n, curvature):
 def factorize(matrix, kept, k, ridge, factor):
     """Write the upper Cholesky factor of ``matrix[kept, kept] + ridge I``.
 
-    Rows of the factor are padded. Of a row and column that depend on those before it, without a ridge, the factor is
-    that of the unit matrix, and ``factor[j, j]`` is infinite: a solution is zero there.
+    Rows of the factor are padded. If a row and column depend on earlier ones, and there is no ridge, the factor is that
+    of the unit matrix there, and ``factor[j, j]`` is infinite, so that a solution is zero there.
     """
     width, used = factor.shape[1], padded(k)
     for i in range(k):
@@ -217,7 +217,7 @@ def factorize(matrix, kept, k, ridge, factor):
 
 @kernel
 def _symmetric_product(matrix, n, d, a):
-    """Return entry `a` of the product with a matrix that is known by its upper triangle."""
+    """Return entry `a` of the product of a vector with a symmetric matrix, given its upper triangle."""
     total = dot(matrix[a, a:n], d[a:n])
     for b in range(a):
         total += matrix[b, a] * d[b]
@@ -226,7 +226,7 @@ def _symmetric_product(matrix, n, d, a):
 
 @kernel
 def _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x):
-    """Maximise the quadratic model over the entries that are not fixed, into the first of `x`; return how many."""
+    """Maximise the quadratic model over the free entries, into the beginning of `x`; return their number."""
     k = np.int64(0)
     for a in range(n):
         if not fixed[a]:
@@ -247,10 +247,11 @@ def _solve_model(curvature, ridge, slope, n, kept, fixed, d, factor, x):
 
 @kernel
 def _ascent(curvature, ridge, slope, lower, n, d, fixed):
-    """Maximise ``slope'd - d'(curvature + ridge)d / 2`` over d >= lower, in all but rare cases exactly, into `d`.
+    """Maximise ``slope'd - d'(curvature + ridge)d / 2`` over d >= lower into `d`, in all but rare cases exactly.
 
-    First all entries that go below their bound are dropped at once, which takes one or two solves. That can end in a
-    direction that does not ascend; then again from zero, dropping the first that blocks, which cannot.
+    The first attempt fixes all entries that fall below their bounds at once, which takes one or two solves, but can end
+    in a direction that does not ascend. The second attempt starts again from zero and fixes one blocking entry at a
+    time, which always ascends.
     """
     kept, x, factor = np.empty(n, np.int64), np.empty(n), np.empty((n, padded(n)))
     for careful in range(2):
@@ -298,9 +299,10 @@ def largest_violation(multiplier, slope, k, n_free):
 
 @kernel
 def maximise_dual(rows, cuts, k, n_free, size, limit):
-    """Find the multipliers of the first `k` cuts, starting at those in `cuts`; return how many Newton steps it took.
+    """Compute the multipliers of the first `k` cuts, starting from those in `cuts`; return the number of Newton steps.
 
-    `size` is that of the scores, for rounding. More than `limit` steps are a failure, which the violation shows.
+    `size` is the magnitude of the scores, for rounding. After `limit` steps it gives up; the remaining violation then
+    shows the failure.
     """
     multiplier, slope = cuts.multiplier, cuts.slope
     value = evaluate(rows, cuts, k, multiplier, slope)
@@ -345,12 +347,12 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
                 if c < n_free or trial[c] > 0.0 or d[a] > 0.0:
                     rise_there += trial_slope[c] * d[a]
             if rise_there >= 0.9 * rise and attempt < 8 and t >= 1.0 and rise > 1e-10:
-                # No curvature on the way: on to the next breakpoint.
+                # No curvature along the step: go on to the next breakpoint.
                 t *= 4.0
                 continue
             if new >= value + 1e-4 * t * rise or (left < violation and new >= value - slack):
                 break
-            # Too far, as the slope has turned: its secant.
+            # The step was too long, because the slope changed sign: secant step.
             secant = t * rise / (rise - rise_there) if rise_there < 0.0 else 0.5 * t
             t = min(max(secant, 0.1 * t), 0.7 * t)
         copy_into(multiplier, trial)
@@ -361,7 +363,7 @@ def maximise_dual(rows, cuts, k, n_free, size, limit):
 
 @kernel
 def dependent_cuts(rows, cuts, chosen, n):
-    """Tell of each of the `n` chosen cuts whether, on the supports, it says no more than those before it."""
+    """Tell for each of the `n` chosen cuts whether it depends on earlier ones, restricted to the supports."""
     curvature, factor = np.empty((n, padded(n))), np.empty((n, padded(n)))
     places, dependent = np.empty(n, np.int64), np.empty(n, np.bool_)
     for a in range(n):
@@ -375,13 +377,14 @@ def dependent_cuts(rows, cuts, chosen, n):
 
 @kernel
 def has_flat_dual(rows, cuts, k, n_free):
-    """Tell whether other multipliers may be as good, and a cut without one, of those that are known, have one there.
+    """Tell whether the multipliers may not be unique, so that a known cut without a multiplier has one in another
+    solution.
 
-    The multipliers are unique if the tight cuts are independent. A cut that is not tight has none in any solution. That
-    the first cut is tight without a multiplier is common, and taken for a kink only if it depends on the others; of
-    others it is rare. One that is constant on the supports says nothing.
+    The multipliers are unique if the tight cuts are independent. A cut that is not tight has none in any solution. A
+    first cut that is tight without a multiplier is common, so it counts only if it depends on the others; any other
+    such cut is rare, and counts. A cut that is constant on the supports does not count.
     """
-    # As int64: Numba compiles a second version of what is called with a literal.
+    # As int64: with a literal as an argument Numba would compile a second version of the callee.
     tight, n, idle = np.empty(k, np.int64), np.int64(0), 0
     curvature = np.empty((1, padded(k)))
     for c in range(k):

@@ -1,4 +1,4 @@
-"""Results that are made when they are asked for: what all batches have in common."""
+"""Results that are made on demand: the common part of all batches."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 class LazyResults(Sequence):
-    """A sequence of results that are made, once, when they are asked for.
+    """A sequence of results, each of which is made when it is first requested.
 
-    Subclasses say how many there are, and make one.
+    Subclasses define the number of results, and make one.
     """
 
     def __init__(self, n):
@@ -39,13 +39,13 @@ class LazyResults(Sequence):
 
 
 def starts(lengths):
-    """Return where each of some parts of these lengths begins, and where the last one ends."""
+    """Return the beginnings of consecutive parts of these lengths, and the end of the last one."""
     begins = np.zeros(len(lengths) + 1, np.int64)
     np.add.accumulate(lengths, out=begins[1:])
     return begins
 
 
 def places_of(begins, lengths):
-    """Return the places of parts that begin somewhere and have some lengths, one part after the other."""
+    """Return the places of parts with given beginnings and lengths, one part after the other."""
     ends = np.cumsum(lengths)
     return np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

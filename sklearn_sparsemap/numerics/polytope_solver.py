@@ -1,4 +1,4 @@
-"""What a structure says of its polytope beyond a MAP oracle: a solver of its own, and when it is the quicker one."""
+"""A specialised solver of a structure's polytope, and the rule when it is faster than the active set."""
 
 from collections import namedtuple
 from collections.abc import Callable
@@ -14,26 +14,26 @@ from .tight_face import BY_STRUCTURES
 PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
 PREFERENCE = FirstClass(PREFERENCE_SIGNATURE)
 
-# A solver by facets with one by structures, for loops that choose for each problem, as those of losses do.
-# `prefers(scores, dims)` tells which problems are for facets; the active set takes over those that it gives up.
+# A facet solver and a solver by structures, for loops that choose one for each problem, as those of losses do.
+# `prefers(scores, dims)` tells whether to try the facet solver; if that gives up, the other takes over.
 Solvers = namedtuple("Solvers", ["prefers", "by_facets", "by_structures"])
 SOLVERS = types.NamedTuple([PREFERENCE, SOLVER, SOLVER], Solvers)
 
 
 def as_preference(function):
-    """Make a module-level function one that tells from scores and dims whether a solver is the quicker one."""
+    """Make a module-level function of scores and dims a preference: it tells whether a solver is the faster one."""
     return Entry(function, PREFERENCE_SIGNATURE)
 
 
 @as_preference
 def never(scores, dims):
-    """Leave all problems to the active set."""
+    """Use the active set for all problems."""
     return False
 
 
 @as_preference
 def always(scores, dims):
-    """Leave no problem to the active set."""
+    """Use the specialised solver for all problems."""
     return True
 
 
@@ -43,10 +43,11 @@ class CallBudget(NamedTuple):
     Attributes
     ----------
     limits : callable
-        ``limits(dims)`` returns two int arrays of shape (n_problems,): the calls of the oracle after which the active
-        set has lost, and the number of structures from which on it is not tried at all. None leaves nothing to it.
+        ``limits(dims)`` returns two int arrays of shape (n_problems,). After the first number of oracle calls, the
+        active set is stopped. If the expected number of structures reaches the second number, it is not tried at all.
+        With None it is never tried.
     expect : Entry
-        ``expect(problems, start, stop, n_structures)`` writes how many structures problems are likely to take.
+        ``expect(problems, start, stop, n_structures)`` writes the expected number of structures of each problem.
     """
 
     limits: Callable
@@ -54,24 +55,24 @@ class CallBudget(NamedTuple):
 
 
 class PolytopeSolver(NamedTuple):
-    """The solver of a structure that knows more of its polytope than a MAP oracle.
+    """The specialised solver of a structure, which uses more than a MAP oracle.
 
     Attributes
     ----------
     name : {"facets", "interior_point"}
-        What users write in ``solver=``.
+        The name of the solver in ``solver=``.
     solve : Entry
         See `solver` for the signature, and `facets` for what it returns.
     products : Entry or None
-        The Jacobian product that goes with it; None if `solve` returns structures.
+        The matching Jacobian product; None if `solve` returns structures.
     prefers : Entry, default=always
-        Tells which problems it solves sooner than the active set does.
+        Tells whether it solves a problem faster than the active set.
     budget : CallBudget, default=None
-        Decides in its place for batches whose problems are solved one by one.
+        Replaces `prefers` for batches whose problems are solved one by one.
     paths : Entry, default=None
-        Returns the structures and weights that a solution consists of; None leaves them to the active set.
+        Decomposes a solution into structures and weights. If None, the active set does it.
     face : int, default=BY_STRUCTURES
-        The number by which `tight_face` knows the form of its solutions, for factor graphs.
+        The form of its solutions in factor graphs; see `tight_face`.
     """
 
     name: str
@@ -84,7 +85,7 @@ class PolytopeSolver(NamedTuple):
 
 
 def solvers_of(polytope_solver, by_structures):
-    """Return the `Solvers` of a structure, to be given to kernels. None is that of one without a solver of its own."""
+    """Return the `Solvers` of a structure, for kernels; `polytope_solver` is None if it has no specialised solver."""
     if polytope_solver is None or polytope_solver.prefers is never:
         return Solvers(never, by_structures, by_structures)
     return Solvers(polytope_solver.prefers, polytope_solver.solve, by_structures)
@@ -92,6 +93,6 @@ def solvers_of(polytope_solver, by_structures):
 
 @entry(types.void(PREFERENCE, PROBLEMS, types.int64, types.int64, INTS_OUT))
 def prefer_range(prefers, problems, start, stop, chosen):
-    """Tell which of problems start..stop a solver prefers."""
+    """Tell for each of the problems start..stop whether a solver is preferred."""
     for i in range(start, stop):
         chosen[i] = prefers(problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]], problems.dims[i])

@@ -6,12 +6,12 @@ from .._core.lanes import WIDTH, load, padded, pick, spread, store
 
 @kernel
 def take_off_products(left, right, n, out):
-    """Take ``left' right`` off the first n rows and columns of `out`, from the diagonal on.
+    """Subtract ``left' right`` from the upper triangle of the first n rows and columns of `out`.
 
-    All three are C-contiguous, with rows of the same padded length. What is left of the diagonal is not to be used.
+    All three are C-contiguous, with rows of the same padded length. The entries below the diagonal become meaningless.
     """
     width, used, n_summed = out.shape[1], padded(n), right.shape[0]
-    # Four rows at a time share what they load, and do not wait for one another.
+    # Four rows at a time share their loads and have independent dependency chains.
     for i in range(0, n - 3, 4):
         for p in range(i // WIDTH * WIDTH, used, WIDTH):
             a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)

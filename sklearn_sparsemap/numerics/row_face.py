@@ -1,6 +1,6 @@
-"""Projection onto the directions that stay in a solution's face: in the supports of its rows, and on its tight cuts.
+"""Projection onto the direction space of a solution's face, given by the supports of its rows and its tight cuts.
 
-Conventions as in `newton`; of `rows`, `u` and `count` are the solution's, and `shifted` holds the direction.
+Conventions as in `newton`. In `rows`, `u` and `count` are those of the solution, and `shifted` holds the direction.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from .._core.lanes import padded
 from .cholesky import add_scaled, dot, solve_lower, solve_upper
 from .newton import curvature_of, factorize
 
-# A second round takes off what rounding left of the first.
+# The second round removes rounding errors of the first.
 _ROUNDS = 2
 
 
 @kernel
 def add_entry(rows, r, i, u, direction):
-    """Enter one place of a solution and of a direction, which is zero off the support."""
+    """Write one entry of a solution and of a direction, which is zero off the support."""
     rows.u[r, i] = u
     rows.shifted[r, i] = direction if u > 0.0 else 0.0
     rows.count[r] += u > 0.0
@@ -24,7 +24,7 @@ def add_entry(rows, r, i, u, direction):
 
 @kernel
 def _centre(u, count, values):
-    """Take off their mean from the values on a row's support; those off it are zero."""
+    """Subtract from the values on a row's support their mean; values off the support are zero."""
     mean = 0.0
     for i in range(u.shape[0]):
         mean += values[i]

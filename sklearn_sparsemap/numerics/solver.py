@@ -1,17 +1,16 @@
-"""What a solver is: the one signature under which kernels call any of them.
+"""The common signature of all solvers that kernels call.
 
-A solver is compiled once, and goes into the loops over a batch or an epoch as a first-class function, like the oracle
-that it is given::
+A solver is compiled once, and passed to the loops over a batch or an epoch as a first-class function, like its oracle::
 
     solution = solver(
         oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
     )
 
-The first four arguments and `sizes` are the problem, as in structures/_base.py. `aim` is the duality gap to reach and
-`tol` the one that will do where rounding keeps the solver from its aim. `limit[0]` is the most calls of the oracle; it
-is read before each call, so that another thread can end the solver by setting it to 0. The three `warm` arrays hold
-structures to start from, one a row, and their weights; no row is a cold start. `marginals` is overwritten. The solution
-is a tuple
+The first four arguments and `sizes` are the problem, as in structures/_base.py. The solver aims at the duality gap
+`aim`, and accepts `tol` if rounding keeps it from `aim`. `limit[0]` is the maximum number of oracle calls. It is read
+before each call, so that another thread can stop the solver by setting it to 0. The three `warm` arrays hold structures
+for a warm start, one a row, and their weights; no row means a cold start. `marginals` is overwritten. The solution is a
+tuple
 
 - slots, additional slots: the structures of the support, one a row (rows beyond their number are scratch);
 - weights: their probabilities;
@@ -26,16 +25,16 @@ from .._core.jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, F
 
 INFEASIBLE = -1
 
-# The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
-# whose error can be as large as the gap's square root, are right to about `tol` themselves.
+# Factor of the requested gap at which the active set aims. The error of marginals can be as large as the square root of
+# the gap; with this factor marginals are accurate to about `tol`. It costs little, because the active set is finite.
 AIM = 1e-3
-# The duality gap of a structure in a factor graph, which is solved many times over, and the most calls of its oracle.
+# Duality gap and maximum number of oracle calls of a structure in a factor graph, which is solved many times.
 STRUCTURE_TOL = 1e-10
 MOST_STRUCTURE_CALLS = 100_000
 
 
 def most_calls(n_parts):
-    """Return the most calls of the oracle where the user says nothing: far more than usual."""
+    """Return the default maximum number of oracle calls, which is far more than usual."""
     return 10_000 + 100 * int(n_parts)
 
 

@@ -1,16 +1,16 @@
-"""Projections onto the simplex, a row at a time, that start where the last one ended."""
+"""Projections of rows onto the simplex, warm started at the previous threshold."""
 
 import numpy as np
 
 from .._core.jit import kernel
 
-# A sum that is this close to 1, in units of the last place of its terms, is 1.
+# A sum counts as 1 if it differs from 1 by at most this times the number of its terms.
 _ROUNDING = 4e-16
 
 
 @kernel(fast_sums=True)
 def _excess(scores, threshold):
-    """Return the sum of what is above the threshold, and how many scores are."""
+    """Return the sum of the excess of scores above the threshold, and the number of these scores."""
     total, count = 0.0, 0.0
     for i in range(scores.shape[0]):
         above = scores[i] - threshold
@@ -30,9 +30,9 @@ def highest(scores):
 
 @kernel
 def lower_to_zero(scores):
-    """Take off the best score, which costs no digits then; return the largest difference, and how many are forbidden.
+    """Subtract the best score, which avoids loss of digits; return the largest difference and the number of -inf.
 
-    Where all are forbidden, they stay so.
+    If all scores are -inf, they stay so.
     """
     top, size, n_forbidden = highest(scores), 0.0, 0
     for i in range(scores.shape[0]):
@@ -48,14 +48,15 @@ def lower_to_zero(scores):
 def sparsemax(scores, threshold, u):
     """Project `scores` onto the simplex into `u`; return the threshold and the size of the support.
 
-    Newton's method from a guess of the threshold. One step lands at or below the root; from there the threshold only
-    rises and the support only shrinks, so that the method ends once the support stays.
+    Newton's method from an initial threshold. The first step lands at or below the root. After that the threshold only
+    rises and the support only shrinks, so the method ends when the support stays the same.
     """
     n = scores.shape[0]
     total, count = _excess(scores, threshold)
     for attempt in range(n + 3):
         if count == 0.0:
-            # Above all scores, by the guess or by the rounding of a large step: just below the best is always sound.
+            # The guess, or rounding of a large step, is above all scores: restart at a threshold that is always low
+            # enough.
             threshold = highest(scores) - 1.0
             total, count = _excess(scores, threshold)
         if abs(total - 1.0) <= _ROUNDING * count:
@@ -73,11 +74,11 @@ def sparsemax(scores, threshold, u):
 
 @kernel
 def prefer_facets(scores, n_rows, n_cols, enough):
-    """Judge a matrix of scores by the supports that its lines have on their own.
+    """Choose between facets and structures for a matrix of scores, by the sparsemax supports of its lines.
 
-    Facets are likely to be quicker than structures where a line has ``enough[0]`` entries in its support, and all
-    together ``enough[1]`` more. Lines are on the shorter side. Of one with a row more than columns an arc from a word
-    to itself is left out: for a matching, that changes little.
+    There is one line for each index of the shorter axis. Facets are expected to be faster if the total size of the
+    supports is at least ``enough[0] * n_lines + enough[1]``. If the matrix has one row more than columns, as for
+    trees, arcs from a word to itself are left out; for matchings this makes little difference.
     """
     across = n_rows <= n_cols
     n, m = min(n_rows, n_cols), max(n_rows, n_cols)

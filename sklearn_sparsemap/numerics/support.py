@@ -1,4 +1,4 @@
-"""Support: the structures that a solution is made of, their weights, and the factor of their Gram matrix."""
+"""Support: the structures of a solution, their weights, and the factor of their Gram matrix."""
 
 from collections import namedtuple
 
@@ -7,18 +7,18 @@ import numpy as np
 from .._core.jit import copy_into, kernel
 from .cholesky import append_column, remove_column, solve_lower
 
-# Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score less the score
-# of the first structure, so that large scores cost no digits. `factor` and `rhs` belong to K = M'M + 11', where the
-# columns of M are the unary indicators, or counts where parts may repeat; see _linalg.py. Only the first k entries of
-# each array are in use, and k is kept by the solver.
+# Row s of `slots` and `additional` holds structure s (see structures/_base.py). `theta` is its score minus the score of
+# the first structure, so that large scores cost no digits. `factor` and `rhs` belong to K = M'M + 11', where the
+# columns of M are the unary indicators, or counts if parts can repeat; see cholesky.py. Only the first k entries of
+# each array are in use; the solver keeps k.
 Support = namedtuple(
     "Support", ["slots", "additional", "theta", "weights", "factor", "rhs", "column", "target", "scratch", "repeats"]
 )
 
-# K has integer entries; a squared pivot below this share of its diagonal is rounding, not information.
+# K has integer entries. A squared pivot below this fraction of its diagonal entry is rounding error.
 DEPENDENT = 1e-9
-# Largest violation of a constraint of the polytope; marginals that violate one by more are certified by nothing, and
-# another solver takes the problem over. Rounding of ordinary scores stays a hundred times below it.
+# Largest violation of a constraint of the polytope. If marginals violate one by more, they are not certified, and
+# another solver takes over. Rounding of ordinary scores is a hundred times smaller.
 FEASIBLE = 1e-9
 # Distance from 1.0 to the next float64.
 EPS = 2.220446049250313e-16
@@ -26,7 +26,7 @@ EPS = 2.220446049250313e-16
 
 @kernel
 def parts_repeat(sizes):
-    """Tell from what `Structure.layout` returned whether a part may stand in several slots."""
+    """Tell from the result of `Structure.layout` whether a part can be in several slots."""
     return sizes.shape[0] > 4
 
 
@@ -34,7 +34,7 @@ def parts_repeat(sizes):
 def new_support(capacity, n_slots, n_additional, repeats):
     """Return an empty support, and its size.
 
-    The size comes from here, as an int64, because Numba compiles a second version of what is called with a literal 0.
+    The size is an int64: with a literal 0 as an argument Numba would compile a second version of the callee.
     """
     support = Support(
         np.empty((capacity, n_slots), np.int32),
@@ -53,7 +53,7 @@ def new_support(capacity, n_slots, n_additional, repeats):
 
 @kernel
 def grow(support, k):
-    """Return the support, twice as large if its k structures fill it."""
+    """Return the support, with doubled capacity if its k structures fill it."""
     if k < support.theta.shape[0]:
         return support
     larger, _ = new_support(2 * k, support.slots.shape[1], support.additional.shape[1], support.repeats)
@@ -87,7 +87,7 @@ def score(scores, additional, slots, additional_slots):
 
 @kernel
 def _product_of_counts(a, b):
-    """Return the sum over parts of how often two structures have them, multiplied; slots are in order."""
+    """Return the inner product of the part counts of two structures, whose slots are sorted."""
     total, s, t = 0, 0, 0
     while s < a.shape[0] and t < b.shape[0]:
         if a[s] < b[t]:
@@ -119,9 +119,9 @@ def common_parts(a, b, repeats):
 
 @kernel
 def project_on_support(support, k, slots):
-    """Put ``R'^{-1}`` times the new structure's column of K into `support.column`; return its squared pivot.
+    """Write ``R'^{-1}`` times the new structure's column of K into `support.column`; return its squared pivot.
 
-    A return value of 0 says that the structure is affinely dependent on the support.
+    A return value of 0 means that the structure is affinely dependent on the support.
     """
     column = support.column
     for s in range(k):
@@ -136,7 +136,7 @@ def project_on_support(support, k, slots):
 
 @kernel
 def append(support, k, slots, additional_slots, theta, weight, pivot_squared):
-    """Add the structure that was just projected, with room assured by `grow`; return the new size."""
+    """Add the structure that was just projected, for which `grow` made room; return the new size."""
     copy_into(support.slots[k], slots)
     copy_into(support.additional[k], additional_slots)
     support.theta[k] = theta
@@ -159,7 +159,7 @@ def remove(support, k, j):
 
 @kernel
 def refactor(support, k):
-    """Rebuild the factor from the structures, leaving out those that turn out to be dependent; return the size."""
+    """Rebuild the factor from the structures, without those that turn out to be dependent; return the size."""
     kept = np.int64(0)
     for s in range(k):
         pivot_squared = project_on_support(support, kept, support.slots[s])
@@ -179,13 +179,13 @@ def refactor(support, k):
 
 @kernel
 def independent_support(slots, additional):
-    """As `independent_support_of`, for structures whose parts do not repeat."""
+    """Call `independent_support_of` for structures whose parts do not repeat."""
     return independent_support_of(slots, additional, slots.shape[0] < 0)
 
 
 @kernel
 def independent_support_of(slots, additional, repeats):
-    """Return a support of given structures, one a row, and its size, without scores, weights, and dependent ones."""
+    """Return a support of the given structures, one a row, without dependent ones, scores and weights; and its size."""
     support, k = new_support(slots.shape[0] + 8, slots.shape[1], additional.shape[1], repeats)
     for s in range(slots.shape[0]):
         pivot_squared = project_on_support(support, k, slots[s])
@@ -221,7 +221,7 @@ def mix(slots, k, weights, marginals):
 
 @kernel
 def is_distribution(weights):
-    """Tell whether weights are probabilities: a mixture with them is in the polytope, where a gap is a certificate."""
+    """Tell whether weights are probabilities. Only then is the mixture in the polytope, and a gap a certificate."""
     total = 0.0
     for w in weights:
         total += w
@@ -232,16 +232,16 @@ def is_distribution(weights):
 
 @kernel
 def certified_gap(value, here):
-    """Return how far the best structure's reduced score is above that of the mixture.
+    """Return the reduced score of the best structure minus that of the mixture.
 
-    It is infinite where the oracle found nothing, or no number, though there is a structure: nothing is certain then.
+    It is infinite if the oracle returned no structure or no finite value, because then there is no certificate.
     """
     return value - here if -np.inf < value < np.inf else np.inf
 
 
 @kernel
 def rounding_of_gap(scores, additional, slots, additional_slots):
-    """Return the gap that rounding alone can leave, judged by the scores of one good structure."""
+    """Return the gap that rounding alone can cause, estimated from the scores of one good structure."""
     size = 1.0 + slots.shape[0]
     run = 0.0
     for t in range(slots.shape[0]):

@@ -1,10 +1,10 @@
-"""The root of a piecewise linear equation, on which the closed forms and the coordinate sweeps stand."""
+"""The root of a piecewise linear equation, used by the closed forms and the coordinate sweeps."""
 
 import numpy as np
 
 from .._core.jit import kernel
 
-# More than enough for every bracket to collapse; Newton's method needs about three.
+# Maximum number of iterations. Newton's method needs about three; every bracket collapses within far fewer than this.
 _MAX_ITER = 300
 # A term this close to 0 or 1 is at that bound.
 _AT_BOUND = 1e-12
@@ -12,7 +12,7 @@ _AT_BOUND = 1e-12
 
 @kernel
 def _next_breakpoint(z, c, mu, direction):
-    """Return the nearest place beyond `mu` where a term begins or ends to change; infinite if there is none."""
+    """Return the nearest breakpoint of a term beyond `mu`; infinite if there is none."""
     nearest = direction * np.inf
     for i in range(z.shape[0]):
         if c[i] != 0.0:
@@ -25,16 +25,16 @@ def _next_breakpoint(z, c, mu, direction):
 
 @kernel
 def _into_the_flat(z, c, mu, low, high):
-    """Move a root that is the end of an interval of roots into that interval.
+    """Move a root at the end of an interval of roots into the interior of that interval.
 
-    Multipliers at such an end would leave a variable just at its bound, and a Newton step blind for one side of it.
+    At the end, a variable would be exactly at its bound, and a Newton step would see only one side of the kink.
     """
     before, after = 0.0, 0.0
     for i in range(z.shape[0]):
         p = z[i] - c[i] * mu
         at_one, at_zero = abs(p - 1.0) <= _AT_BOUND, abs(p) <= _AT_BOUND
         if -_AT_BOUND <= p <= 1.0 + _AT_BOUND:
-            # Downwards p grows where c is positive.
+            # As mu decreases, p grows if c is positive.
             if not (at_one if c[i] > 0.0 else at_zero):
                 before += abs(c[i])
             if not (at_zero if c[i] > 0.0 else at_one):
@@ -46,7 +46,7 @@ def _into_the_flat(z, c, mu, low, high):
     elif after > 0.0 and before == 0.0:
         end = max(_next_breakpoint(z, c, mu - 2.0 * _AT_BOUND, -1.0), low)
         inside = mu - 0.5 * min(mu - end, 1.0)
-    # A breakpoint that was all but met would be jumped over.
+    # Stay at mu if the move changes the terms by more than rounding, because it crossed a breakpoint.
     moved = 0.0
     for i in range(z.shape[0]):
         moved += abs(min(max(z[i] - c[i] * inside, 0.0), 1.0) - min(max(z[i] - c[i] * mu, 0.0), 1.0))
@@ -57,16 +57,16 @@ def _into_the_flat(z, c, mu, low, high):
 def threshold(z, c, b, mu, low, high):
     """Solve ``sum_i c_i clip(z_i - c_i mu, 0, 1) = b`` for `mu` in [low, high].
 
-    The left side never increases with `mu`. Newton's method inside a bracket; exact up to rounding, because it ends on
-    one linear piece. Where an interval solves the equation, a point inside is returned; where it has no root between
-    the bounds, the bound that is nearest to one (an infinite bound says that no `mu` will do).
+    The left side never increases with `mu`. Newton's method inside a bracket is exact up to rounding, because it ends
+    on one linear piece. If an interval solves the equation, a point inside is returned. If there is no root between the
+    bounds, the bound nearest to one is returned (an infinite bound means that there is no solution).
 
     Parameters
     ----------
     z, c : arrays of shape (n,)
     b : float
     mu : float
-        Where to start.
+        Initial guess.
     low, high : float
         Bounds, possibly infinite.
     """
@@ -82,7 +82,7 @@ def threshold(z, c, b, mu, low, high):
             p = z[i] - c[i] * mu
             if p >= 1.0:
                 excess += c[i]
-                # At a bound a term moves on one side only.
+                # A term at a bound changes only on one side.
                 if p == 1.0:
                     if c[i] > 0.0:
                         after += c[i] * c[i]

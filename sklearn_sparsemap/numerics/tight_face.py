@@ -1,11 +1,11 @@
-"""The face of a solution as equations between its parts, the same for all structures that are solved by facets.
+"""The face of a solution as equations between its parts, in one form for all structures with facet solvers.
 
 The directions that stay in a face are zero off the support, sum to zero in each block of parts whose sum is fixed, and
-leave the tight facets as they are. A face is kept in three arrays, in the form in which structures keep theirs:
+do not change the tight facets. A face is stored in three arrays, like the solutions of structures:
 
-- `ints` (1, length): of each part its block, the number of blocks where it has none, and -1 off the support; then where
-  the parts of each tight facet begin (one number more than there are); then these parts, which are all in the support;
-- `factor` (k, k): the upper Cholesky factor of the products of the k tight facets, less their means in the blocks;
+- `ints` (1, length): first, for each part, its block (n_blocks if it has none; -1 if it is not in the support). Then
+  the beginning of each tight facet's parts, and the end of the last one. Then these parts, all in the support;
+- `factor` (k, k): the upper Cholesky factor of the products of the k tight facets, minus their means in the blocks;
 - `shares` (n_blocks + 1,): one divided by the number of parts of a block that are in the support; last 0.
 """
 
@@ -43,12 +43,12 @@ def _blocks_of(kind, dims, p, weights, block):
 
 @kernel
 def _parts_of(kind, dims, p, slots, weights, s, parts):
-    """Write the parts of the support that facet `s` holds, if it is tight; return their number, -1 if it is not."""
+    """Write the support's parts in facet `s` if that is tight; return their number, or -1 if it is not tight."""
     found = np.int64(0)
     if kind == MATCHING:
         if dims[0] != dims[1] and weights[s] <= BINDING:
             return np.int64(-1)
-        # `s` is a column of the longer side.
+        # Facet `s` belongs to an index of the longer axis.
         stride, first, n = (dims[1], s, dims[0]) if dims[0] <= dims[1] else (np.int64(1), s * dims[1], dims[1])
         for r in range(n):
             if p[first + r * stride] > 0.0:
@@ -66,7 +66,7 @@ def _parts_of(kind, dims, p, slots, weights, s, parts):
 
 @kernel
 def _products(ints, n_parts, k, shares):
-    """Return the upper triangle of the products of all pairs of tight facets, less their means in the blocks."""
+    """Return the upper triangle of the products of all pairs of tight facets, minus their means in the blocks."""
     ptr, parts, block = ints[n_parts : n_parts + k + 1], ints[n_parts + k + 1 :], ints[:n_parts]
     products = np.zeros((k, k))
     inside, counts = np.zeros(n_parts), np.zeros(shares.shape[0])
@@ -87,7 +87,7 @@ def _products(ints, n_parts, k, shares):
 
 @kernel
 def tight_face(kind, dims, p, slots, weights):
-    """Return the face of marginals `p` that a solver by facets has found, with its facets: ints, factor, shares."""
+    """Return the face of marginals `p` from the facets of a facet solver: ints, factor, shares."""
     n_parts = p.shape[0]
     n_facets = max(dims[0], dims[1]) if kind == MATCHING else slots.shape[0] if kind == TREE else np.int64(0)
     block, parts = np.empty(n_parts, np.int32), np.empty(n_parts, np.int32)
@@ -126,7 +126,7 @@ def tight_face(kind, dims, p, slots, weights):
 
 @kernel
 def _centre(block, shares, means, direction):
-    """Take its mean in each block from a direction on the support, which is all of `block` that is not -1."""
+    """Subtract from a direction its mean in each block, on the support (`block` is -1 elsewhere)."""
     for b in range(means.shape[0]):
         means[b] = 0.0
     for i in range(direction.shape[0]):
@@ -142,7 +142,7 @@ def _centre(block, shares, means, direction):
 def project_on_tight_face(ints, factor, shares, direction, n_rounds):
     """Overwrite `direction` with its component along the face.
 
-    A second round takes off what rounding left of the first.
+    The second round removes rounding errors of the first.
     """
     n_parts, k = direction.shape[0], factor.shape[0]
     block, ptr, parts = ints[0, :n_parts], ints[0, n_parts : n_parts + k + 1], ints[0, n_parts + k + 1 :]
@@ -165,7 +165,7 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
 
 @kernel
 def is_tied(kind, z, p, weights):
-    """Tell whether the facets of a solution under the scores `z` leave open what its face is."""
+    """Tell whether ties leave the face of a solution undetermined; `z` are the scores."""
     if kind != SIMPLEX:
         return weights[weights.shape[0] - 1] != 0.0
     place = np.int64(0)

@@ -4,13 +4,13 @@ from numba.extending import overload
 
 
 def by_type(kernels, options):
-    """Return a function by which kernels call the kernel for the namedtuple that is the first argument.
+    """Return a function that kernels call, which forwards to the kernel for the type of its first argument.
 
     Parameters
     ----------
     kernels : dict of namedtuple class -> kernel
     options : dict
-        Numba's, for the function that is returned.
+        Numba's options for the returned function.
     """
 
     def function(*args):

@@ -2,7 +2,7 @@
 
 Numba considers cached code fresh as long as the file of the function itself is unchanged, but compiled code contains
 copies of its callees. If cache files outlive an upgrade, old code would run. So the cache also compares a digest of all
-sources of the package. Damaged files are compiled again, while Numba fails or crashes.
+sources of the package. A damaged file is compiled again; without this check Numba fails or crashes.
 """
 
 import hashlib

@@ -52,7 +52,7 @@ def handle_of(function, signature):
 
 
 def by_type(kernels, options):
-    """Return a function by which kernels call the kernel for the namedtuple that is the first argument."""
+    """Return a function that kernels call, which forwards to the kernel for the type of its first argument."""
 
     def choose(first, *others):
         return kernels[type(first)](first, *others)

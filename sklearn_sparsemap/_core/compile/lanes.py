@@ -47,7 +47,7 @@ def _larger(builder, a, b):
 
 
 def _folded(builder, vector, combine):
-    """Combine four numbers to one, halves with halves."""
+    """Combine four numbers into one, pairwise."""
     while vector.type.count > 2:
         half = vector.type.count // 2
         vector = combine(_shuffled(builder, vector, range(half)), _shuffled(builder, vector, range(half, 2 * half)))
@@ -56,7 +56,7 @@ def _folded(builder, vector, combine):
 
 @intrinsic
 def pick(typing_context, array, offset):
-    """Return one number of a C-contiguous float64 array; `offset` is never counted from the end."""
+    """Return one number of a C-contiguous float64 array; `offset` must not be negative."""
 
     def generate(context, builder, signature, args):
         return builder.load(address_of(context, builder, signature, args))
@@ -66,7 +66,7 @@ def pick(typing_context, array, offset):
 
 @intrinsic
 def load(typing_context, array, offset):
-    """Return four numbers of a C-contiguous float64 array, from `offset` on, counted as if it were flat."""
+    """Return four consecutive numbers of a C-contiguous float64 array, from `offset` in the flattened array on."""
 
     def generate(context, builder, signature, args):
         address = address_of(context, builder, signature, args, WIDTH)
@@ -79,7 +79,7 @@ def load(typing_context, array, offset):
 
 @intrinsic
 def store(typing_context, array, offset, value):
-    """Write four numbers into a C-contiguous float64 array, from `offset` on, counted as if it were flat."""
+    """Write four consecutive numbers into a C-contiguous float64 array, from `offset` in the flattened array on."""
 
     def generate(context, builder, signature, args):
         address = address_of(context, builder, signature, args, WIDTH)
@@ -91,13 +91,13 @@ def store(typing_context, array, offset, value):
 
 @intrinsic
 def spread(typing_context, number):
-    """Return four times the same number."""
+    """Return a vector of four equal numbers."""
     return _LANES(types.float64), lambda context, builder, signature, args: _spread(builder, args[0])
 
 
 @intrinsic
 def larger(typing_context, a, b):
-    """Return the larger number of each of four pairs; a where b is NaN."""
+    """Return the elementwise maximum of two vectors of four numbers; a where b is NaN."""
     return _LANES(_LANES, _LANES), lambda context, builder, signature, args: _larger(builder, *args)
 
 

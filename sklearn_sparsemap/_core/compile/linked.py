@@ -86,7 +86,7 @@ class _KernelCompiler(_EntryCompiler):
 
 
 class _Kernel(CPUDispatcher):
-    """A compiled function without a wrapper for Python: Numba would crash in its place."""
+    """A compiled function without a wrapper for Python: calling it raises an error, whereas Numba would crash."""
 
     def __call__(self, *args, **kwargs):
         raise TypeError(f"{self.py_func.__name__} is a kernel: only compiled functions can call it; make it an entry")
@@ -107,9 +107,9 @@ def compile_entry(function, signature, is_argument, options):
     function : callable
     signature : Numba signature
     is_argument : bool
-        Whether compiled functions are given this one as an argument.
+        Whether kernels take this function as an argument.
     options : dict
-        Numba's.
+        Numba's options.
     """
     dispatcher = njit(**options, pipeline_class=_ArgumentCompiler if is_argument else _EntryCompiler)(function)
     try:
@@ -126,7 +126,7 @@ def compile_entry(function, signature, is_argument, options):
 
 
 def _set_environments(dispatcher):
-    """Tell the machine code of an entry where the constants of its kernels are, as Numba does when it loads it."""
+    """Write the addresses of the kernels' constants into an entry's machine code, as Numba does when it loads code."""
     for result in dispatcher.overloads.values():
         for environment in result._find_referenced_environments():
             result.library.codegen.set_env(environment.env_name, environment)
@@ -138,5 +138,5 @@ def handle_of(dispatcher, signature):
 
 
 def by_type(kernels, options):
-    """Return a function by which kernels call one of several kernels; see `by_type.py`."""
+    """Return a function that kernels call, which forwards to the kernel for a type; see `by_type.py`."""
     return _by_type(kernels, {**options, "pipeline_class": _KernelCompiler})

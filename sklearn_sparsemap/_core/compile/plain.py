@@ -14,7 +14,8 @@ FirstClass = types.FunctionType
 
 
 class _Argument(type(njit(lambda: None))):
-    """A compiled function whose type, as an argument, is that of its signature and not a type of its own."""
+    """A compiled function that is typed by its signature when it is an argument, so that equal signatures share a
+    type."""
 
     @property
     def _numba_type_(self):

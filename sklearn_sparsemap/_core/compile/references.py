@@ -31,7 +31,7 @@ class _SwitchOffCounts(AnalysisPass):
         return False
 
 
-# The only types of what may be a part: other containers, and what runs Python, are left to Numba.
+# The types that parts can have without counts. Other containers, and code that runs Python, keep Numba's counts.
 _PLAIN = types.Array, types.BaseTuple, types.Number, types.Boolean, types.SliceType
 
 
@@ -61,7 +61,7 @@ def _is_borrowed(value, kinds):
 
 
 def switch_off_counts(pipeline):
-    """Add the pass to Numba's passes, before code is written; return them."""
+    """Insert the pass into Numba's passes, before lowering; return them."""
     passes = [each for each, _ in pipeline.passes]
     pipeline.add_pass_after(_SwitchOffCounts, passes[passes.index(NativeLowering) - 1])
     pipeline.finalize()

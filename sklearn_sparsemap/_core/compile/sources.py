@@ -1,10 +1,10 @@
-"""A digest of the package's sources, by which cached code is known to be fresh."""
+"""A digest of the package's sources, which tells whether cached code is up to date."""
 
 import hashlib
 from functools import lru_cache
 from importlib.resources import files
 
-# Rooms without kernels, from which no kernel takes anything.
+# Packages and modules without kernels; no kernel depends on them.
 WITHOUT_KERNELS = {
     *("_layers", "datasets", "distributed", "estimators", "factors", "features/_rows", "inference", "inspection"),
     *("jax", "metrics", "pipeline", "plotting", "torch"),

@@ -195,8 +195,7 @@ def matrix_tree(scores, n, single_root, work):
             log_weights(scores, n, single_root, arcs)
             _exchange(arcs, n, last)
         elif single_root and k > 1 and last == 1:
-            # No head is left for word k except words eliminated before it. If a tree exists, word k then reaches all
-            # other words, so eliminate it last.
+            # No remaining word reaches word k. If any word reaches all others, then word k does, so eliminate it last.
             last = k
             _exchange(arcs, n, last)
         else:
