@@ -1,4 +1,4 @@
-"""What is predicted: the structures, each with its MAP oracle."""
+"""The structures that can be predicted, each with its MAP oracle."""
 
 from ._alignment.structure import Alignment
 from ._base import Structure

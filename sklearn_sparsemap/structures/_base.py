@@ -1,4 +1,4 @@
-"""Structure: the protocol of everything that can be predicted, and the guide to adding one."""
+"""Structure: the protocol of all structures, and the guide to adding one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Structure:
-    """Base class of structures: the parts of a problem, its MAP oracle, and how a structure is written as parts.
+    """Base class of structures. A structure defines its parts, its MAP oracle, and how structures are encoded as parts.
 
-    A structure is a choice of *parts*. Unary parts have one score each in `scores` and are what marginals are
-    about; additional parts (say, transitions) have scores of their own and are not penalised. Solvers, losses and
-    estimators know parts by index only. A new structure is therefore one compiled function, the oracle, and a few
-    short methods; it then works with every solver, loss and estimator.
+    A structure is a choice of *parts*. Unary parts have one score each in `scores`, and marginals are probabilities of
+    unary parts. Additional parts (for example transitions) have scores of their own and are not penalised. Solvers,
+    losses and estimators refer to parts by index only. A new structure is therefore one compiled function, the oracle,
+    and a few short methods; it then works with every solver, loss and estimator.
 
     Attributes
     ----------
@@ -31,46 +31,46 @@ class Structure:
     oracle : compiled function
         The MAP oracle.
     marginal_oracle : compiled function or None
-        The marginal oracle, where there is one.
+        The marginal oracle, or None.
     no_marginals : str
-        Why there is no marginal oracle.
+        The reason why there is no marginal oracle.
     polytope_solver : PolytopeSolver or None
-        The solver of SparseMAP that knows the structure's polytope; None leaves SparseMAP to the active set.
+        A specialised SparseMAP solver for the structure's polytope. If None, SparseMAP uses the active set.
     tensor_solver : callable or None
-        ``tensor_solver()`` imports PyTorch and returns a function ``solve(scores, lengths)`` in its batched operations,
-        where there is one. Scores have an axis of samples and -inf in the padding; lengths are int tensors (n_samples,
-        score_ndim). It returns the marginals, a function that multiplies directions (n_directions, n_samples, ...)
-        with the Jacobian, and which samples are solved.
+        ``tensor_solver()`` imports PyTorch and returns a function ``solve(scores, lengths)`` in batched operations of
+        PyTorch. Scores have an axis of samples, and -inf in the padding; lengths are int tensors (n_samples,
+        score_ndim). The function returns the marginals, a function that multiplies directions (n_directions, n_samples,
+        ...) with the Jacobian, and a mask of the samples that were solved.
     labelled : bool
-        Whether a structure is made of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one
-        for each row of scores (`score_ndim` 2). A linear model then has one output a label; else it has a single one,
-        and a row of features for each part.
+        Whether a structure consists of labels (classes of a `y`): one for the whole sample (`score_ndim` 1), or one for
+        each row of scores (`score_ndim` 2). A linear model then has one output for each label. Otherwise it has a
+        single output, and a row of features for each part.
     fixed_size : bool
-        Whether all structures of a problem have the same number of unary parts. Where they do not, how many parts there
-        are is itself predicted: estimators decide by the objective of their loss, in which SparseMAP's regulariser
-        takes something off each part; the cost of losses with a margin counts missing parts as it counts wrong ones;
-        and `score` is the F1 of the parts. Where they do, none of this would change a prediction, and `score` is
-        the share of slots that are right. Structures made of labels are so; for others False, the default, is safe.
+        Whether all structures of a problem have the same number of unary parts. If not, the number of parts is itself
+        predicted. Estimators then predict by the objective of their loss, in which SparseMAP's regulariser subtracts
+        something for each part; the cost of losses with a margin counts missing parts as well as wrong ones; and
+        `score` is the F1 of the parts. If all sizes are equal, none of this would change a prediction, and `score` is
+        the fraction of slots that are correct. True for structures of labels; for others False, the default, is safe.
     row_outputs : int or None
-        How many scores a linear model makes of a row of features, where structures are not `labelled`: the last axis of
-        scores. None: a single one, and scores have no such axis.
+        Number of scores that a linear model computes for a row of features, if structures are not `labelled`: the
+        length of the last axis of scores. None means a single score, and scores without such an axis.
     repeats : bool
-        Whether a part may stand in several slots, and counts as often: marginals are expected counts then. Slots are in
-        the order of their parts, and none is empty. The cost of losses with a margin is the number of parts of the
-        right structure, counted, that are missing. Factor graphs do not take such structures.
+        Whether a part can be in several slots. Marginals are then expected counts, slots are sorted by part, and none
+        is empty. The cost of losses with a margin is the number of missing parts of the gold structure, with
+        multiplicity. Factor graphs do not accept such structures.
     extra_rows : int
         Number of rows of scores beyond those that lengths count, such as the root of a tree.
     coupled_by : str or None
         Name of the additional scores without which the rows of scores are independent choices.
     codes_are_slots : bool
-        Whether a structure is an int, which is also its only slot.
+        Whether a structure is an int that is also its only slot.
     parts_can_be_known : bool
-        Whether `forbidden_by` knows which parts contradict what is known of a structure that is not `labelled`.
+        Whether `forbidden_by` supports partially known structures, for structures that are not `labelled`.
     can_repair : bool
-        Whether `misfits` and `repair` know gold structures that this one does not allow.
+        Whether `misfits` and `repair` recognise gold structures that violate the constraints, and repair them.
     strict_encode : bool
-        Whether `encode` refuses whatever is no structure of the problem. If not, estimators ask the oracle about each
-        structure that they are to learn from.
+        Whether `encode` refuses everything that is not a structure of the problem. If not, estimators check each gold
+        structure by calls of the oracle.
 
     Notes
     -----
@@ -79,14 +79,14 @@ class Structure:
     shape
         Shape of one sample's `scores`. A flat part index runs over it in C order.
     dims : int64 array
-        All that the oracle needs to know of a problem's size, as returned by `dims`. Never the scores.
+        The size of a problem, as returned by `dims`, for the oracle. It does not depend on the scores.
     additional : float64 array
-        The additional scores of a problem, flattened and joined in the order of `additional_names`, without those
-        that the user did not give.
+        The additional scores of a problem, flattened and joined in the order of `additional_names`, without those that
+        are not given.
     slots : int32 array of shape (n_slots,)
-        The unary parts of one structure, or -1 for an empty slot. A part may appear in one slot only (slot ``t``
-        of a chain holds the state of step ``t``), so that two structures share exactly the parts that stand in the
-        same slot of both; but see `repeats`.
+        The unary parts of one structure, or -1 for an empty slot. A part can appear in only one slot (slot ``t`` of a
+        chain holds the state of step ``t``), so two structures share exactly the parts that are in the same slot of
+        both. For exceptions see `repeats`.
     additional_slots : int32 array of shape (n_additional_slots,)
         The additional parts of one structure as indices into `additional`, or -1. Repeats count.
 
@@ -94,16 +94,16 @@ class Structure:
 
         value = oracle(scores, additional, dims, work, slots, additional_slots)
 
-    `scores` and `additional` are flat and must not be changed; `slots` and `additional_slots` are filled with a
-    structure of highest total score, and that score is returned. Scores may be -inf (the part is forbidden); a value of
-    -inf says that no structure is allowed. `work` is scratch space of the size that `sizes` asks for. It holds zeros
-    at the first call for a problem, and later what the last call left there: an oracle may keep what helps it with
-    similar scores. Ties may be broken in any way, as long as the same calls have the same answers.
+    `scores` and `additional` are flat and must not be changed. The oracle fills `slots` and `additional_slots` with a
+    structure of highest total score, and returns that score. Scores may be -inf (the part is forbidden). A value of
+    -inf means that no structure is allowed. `work` is scratch space of the size that `sizes` returns. It holds zeros at
+    the first call for a problem, and at later calls the contents after the previous call, so an oracle can warm start
+    from it. Ties may be broken in any way, as long as equal calls have equal answers.
 
-    **The marginal oracle** is optional. It has the same signature, and leaves the expectations of the Gibbs
-    distribution ``p(s) = exp(score(s)) / Z`` at the beginning of `work`, which then has the size that `marginal_work`
-    asks for: first the marginals of all parts, then one entry for each additional score. It returns log Z, -inf if no
-    structure is allowed. `slots` and `additional_slots` are not used.
+    **The marginal oracle** is optional. It has the same signature. It writes the expectations of the Gibbs distribution
+    ``p(s) = exp(score(s)) / Z`` to the beginning of `work`, whose size is then that of `marginal_work`: first the
+    marginals of all parts, then one entry for each additional score. It returns log Z, or -inf if no structure is
+    allowed. `slots` and `additional_slots` are not used.
     """
 
     score_ndim = 1
@@ -122,7 +122,7 @@ class Structure:
     parts_can_be_known = False
     can_repair = False
     strict_encode = False
-    # Whether `decode` takes the slots of many structures of one shape, too: an axis more in, and out.
+    # Whether `decode` also accepts the slots of many structures of one shape, with one more axis.
     _decodes_stacks = False
 
     @property
@@ -163,74 +163,76 @@ class Structure:
         return 0
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        """Write a structure, in the form a user gives it, as ``(slots, additional_slots)``.
+        """Return a structure in the user's form as ``(slots, additional_slots)``.
 
-        Raises ValueError when it is not a structure of this problem; see `strict_encode`.
+        Raises ValueError if it is not a structure of this problem; see `strict_encode`.
         """
         raise NotImplementedError
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
-        """Return the structure with these slots, in the form that a user reads."""
+        """Return the structure with these slots, in the user's form."""
         raise NotImplementedError
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell for each slot whether a predicted structure has it as the right one: bool array.
+        """Tell for each slot whether a predicted structure agrees with the gold one: bool array.
 
-        Its mean is what `score` of an estimator counts, for structures of `fixed_size`.
+        For structures of `fixed_size`, `score` of an estimator is its mean.
         """
         return self.encode(structure, dims)[0] == self.encode(predicted, dims)[0]
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """Return the parts among which a structure chooses at each place.
+        """Return the alternatives at each place, if a structure is one choice among parts at each place.
 
         Returns
         -------
         places : int array of shape (n_places, n_alternatives), or None
-            Every structure has exactly one part of each row, and no others; None if structures are not like that.
+            Every structure has exactly one part of each row, and no other parts. None if structures do not have this
+            form.
         """
         return None
 
     def n_best(self, sample: Any, k: int) -> Any:
-        """Return the slots and values of the `k` best structures of a `Problem`; None leaves them to the MAP oracle."""
+        """Return the slots and values of the `k` best structures of a `Problem`, or None to find them by the MAP
+        oracle."""
         return None
 
     def n_best_by(self, sample: Any) -> Any:
-        """Return another structure, its scores, and a function that reads its slots as those of this one; or None.
+        """Return another structure, its scores, and a function that maps its slots to slots of this one; or None.
 
-        For structures whose k best ones are found as those of another structure.
+        For structures whose k best ones are those of another structure.
         """
         return None
 
     def draw(self, sample: Any, n: int, rng: Any) -> Any:
-        """Draw `n` structures of a `Problem` from the Gibbs distribution; None leaves them to the marginal oracle."""
+        """Draw `n` structures of a `Problem` from the Gibbs distribution, or return None to use the marginal oracle."""
         return None
 
     def forbidden_by(self, known: Sequence[Any], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        """Return which scores of this shape belong to parts that contradict what is known of a structure.
+        """Return a mask of the parts, in the shape of the scores, that contradict a partially known structure.
 
         Parameters
         ----------
         known : sequence
-            Its entries as `decode` gives them, None for those that are unknown.
+            Entries of the structure in the form of `decode`; None for unknown entries.
         shape : tuple of int
 
         Raises
         ------
         ValueError
-            If an entry cannot be one.
+            If an entry is invalid.
         """
         raise NotImplementedError
 
     def misfits(self, structure: Any) -> tuple[str, ...]:
-        """Return why a gold structure is none that this one allows, if `repair` could make it one."""
+        """Return the reasons why a gold structure is not allowed, if `repair` can repair it."""
         return ()
 
     def repair(self, structure: Any) -> Any:
-        """Return a structure that this one allows, close to a gold one that has `misfits`."""
+        """Return an allowed structure close to a gold structure that has `misfits`."""
         raise NotImplementedError
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
-        """Return what the lengths of padded samples count, and how many lengths a sample may have."""
+        """Return the meaning of the lengths of padded samples, and the possible numbers of lengths of a sample."""
         if self.score_ndim == 1:
             return "the parts of each sample", (1,)
         if self.labelled:
@@ -238,11 +240,11 @@ class Structure:
         return "the entries of each axis, such as rows and columns", (self.score_ndim,)
 
     def is_soon_exact(self, problems: Any) -> bool:
-        """Tell whether exact inference of `Problems` takes no longer than one with few calls of the oracle."""
+        """Tell whether exact inference of `Problems` takes no longer than a few calls of the oracle."""
         return self.polytope_solver is not None and self.polytope_solver.prefers is always
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the slot in which each of some parts stands; by default a part's own number."""
+        """Return the slot of each given part. By default, slots are numbered like parts."""
         return parts
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
@@ -251,14 +253,14 @@ class Structure:
         Parameters
         ----------
         rows : tuple of int
-            The shape of the sample without the axis of features: ``(n_rows,)``, or more axes where they are known.
+            The shape of the sample without the axis of features: ``(n_rows,)``, or more axes if they are known.
         n_outputs : int
             Number of labels; 1 for structures that are not `labelled`.
 
         Raises
         ------
         ValueError
-            If no scores go with such a sample.
+            If there are no scores for a sample of this shape.
         """
         raise NotImplementedError
 
@@ -267,11 +269,11 @@ class Structure:
         return {}
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
-        """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tries the structure."""
+        """Return shapes of scores of small problems, on which `sklearn_sparsemap.testing` tests the structure."""
         return ((1,), (2,), (4,)) if self.score_ndim == 1 else ((1, 1), (1, 3), (3, 1), (3, 2), (2, 3))
 
     def layout(self, dims):
-        """Return what kernels need to know of a problem's sizes: `sizes`, `marginal_work`, and 1 if `repeats`."""
+        """Return the sizes of a problem for kernels: `sizes`, `marginal_work`, and 1 if `repeats`."""
         return (*self.sizes(dims), self.marginal_work(dims), *([1] if self.repeats else []))
 
     def _params(self):
@@ -294,6 +296,7 @@ def as_parts(parts):
 
 
 def check_known(what, choice, lowest, highest):
-    """Raise ValueError unless `choice`, which is known of a structure, is an int from `lowest` to `highest`."""
+    """Raise ValueError unless `choice`, an entry of a partially known structure, is an int from `lowest` to
+    `highest`."""
     if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
         raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")

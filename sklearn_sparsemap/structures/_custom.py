@@ -1,4 +1,4 @@
-"""CustomStructure: whatever a user's own MAP oracle finds, in plain Python or compiled with `numba.njit`."""
+"""CustomStructure: a structure given by a user's MAP oracle, in plain Python or compiled with `numba.njit`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# The structures whose oracle is called from kernels, by the number that stands for them in `dims`.
+# The structures whose Python oracle is called from kernels, by the number that identifies them in `dims`.
 _called = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 # Parameters of the inference functions; additional scores cannot have these names.
@@ -27,9 +27,10 @@ _TAKEN = {"structure", "scores", "solver", "tol", "max_iter", "n_jobs"}
 
 
 def _ask(number, scores, additional, slots, additional_slots):
-    """Call a Python oracle; fill the slots with what it returns, and return its score.
+    """Call a Python oracle; fill the slots with its answer, and return the answer's score.
 
-    If it fails, no structure is allowed, here and at all later calls of the same kernel; see `deferred_errors`.
+    If it fails, it reports that no structure is allowed, at this and all later calls of the same kernel; see
+    `deferred_errors`.
     """
     errors = deferred_errors()
     if errors is None:
@@ -60,17 +61,17 @@ def _answer(number, scores, additional, slots, additional_slots):
 
 @as_oracle(calls_python=True)
 def python_oracle(scores, additional, dims, work, slots, additional_slots):
-    """Ask the Python function of the structure that dims[1] stands for."""
+    """Call the Python function of the structure with the number dims[1]."""
     with objmode(value="float64"):
         value = _ask(dims[1], scores, additional, slots, additional_slots)
     return value
 
 
 class CustomStructure(Structure):
-    """A structure that is known by its MAP oracle: any function that finds the best choice of parts.
+    """A structure that is given by its MAP oracle: any function that finds the best choice of parts.
 
     Scores have shape (n_parts,). It works with every solver, with derivatives, and in estimators, where a sample has
-    one row of features for each part. `sklearn_sparsemap.testing.check_structure` tells whether an oracle does its job.
+    one row of features for each part. `sklearn_sparsemap.testing.check_structure` tests an oracle.
 
     Parameters
     ----------
@@ -87,15 +88,14 @@ class CustomStructure(Structure):
     additional : dict of str -> tuple of int, default=None
         Names and shapes of the additional scores. A linear model learns them.
     max_additional_parts : int, default=None
-        Most additional parts that a structure has, repeats counted. None is as many as there are scores of both kinds.
+        Largest number of additional parts of a structure, with repeats. By default the number of all scores.
     encode : callable, default=None
-        From a structure, as it stands in `y`, to what `map_oracle` would return for it. None: a structure is a
+        Converts a structure, as given in `y`, to the form that `map_oracle` returns. By default, a structure is a
         sequence of parts. Needed with `additional`.
     decode : callable, default=None
-        From the sorted int array of a structure's parts to the structure as `predict` is to return it. None: that
-        array itself.
+        Converts the sorted int array of a structure's parts to the form that `predict` returns. By default, that array.
     fixed_size : bool, default=False
-        Whether all structures of a problem have the same number of parts, so that it need not be predicted; see
+        Whether all structures of a problem have the same number of parts, so that the number need not be predicted; see
         `Structure`.
 
     Examples
@@ -111,7 +111,7 @@ class CustomStructure(Structure):
     """
 
     score_ndim = 1
-    # A parameter here.
+    # An instance attribute here, set by a parameter.
     fixed_size = False
     no_marginals = "a MAP oracle does not tell how to sum over all structures"
 
@@ -204,7 +204,8 @@ class CustomStructure(Structure):
         return ((2,), (3,), (5,)) if self.n_parts is None else ((self.n_parts,),)
 
     def check_parts(self, found, n_parts, n_additional, what):
-        """Return what an oracle or `encode` returned as two int arrays, or raise ValueError saying `what` is wrong."""
+        """Return an answer of an oracle or `encode` as two int arrays; raise ValueError, which begins with `what`, if
+        invalid."""
         additional_parts = ()
         if self.additional:
             if not isinstance(found, tuple) or len(found) != 2:
@@ -221,7 +222,7 @@ class CustomStructure(Structure):
         return parts, additional_parts
 
     def __getstate__(self):
-        # The number means something in this process only, and to this object only.
+        # The number is valid for this object in this process only.
         return {name: value for name, value in vars(self).items() if name != "_number"}
 
 

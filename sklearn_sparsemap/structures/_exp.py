@@ -4,7 +4,7 @@ import numpy as np
 
 from .._core.jit import kernel
 
-# 2^52 + 2^51: a number of moderate size that this is added to is rounded to an int, which the lowest bits then hold.
+# 2^52 + 2^51: adding it rounds a number of moderate size to an integer, which is then in the lowest bits.
 _ROUNDING = 6755399441055744.0
 _EXPONENT_BIAS, _MANTISSA_BITS = 1023, 52
 # log 2 in two parts, the first of few bits.
@@ -15,12 +15,12 @@ _LOWEST = -708.0
 
 @kernel
 def exponentiate(values, scratch):
-    """Replace numbers up to 700 by their exponentials, to 2 units in the last place; below -708 they are 0.
+    """Replace numbers up to 700 by their exponentials, to 2 units in the last place; below -708 the result is 0.
 
-    Written so that all loops use vector instructions, which no call of a library would. With x = k log 2 + r, the
-    exponential is 2^k times the Taylor series of r; 2^k is made of its bits.
+    All loops use vector instructions, unlike calls of a library. With x = k log 2 + r, the exponential is 2^k times the
+    Taylor series of r; 2^k is composed from its bits.
 
-    `scratch` has at least one number; as many as `values` are best.
+    `scratch` needs at least one entry; it is fastest with as many as `values` has.
     """
     size = scratch.shape[0]
     for first in range(0, values.shape[0], size):

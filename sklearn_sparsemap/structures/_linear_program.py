@@ -1,4 +1,4 @@
-"""LinearProgram: 0-1 variables under linear constraints, the best ones found by HiGHS."""
+"""LinearProgram: 0-1 variables under linear constraints, solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-# How far a solution may be off its constraints, as HiGHS has it.
+# Largest violation of a constraint by a solution; HiGHS's tolerance.
 _FEASIBLE = 1e-6
-# A score that is so many times larger than others leaves them fewer digits than HiGHS keeps.
+# If a score exceeds the others by more than this factor, HiGHS's tolerance leaves too few digits for the others.
 _FAR = 1e5
-# HiGHS stops within an absolute gap: scores are scaled so that it does not matter.
+# HiGHS stops at an absolute gap. Scores are scaled to this maximum, so that the gap is negligible.
 _LARGEST_SCORE = 1e3
 
 
 class LinearProgram(CustomStructure):
-    """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, whatever an integer programme says.
+    """Choices of 0-1 variables x with ``A @ x <= b``: knapsacks, paths, schedules, and other integer programmes.
 
-    Scores have shape (n_variables,). The best choice is found by HiGHS (`scipy.optimize.milp`), so that all solvers,
-    losses and estimators work on it; each call takes milliseconds. A structure is a bool array of shape (n_variables,);
-    -inf forbids a variable.
+    Scores have shape (n_variables,). HiGHS (`scipy.optimize.milp`) is the MAP oracle, so all solvers, losses and
+    estimators can be used; each call takes milliseconds. A structure is a bool array of shape (n_variables,); -inf
+    forbids a variable.
 
     Parameters
     ----------
     A : array-like of shape (n_constraints, n_variables)
     b : array-like of shape (n_constraints,)
     A_eq, b_eq : array-like, default=None
-        Constraints ``A_eq @ x == b_eq``, of the same form.
+        Equality constraints ``A_eq @ x == b_eq``, in the same form.
     integer : bool, default=True
-        Whether x must be asked to be integer. False is quicker where linear programmes with these constraints have
-        integer solutions by themselves (paths, assignments); that one has not is an error.
+        Whether to require integer x. False is faster if linear programmes with these constraints always have integer
+        solutions (paths, assignments). A fractional solution is then an error.
     fixed_size : bool, default=False
         Whether all structures have the same number of variables that are 1; see `Structure`.
 
     Attributes
     ----------
     pool : bool array of shape (n_found, n_variables)
-        The distinct solutions that were found so far, the first one first; those of structures that `y` brings are
-        among them. See `on_pool`.
+        The distinct solutions found so far, in the order of their discovery, including the structures in `y`. See
+        `on_pool`.
 
     Notes
     -----
@@ -106,17 +106,17 @@ class LinearProgram(CustomStructure):
         return np.array(list(self._found.values()), bool).reshape(-1, self.n_parts)
 
     def on_pool(self) -> CustomStructure:
-        """Return a structure of nothing but the solutions in the pool: much quicker, for most of the training.
+        """Return a structure restricted to the solutions in the pool, which is much faster, for most of the training.
 
         Returns
         -------
         structure : CustomStructure
-            With structures as they are here. Solutions that are found later do not join it.
+            Its structures have the same form. Solutions that are found later are not added.
 
         Raises
         ------
         ValueError
-            If no solution was found yet.
+            If the pool is empty.
 
         Examples
         --------
@@ -147,11 +147,11 @@ class LinearProgram(CustomStructure):
         return self._best_of(scores, allowed)
 
     def _best_of(self, scores, allowed):
-        """Return the best choice of the variables that are allowed; None if there is none."""
+        """Return the best choice of the allowed variables, or None if there is none."""
         costs = np.where(allowed, -scores, 0.0)
         largest = np.abs(costs).max()
         if largest > 0.0:
-            # Divided first: the quotient could overflow.
+            # Divide first, because the quotient of the constants could overflow.
             costs = costs / largest * _LARGEST_SCORE
         constraints = [
             LinearConstraint(A, low, high)
@@ -183,7 +183,7 @@ class LinearProgram(CustomStructure):
         if x.shape != (self.n_parts,) or x.dtype != bool:
             raise ValueError(f"a solution is {self.n_parts} bools, one for each variable; got {structure!r:.80}")
         for A, off in ((self.A, self.A @ x - self.b), (self.A_eq, abs(self.A_eq @ x - self.b_eq))):
-            # Relative to the sizes of the terms.
+            # Relative to the magnitude of the terms.
             wrong = np.flatnonzero(off > _FEASIBLE * (1.0 + np.abs(A).sum(axis=1)))
             if len(wrong):
                 name = "A" if A is self.A else "A_eq"
@@ -207,7 +207,7 @@ class LinearProgram(CustomStructure):
 
 
 class _BestOf:
-    """The best one of some solutions."""
+    """The best of a list of solutions, as a MAP oracle."""
 
     def __init__(self, pool):
         self.pool = pool
@@ -221,7 +221,7 @@ class _BestOf:
 
 
 class _Indicator:
-    """From parts to bools."""
+    """Conversion from parts to a bool array."""
 
     def __init__(self, n):
         self.n = n
@@ -231,12 +231,12 @@ class _Indicator:
 
 
 def _masked(scores):
-    """Return which variables have scores so low that a choice without them is better than any with one of them.
+    """Return a mask of variables whose scores are so low that every choice without them beats every choice with one.
 
-    Only if others have scores of a much smaller size.
+    Only if the other scores are of much smaller magnitude.
     """
     values = np.sort(scores[scores > -np.inf])
-    # The sizes of those that are higher.
+    # Magnitudes of the higher scores.
     sizes = np.append(np.abs(values[1:]), 0.0)[::-1]
     total, largest = np.cumsum(sizes)[::-1], np.maximum.accumulate(sizes)[::-1]
     is_far = (values < -2.0 * total) & (values < -_FAR * largest) & (largest > 0.0)
@@ -244,7 +244,7 @@ def _masked(scores):
 
 
 def _check_constraints(A, b, A_name, b_name):
-    """Return the two sides of constraints as arrays."""
+    """Return both sides of constraints as arrays."""
     A, b = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64)
     if A.ndim != 2 or A.shape[1] == 0 or b.shape != A.shape[:1]:
         raise ValueError(

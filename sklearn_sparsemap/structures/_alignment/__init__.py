@@ -1,1 +1,1 @@
-"""Monotone alignments: best and marginals by dynamic programmes over the cells of a grid."""
+"""Monotone alignments: MAP and marginals by dynamic programming over the cells of a grid."""

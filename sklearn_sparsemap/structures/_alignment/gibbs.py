@@ -1,4 +1,4 @@
-"""Marginals of monotone alignments: the tables of `map.py` with sums, from both ends, on logarithms."""
+"""Marginals of monotone alignments: forward and backward tables as in `map.py`, with log-sums instead of maxima."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .map import LOCAL, WARPING, gap_scores
 
 @kernel
 def _sum_warps(scores, n, m, forward, backward):
-    """Fill in the log sums of all paths to each cell, it included, and from each cell, it excluded; return log Z."""
+    """Fill in the log-sums of all paths to each cell (inclusive) and from each cell (exclusive); return log Z."""
     for i in range(n):
         for j in range(m):
             before = 0.0 if i == 0 and j == 0 else -np.inf
@@ -35,7 +35,7 @@ def _sum_warps(scores, n, m, forward, backward):
 
 @kernel
 def _sum_forward(scores, n, m, is_local, gaps, tables):
-    """Fill in the log sums of alignments of the first rows and columns, as `map.py` does the best ones."""
+    """Fill in the log-sums of alignments of the first rows and columns; the maxima are in `map.py`."""
     matched, paused, every = tables
     width = m + 1
     for i in range(n + 1):
@@ -52,7 +52,7 @@ def _sum_forward(scores, n, m, is_local, gaps, tables):
 
 @kernel
 def _sum_backward(scores, n, m, is_local, gaps, after):
-    """Fill in the log sums of how alignments go on, by what they ended with, once these rows and columns are done."""
+    """Fill in the log-sums of completions after the first rows and columns, by the last element of the alignment."""
     from_match, from_row, from_every = after
     width = m + 1
     for i in range(n, -1, -1):

@@ -1,8 +1,9 @@
 """The best monotone alignment.
 
-Of gapped alignments each set of matched cells has one derivation: after a match come the gaps in rows, then those in
-columns. So there are three tables with an entry for each number of rows and of columns that are done: of alignments
-that end with a match, that end with a match or a gap in a row, and of all.
+In a gapped alignment, the gaps after a match come in a fixed order: first those in rows, then those in columns. So each
+set of matched cells has one derivation. There are three tables with an entry for each number of processed rows and
+columns: the best alignment that ends with a match, the best that ends with a match or a gap in a row, and the best of
+all.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ WARPING, GLOBAL, LOCAL = 0, 1, 2
 
 @kernel
 def gap_scores(additional):
-    """Return the scores of a gap in a row and of one in a column."""
+    """Return the score of a gap in a row, and of a gap in a column."""
     if additional.shape[0] == 0:
         return 0.0, 0.0
     return additional[0], additional[1]
@@ -37,7 +38,7 @@ def _warp(scores, n, m, best):
 
 @kernel
 def _trace_warp(n, m, best, slots):
-    """Follow the best path back; the cells of one antidiagonal share a slot, as a path has one of them at most."""
+    """Follow the best path back. A path has at most one cell on each antidiagonal, so these cells share a slot."""
     i, j = n - 1, m - 1
     slots[i + j] = i * m + j
     while i > 0 or j > 0:
@@ -54,7 +55,7 @@ def _trace_warp(n, m, best, slots):
 
 @kernel
 def _align(scores, n, m, is_local, gaps, tables):
-    """Fill in the best scores of alignments of the first rows and columns; see above."""
+    """Fill in the best scores of alignments of the first rows and columns; see the docstring of the module."""
     matched, paused, best = tables
     width = m + 1
     for i in range(n + 1):
@@ -71,9 +72,10 @@ def _align(scores, n, m, is_local, gaps, tables):
 
 @kernel
 def _trace(m, is_local, tables, end, slots, additional_slots):
-    """Follow the best alignment back from an entry; a match in row i goes to slot i, gaps where there is room.
+    """Follow the best alignment back from an entry; a match in row i is written to slot i, gaps to the first free
+    slots.
 
-    A local alignment ends with a match, others in any way.
+    A local alignment ends with a match; others can end with a match or a gap.
     """
     matched, paused, best = tables
     width, here, n_gaps = m + 1, end, 0
@@ -101,7 +103,7 @@ def _trace(m, is_local, tables, end, slots, additional_slots):
 
 @as_oracle
 def best_alignment(scores, additional, dims, work, slots, additional_slots):
-    """Find the best alignment: of time warping, or with gaps, from end to end or anywhere."""
+    """Find the best alignment: time warping, global, or local."""
     n, m, kind = dims[0], dims[1], dims[2]
     slots[:] = -1
     if kind == WARPING:
@@ -119,7 +121,7 @@ def best_alignment(scores, additional, dims, work, slots, additional_slots):
     if is_local:
         for here in range(size):
             end = here if tables[0][here] > tables[0][end] else end
-        # Maybe nothing is worth aligning.
+        # An empty local alignment has score 0.
         value = max(tables[0][end], 0.0)
     if value > (0.0 if is_local else -np.inf):
         _trace(m, is_local, tables, end, slots, additional_slots)

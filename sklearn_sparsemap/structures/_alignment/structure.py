@@ -28,18 +28,18 @@ class Alignment(Structure):
     ----------
     kind : {"warping", "global", "local"}, default="warping"
         - ``"warping"``: dynamic time warping [1]_. A path from the first cell to the last one, by steps to the right,
-          down, or both; each step of either sequence is aligned, maybe with many. A structure is an int array of shape
-          (n_cells, 2), the cells of the path.
-        - ``"global"``: each step is aligned with one of the other sequence at most, in order, and is a gap otherwise
-          [2]_. A structure is an int array of shape (n_rows,): the column of each row, or -1.
+          down, or both. Each step of either sequence is aligned, possibly with several steps. A structure is an int
+          array of shape (n_cells, 2), the cells of the path.
+        - ``"global"``: each step is aligned with at most one step of the other sequence, in order, and is a gap
+        otherwise [2]_. A structure is an int array of shape (n_rows,): the column of each row, or -1.
         - ``"local"``: the same for a part of either sequence [3]_. Only gaps between the first pair and the last one
           count, and there may be no pair at all, for a score of 0.
 
     Notes
     -----
-    Where there are gaps there is one additional score, optional: `gaps`, shape (2,), of a gap in a row (a row that is
-    not aligned) and of one in a column. Without it gaps score 0. Marginals of a Gibbs distribution give each set of
-    pairs one probability, whatever the order of the gaps between them.
+    Kinds with gaps have one optional additional score: `gaps`, shape (2,), the score of a gap in a row (a row that is
+    not aligned) and of a gap in a column. By default gaps score 0. In a Gibbs distribution each set of pairs counts
+    once, whatever the order of the gaps between them.
 
     See `Structure` for the conventions, [4]_ for SparseMAP over a structure.
 

@@ -1,1 +1,1 @@
-"""Sequences: best by Viterbi, marginals by forward and backward sums."""
+"""Sequences: MAP by Viterbi, marginals by forward-backward."""

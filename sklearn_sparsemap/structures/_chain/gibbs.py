@@ -1,11 +1,11 @@
 """Marginals of LinearChain: forward-backward.
 
-The fast way multiplies exponentiated scores and divides by the sum at each step. Where a number might underflow that
-matters later, it gives up, and the same recursion is done on logarithms.
+The fast method multiplies exponentiated scores and normalises each step. If a relevant number might underflow, it gives
+up, and the same recursion runs on logarithms.
 
-What can matter is decided by two rules. If all transitions are allowed and within `_NARROW` of each other, then the
-messages of one step are, too: a number that underflows belongs to a state that is worse than another by more than any
-path can make good. Else nothing but 0 may vanish: all factors must be above `_SMALLEST`, so that the product of any
+Two rules decide this. If all transitions are allowed and within `_NARROW` of each other, then so are the messages of
+one step: a number that underflows belongs to a state that is worse than another one by more than any path can
+compensate. Otherwise only exact zeros may vanish: all factors must be above `_SMALLEST`, so that the product of any
 three of them is a normal number.
 """
 
@@ -21,7 +21,7 @@ _SMALLEST = 1e-100
 
 @kernel(no_nans=True)
 def _shift_to_zero(values):
-    """Subtract the maximum; return it, with the lowest of the shifted values and the lowest that is not -inf."""
+    """Subtract the maximum; return it, the lowest shifted value, and the lowest shifted value that is not -inf."""
     top = -np.inf
     for i in range(values.shape[0]):
         top = max(top, values[i])
@@ -37,10 +37,10 @@ def _shift_to_zero(values):
 
 @kernel
 def _prepare(scores, additional, dims, states, moves):
-    """Fill `states` and `moves` with all scores, each step's and each matrix's shifted to a maximum of 0.
+    """Fill `states` and `moves` with all scores, shifted to a maximum of 0 in each step and each matrix.
 
     Returns the sum of the shifts (-inf if a step has no state or no transition), the lowest transition, and the lowest
-    of all numbers that is not -inf.
+    of all numbers that are not -inf.
     """
     n_steps, n_states = dims[0], dims[1]
     at_start = additional.shape[0] - n_states * (dims[3] + dims[4])
@@ -81,7 +81,7 @@ def _softmax(values):
 
 @kernel(fast_sums=True)
 def _add_four(total, shares, place, stride, rows):
-    """Add to `total` the first four rows of a matrix, by their shares; see `_add_rows`."""
+    """Add to `total` the first four rows of a matrix, weighted by `shares`; see `_add_rows`."""
     n = total.shape[0]
     a, b, c, d = shares[place], shares[place + stride], shares[place + 2 * stride], shares[place + 3 * stride]
     one, two, three, four = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n], rows[3 * n : 4 * n]
@@ -91,7 +91,8 @@ def _add_four(total, shares, place, stride, rows):
 
 @kernel(fast_sums=True)
 def _add_rows(total, shares, place, stride, rows):
-    """Add to `total` all rows of a matrix, flat, the first by the share at `place`, the next by that `stride` later."""
+    """Add to `total` all rows of a flat matrix, weighted by the entries of `shares` from `place` on in steps of
+    `stride`."""
     n = total.shape[0]
     n_rows = rows.shape[0] // n
     for i in range(0, n_rows - 3, 4):
@@ -104,7 +105,7 @@ def _add_rows(total, shares, place, stride, rows):
 
 @kernel(fast_sums=True)
 def _arrive(before, moves, states, now):
-    """Send the message `before` through one transition matrix and the factors of the states; return its sum."""
+    """Pass the message `before` through one transition matrix and the factors of the states; return its sum."""
     for j in range(now.shape[0]):
         now[j] = 0.0
     _add_rows(now, before, np.int64(0), np.int64(1), moves)
@@ -117,7 +118,7 @@ def _arrive(before, moves, states, now):
 
 @kernel(fast_sums=True)
 def _depart(message, moves, backward):
-    """Send `message` back through one transition matrix."""
+    """Pass `message` backward through one transition matrix."""
     n_states = message.shape[0]
     for i in range(n_states):
         out_of = moves[i * n_states : (i + 1) * n_states]
@@ -129,7 +130,7 @@ def _depart(message, moves, backward):
 
 @kernel
 def _count(forward, messages, moves, counts, n_states, stationary):
-    """Take down how often each transition was used, from the messages of all steps."""
+    """Compute the expected count of each transition from the messages of all steps."""
     if stationary:
         for i in range(n_states):
             count, weights = counts[i * n_states : (i + 1) * n_states], moves[i * n_states : (i + 1) * n_states]
@@ -144,7 +145,7 @@ def _count(forward, messages, moves, counts, n_states, stationary):
         step = row // n_states + 1
         message = messages[step * n_states : (step + 1) * n_states]
         share = forward[row]
-        # The place of a matrix of its own is taken by its counts.
+        # If each step has its own matrix, its counts overwrite it.
         for j in range(n_states):
             count[j] *= share * message[j]
 
@@ -159,9 +160,9 @@ def _has_small(values):
 
 @kernel
 def _multiply(dims, states, moves, counts, scratch, narrow):
-    """Forward-backward on the exponentials of `states` and `moves`, whose place the marginals take.
+    """Forward-backward on the exponentials of `states` and `moves`, which the marginals overwrite.
 
-    Returns the log of the sum over all paths; NaN where a factor was too small to go on.
+    Returns the log of the sum over all paths, or NaN if a factor is too small to continue.
     """
     n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
     block = n_states * n_states
@@ -199,7 +200,7 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
         now, here = forward[t * n_states : (t + 1) * n_states], states[t * n_states : (t + 1) * n_states]
         message = messages[t * n_states : (t + 1) * n_states]
         for j in range(n_states):
-            # A state that no path leads to gets no message: unlike all others, it could overflow.
+            # A state that no path reaches gets no message, because its message, unlike all others, could overflow.
             back = backward[j] if now[j] > 0.0 else 0.0
             message[j] = here[j] * back * norms[t]
             here[j] = now[j] * back
@@ -212,9 +213,9 @@ def _multiply(dims, states, moves, counts, scratch, narrow):
 
 @kernel
 def _add_logs(dims, states, moves, counts, scratch):
-    """Do the work of `_multiply` on logarithms, whatever their range.
+    """Do the same as `_multiply` on logarithms, for any range of scores.
 
-    The way back divides the marginal of each state among its predecessors, so that all numbers there are
+    The backward pass distributes the marginal of each state over its predecessors, so that all numbers there are
     probabilities.
     """
     n_steps, n_states, stationary = dims[0], dims[1], dims[2] == STATIONARY
@@ -281,7 +282,7 @@ def chain_marginals(scores, additional, dims, work, slots, additional_slots):
     n_transitions = additional.shape[0] - ends
     states = work[:size]
     counts = work[size : size + n_transitions]
-    # One matrix serves all steps, but its counts need a place of their own; others are replaced by their counts.
+    # A matrix that all steps share needs separate space for its counts. Other matrices are overwritten by their counts.
     at = size if layout == PER_STEP else size + additional.shape[0]
     moves = work[at : at + n_transitions]
     scratch = work[size + additional.shape[0] + n_states * n_states :]

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle
 
-# How the transitions of a problem are laid out: dims[2].
+# Layouts of the transitions of a problem: dims[2].
 NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2
 
 
@@ -12,8 +12,8 @@ NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2
 def viterbi(scores, additional, dims, work, slots, additional_slots):
     """Find the best path; `work` holds the best score of a path that ends in each state of each step.
 
-    Only scores are kept on the way forward, so that the inner loop is a plain maximum over a row; the predecessors
-    are found again on the way back, for the one state a step that needs them.
+    The forward pass keeps only scores, so that the inner loop is a plain maximum over a row. The backward pass
+    recomputes the one predecessor in each step that the best path needs.
     """
     n_steps, n_states, layout = dims[0], dims[1], dims[2]
     has_start, has_end = dims[3], dims[4]
@@ -44,7 +44,7 @@ def viterbi(scores, additional, dims, work, slots, additional_slots):
             into = additional[first : first + n_states]
             for j in range(n_states):
                 now[j] = before[0] + into[j]
-            # Four states at once, so that what is best so far is read and written less often.
+            # Process four states at once, so that the running maximum is read and written less often.
             in_fours = 1 + (n_states - 1) // 4 * 4
             for i in range(1, in_fours, 4):
                 at = first + i * n_states
@@ -84,7 +84,7 @@ def viterbi(scores, additional, dims, work, slots, additional_slots):
             source, best = 0, -np.inf
             for i in range(n_states):
                 total = before[i] if layout == NO_TRANSITIONS else before[i] + additional[first + i * n_states]
-                # Selects rather than a branch that no processor can predict.
+                # Conditional moves instead of a branch, which would be unpredictable.
                 source = i if total > best else source
                 best = total if total > best else best
             if layout != NO_TRANSITIONS:

@@ -7,7 +7,7 @@ from ...numerics.draw import draw_rows
 
 
 def draw_paths(sample, n, rng):
-    """Draw paths: what may follow is summed from the end, and each state drawn given the one before."""
+    """Draw paths: compute backward messages, then draw each state given the previous one."""
     scores = sample.scores.reshape(sample.shape)
     n_steps, m = scores.shape
     given = sample.split_additional(sample.additional)

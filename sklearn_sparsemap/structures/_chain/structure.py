@@ -1,4 +1,4 @@
-"""LinearChain: one state a step, with scores for the transitions between neighbours."""
+"""LinearChain: one state for each step, with scores for the transitions between neighbours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The block tridiagonal system of potentials: its factors LDL', and solutions.
 
-Its matrix is ``B diag(weight) B' + N``, where B says which arcs leave and enter a node. N is the response of u_t to
-potentials of step t: the identity on the nodes that are on, less their mean in the first `n_centred` steps.
+Its matrix is ``B diag(weight) B' + N``, where B is the incidence matrix of arcs and nodes. N is the derivative of u_t
+by the potentials of step t: the identity on the nodes that are on, minus their mean in the first `n_centred` steps.
 """
 
 from collections import namedtuple
@@ -12,15 +12,15 @@ from ...._core.jit import kernel
 from ...._core.lanes import WIDTH, load, padded, pick, spread, store, total
 from ....numerics.products import take_off_products
 
-# The factors. With the diagonal block k = L D L' and the block R to its right, ``lower`` (2T - 2, M, P) holds L and
-# ``upper`` L', both without the ones on the diagonal, ``coupling`` (2T - 2, M, P) holds D^-1 L^-1 R, and ``inverse``
-# (2T - 2, P) the diagonal of D^-1. Of the last block, ``rows`` (M, P) holds D L' and ``beside`` (M, P) holds L^-1 R.
+# The factors. Diagonal block k is L D L', and R is the block to its right. ``lower`` (2T - 2, M, P) holds L and
+# ``upper`` L', both without the unit diagonal, ``coupling`` (2T - 2, M, P) holds D^-1 L^-1 R, and ``inverse`` (2T - 2,
+# P) the diagonal of D^-1. For the current block, ``rows`` (M, P) holds D L' and ``beside`` (M, P) holds L^-1 R.
 Factors = namedtuple("Factors", ["upper", "lower", "coupling", "inverse", "rows", "beside"])
 
 
 @kernel
 def new_factors(n_steps, n_states):
-    """Make room for the factors of a system."""
+    """Allocate the factors of a system."""
     n_blocks, width = 2 * n_steps - 2, padded(n_states)
     shape, block = (n_blocks, n_states, width), (n_states, width)
     upper, lower, coupling = np.empty(shape), np.zeros(shape), np.empty(shape)
@@ -29,7 +29,7 @@ def new_factors(n_steps, n_states):
 
 @kernel
 def _write_response(on, t, centred, block):
-    """Write the response of a step's nodes into a block (M, P)."""
+    """Write the derivative of a step's nodes by its potentials into a block (M, P)."""
     n_states, width = block.shape
     count = spread(0.0)
     for p in range(0, width, WIDTH):
@@ -43,7 +43,7 @@ def _write_response(on, t, centred, block):
 
 @kernel
 def _take_off_rows(rows, i, block, start, end, others, first):
-    """Take off row i of a block, for each row j above, ``rows[j, i]`` times what `others` holds of row j."""
+    """Subtract from row i of a block, for each row j above, ``rows[j, i]`` times row j of `others`."""
     width = rows.shape[1]
     for p in range(start, end, WIDTH):
         left = load(block, i * width + p)
@@ -55,7 +55,7 @@ def _take_off_rows(rows, i, block, start, end, others, first):
 
 @kernel
 def _eliminate(factors, k, n_coupled, triangular, least):
-    """Bring `rows`, and the first columns of `beside`, into the form of the factors, as block k."""
+    """Factorise `rows`, and the first columns of `beside`, as block k."""
     n_states, width = factors.rows.shape
     rows, beside, upper, coupling = factors.rows, factors.beside, factors.upper, factors.coupling
     first = k * n_states * width
@@ -82,7 +82,7 @@ def _eliminate(factors, k, n_coupled, triangular, least):
 def factorize(weight, scale, on, n_centred, ridge, least, factors):
     """Factorise the system, with `scale` times the weights.
 
-    A pivot up to `least` belongs to a potential that is not determined; its solution is 0.
+    A pivot of at most `least` belongs to an undetermined potential, which is then set to 0.
     """
     n_blocks, n_states, width = factors.upper.shape
     rows, beside = factors.rows, factors.beside

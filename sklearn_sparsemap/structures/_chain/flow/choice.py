@@ -1,4 +1,4 @@
-"""The solver of chains by their flow, and when it is quicker than the active set, which goes by single paths."""
+"""The flow solver of chains, and the rule when it is faster than the active set, which works with single paths."""
 
 from functools import lru_cache
 
@@ -15,9 +15,9 @@ from .solver import chain_interior_point, chain_products, node_scores, part_of
 
 @kernel
 def _spread_of_paths(scores, additional, dims):
-    """Return how many states, over all steps, have mass if each step projects what its best paths are worth.
+    """Return the total support size over all steps if each step is projected by the max-marginals of its states.
 
-    A solution of single paths takes about one path for each of them, and many more where transitions are small.
+    The active set needs about as many paths, and many more if transitions are small.
     """
     n_steps, n_states = dims[0], dims[1]
     nodes = node_scores(scores, additional, dims)
@@ -49,7 +49,7 @@ def _spread_of_paths(scores, additional, dims):
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, FLOATS_OUT))
 def spread_of_paths_range(problems, start, stop, spread):
-    """Judge chains start..stop, which have transitions; infeasible ones get 0."""
+    """Estimate the number of paths of chains start..stop, which have transitions; infeasible chains get 0."""
     for i in range(start, stop):
         spread[i] = _spread_of_paths(
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
@@ -58,16 +58,16 @@ def spread_of_paths_range(problems, start, stop, spread):
         )
 
 
-# Fraction of the time of a flow that is spent on a search for few paths first, if they seem to be few.
+# If few paths are expected, the fraction of the time of the flow solver that is first spent on the active set.
 _SPENT_ON_PATHS = 0.5
 
 
 @lru_cache(maxsize=4096)
 def _most_paths(n_steps, n_states):
-    """Return how many paths are found in a fraction of the time that the flow of a chain takes, and in all of it.
+    """Return the numbers of paths that the active set finds in a fraction of the flow solver's time, and in all of it.
 
-    A path costs a call of the oracle, and a comparison and a product with each path before it. The numbers are
-    nanoseconds of one machine, and only their ratios matter.
+    A path costs a call of the oracle, and a comparison and a product with each earlier path. The constants are
+    nanoseconds on one machine; only their ratios matter.
     """
     k = np.arange(1, 4097)
     paths = np.cumsum(0.55 * n_steps * n_states**2 + 1.5 * n_steps * k + 0.5 * k**2)
@@ -82,7 +82,7 @@ def _limits(dims):
     return np.array([_most_paths(*shape) for shape in dims[:, :2].tolist()]).T
 
 
-# Losses solve chains by paths, because they start from the paths of the epoch before.
+# Losses solve chains by the active set, which can start from the paths of the previous epoch.
 FLOW = PolytopeSolver(
     "interior_point",
     chain_interior_point,

@@ -1,8 +1,8 @@
-"""From a nearly optimal flow to the exact one: guess which arcs carry flow, solve the equations, mend the guess.
+"""From a nearly optimal flow to the exact one: guess the arcs with flow, solve the equations, correct the guess.
 
-On given arcs and nodes the problem has linear equations only. As flows are not penalised, they are found by proximal
-steps: each solves with ``weight = rho`` on the arcs and adds rho times the reduced gain to their flow. The same serves
-Jacobian products.
+With the arcs and nodes fixed, the problem consists of linear equations. Flows have no penalty, so they are found by
+proximal steps: each solves with ``weight = rho`` on the arcs and adds rho times the reduced gain to their flow. The
+same method computes Jacobian products.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ _EXACT, _WORTHWHILE = 1e-14, 1e-12
 
 @kernel
 def settle(network, open_arcs, on, total_flow, rho, state, factors):
-    """Solve the equations on open arcs and nodes that are on, from the flow in `state`; return the residual.
+    """Solve the equations on open arcs and nodes, starting from the flow in `state`; return the residual.
 
     `total_flow` is 1, or 0 for a direction.
     """
@@ -65,7 +65,7 @@ def settle(network, open_arcs, on, total_flow, rho, state, factors):
 
 @kernel
 def _nodes_of(open_arcs, on):
-    """Write which nodes an open arc leaves or enters."""
+    """Mark the nodes that an open arc leaves or enters."""
     n_steps, n_states = on.shape[0], open_arcs.shape[1]
     for t in range(n_steps):
         for i in range(n_states):
@@ -79,7 +79,7 @@ def _nodes_of(open_arcs, on):
 
 @kernel
 def best_paths(network, state, before, after):
-    """Write the best reduced scores of paths up to each node, and of those that go on from it."""
+    """Write the best reduced scores of paths that end in each node, and of paths that begin there."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     for t in range(n_steps):
         for i in range(n_states):
@@ -103,7 +103,7 @@ def best_paths(network, state, before, after):
 
 @kernel
 def onward(network, state, after, t, i, j):
-    """Return the best reduced score of what follows node i of step t on paths that go to node j."""
+    """Return the best reduced score of continuations from node i of step t by way of node j."""
     if network.allowed[t, i, j] == 0.0:
         return -np.inf
     return network.gains[t, i, j] + network.scores[t + 1, j] - state.u[t + 1, j] + after[t + 1, j]
@@ -111,7 +111,7 @@ def onward(network, state, after, t, i, j):
 
 @kernel
 def _open_path(network, state, open_arcs, before, after, t, i, j):
-    """Open an arc, and those of the best path through it up to where open arcs come in and go on."""
+    """Open an arc, and the arcs of the best path through it up to nodes that have open arcs already."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     open_arcs[t, i, j] = 1.0
     for way in (-1, 1):
@@ -138,9 +138,9 @@ def _open_path(network, state, open_arcs, before, after, t, i, j):
 
 @kernel
 def _open_paths(network, state, open_arcs, before, after):
-    """Open the best closed arc between any two steps, if a path through it beats those with flow; tell if one does.
+    """Open the best closed arc of each step whose best path beats the paths with flow; tell if there is one.
 
-    Prices by potentials say nothing of paths through nodes without flow, whose potentials are anybody's.
+    Reduced gains by potentials are not meaningful for nodes without flow, whose potentials are not determined.
     """
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     best_paths(network, state, before, after)
@@ -171,14 +171,14 @@ def _open_paths(network, state, open_arcs, before, after):
 
 @kernel
 def cross_over(network, state, open_arcs, on):
-    """Make the flow exact; `open_arcs` and `on` get the arcs and nodes that carry it.
+    """Make the flow exact; write the arcs and nodes that carry it to `open_arcs` and `on`.
 
     Returns
     -------
     lowest : float
-        The smallest flow; below zero where the guess could not be mended.
+        The smallest flow; negative if the correction failed.
     best_price : float
-        The best reduced gain of a closed arc; above zero likewise.
+        The best reduced gain of a closed arc; positive if the correction failed.
     """
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     factors = new_factors(n_steps, n_states)
@@ -198,7 +198,7 @@ def cross_over(network, state, open_arcs, on):
         _nodes_of(open_arcs, on)
         residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
         while residual > 1e3 * _EXACT * network.scale and rho < most_rho:
-            # The steps got on slowly: longer ones. Very long ones would cost digits.
+            # Slow convergence: use longer proximal steps. Very long ones would cost digits.
             rho *= 10.0
             residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
         lowest, best_price = np.inf, -np.inf
@@ -213,7 +213,7 @@ def cross_over(network, state, open_arcs, on):
             if not _open_paths(network, state, open_arcs, before, after):
                 break
             continue
-        # Arcs below zero close; where there are none, the best arc between two steps opens.
+        # Close arcs with negative flow. If there are none in a step, open its best closed arc.
         for t in range(n_steps - 1):
             best, best_from, best_to = _WORTHWHILE * network.scale, np.int64(-1), np.int64(-1)
             for i in range(n_states):

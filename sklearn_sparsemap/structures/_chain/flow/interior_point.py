@@ -1,6 +1,6 @@
-"""An interior point method for flows: Mehrotra's predictor and corrector with one step length.
+"""An interior point method for flows: Mehrotra's predictor-corrector with one step length for all variables.
 
-Between 11 and 17 iterations whatever the scale of the scores, each a block factorisation and two solutions.
+It takes 11 to 17 iterations at all scales of the scores. Each needs one block factorisation and two solves.
 """
 
 from collections import namedtuple
@@ -19,14 +19,14 @@ Flow = namedtuple("Flow", ["u", "flow", "out", "into"])
 _Arcs = namedtuple("_Arcs", ["slack", "inverse_slack", "weight", "flow_step", "slack_step", "potential_steps"])
 
 _MOST_ITERATIONS = 60
-# The complementarity that is left at the end, against the scale of the scores and the number of arcs between two steps.
+# Complementarity at the end, relative to the scale of the scores and the number of arcs between two steps.
 _COMPLEMENTARITY = 1e-8
 _INFEASIBILITY = 1e-9
 
 
 @kernel
 def new_flow(n_steps, n_states):
-    """Make room for a flow and its potentials."""
+    """Allocate a flow and its potentials."""
     width = padded(n_states)
     nodes, arcs = (n_steps, width), (n_steps - 1, n_states, width)
     return Flow(np.zeros(nodes), np.zeros(arcs), np.zeros(nodes), np.zeros(nodes))
@@ -34,7 +34,7 @@ def new_flow(n_steps, n_states):
 
 @kernel
 def _new_arcs(n_steps, n_states):
-    """Make room for the iterations. Where rows are padded, slacks are 1 and all else is 0."""
+    """Allocate the work arrays of the iterations. In the padding slacks are 1, all else is 0."""
     width = padded(n_states)
     shape = (n_steps - 1, n_states, width)
     potential_steps = np.zeros((2 * n_steps - 2, width))
@@ -43,7 +43,7 @@ def _new_arcs(n_steps, n_states):
 
 @kernel
 def set_nodes(network, on, n_centred, total_flow, state):
-    """Compute u from the potentials, of nodes that are on; in the first `n_centred` steps it sums to `total_flow`."""
+    """Compute u on the open nodes from the potentials; in the first `n_centred` steps it sums to `total_flow`."""
     n_steps, width = on.shape
     for t in range(n_steps):
         through, count = spread(0.0), spread(0.0)
@@ -60,7 +60,7 @@ def set_nodes(network, on, n_centred, total_flow, state):
 
 @kernel
 def write_nodes(state, x):
-    """Write u into the right-hand side of the system of potentials: what should leave each node, and enter it."""
+    """Write u into the right-hand side of the system of potentials: the required flow out of and into each node."""
     n_steps, width = state.u.shape
     for t in range(n_steps - 1):
         for p in range(0, width, WIDTH):
@@ -81,7 +81,7 @@ def move_potentials(state, x, step):
 
 @kernel
 def _start(network, state, slack):
-    """Choose potentials for which all reduced costs are positive, and a flow that is spread over the arcs."""
+    """Choose potentials for which all reduced costs are positive, and a flow spread over the arcs."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     for t in range(n_steps - 1, 0, -1):
         mean, count, n_arcs, top = 0.0, 0.0, 0.0, -np.inf
@@ -104,7 +104,7 @@ def _start(network, state, slack):
 
 @kernel
 def _advance(network, state, arcs, step):
-    """Go along the steps; return the complementarity of all arcs, and by how much less or more leaves than comes."""
+    """Take the steps; return the complementarity of all arcs, and the largest violation of flow conservation."""
     n_steps, width = network.scores.shape
     n_states = network.gains.shape[1]
     move_potentials(state, arcs.potential_steps, step)
@@ -129,16 +129,17 @@ def _advance(network, state, arcs, step):
 
 @kernel
 def _direct(network, state, arcs, factors, centre, corrects):
-    """Find the next steps: those along which flow times slack becomes 0, or with `corrects` 1.0, `centre`.
+    """Compute the steps towards flow times slack equal to 0 (predictor) or, with `corrects` 1.0, to `centre`
+    (corrector).
 
-    A correction also takes into account what the steps before leave, by their product.
+    The corrector includes the product of the predictor's steps.
 
     Returns
     -------
     inverse_length : float
-        1 over the longest multiple of the steps that keeps flows and slacks positive; 0 if there is none.
+        1 over the largest multiple of the steps that keeps flows and slacks positive; 0 if there is no limit.
     change, product : float
-        The complementarity after a multiple s of the steps is that before ``+ s change + s^2 product``.
+        After a multiple s of the steps, complementarity has changed by ``s change + s^2 product``.
     """
     n_steps, width = network.scores.shape
     n_states = network.gains.shape[1]
@@ -168,7 +169,7 @@ def _direct(network, state, arcs, factors, centre, corrects):
                 flow, slack, allowed = load(state.flow, q), load(arcs.slack, q), load(network.allowed, q)
                 inverse = load(arcs.inverse_slack, q)
                 potentials = load(state.into, (t + 1) * width + p) + state.out[t, i]
-                # The same rounding as above, which large weights would bring to light.
+                # Compute the residual with the same rounding as above, because large weights amplify differences.
                 residual = slack + load(network.gains, q) + potentials
                 potential_step = load(x, (2 * t + 1) * width + p) + x[2 * t, i]
                 left = centre - load(arcs.flow_step, q) * load(arcs.slack_step, q)
@@ -185,7 +186,7 @@ def _direct(network, state, arcs, factors, centre, corrects):
 
 @kernel
 def interior_point(network, state):
-    """Solve a network nearly; return the number of iterations."""
+    """Solve a network approximately; return the number of iterations."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     arcs, factors = _new_arcs(n_steps, n_states), new_factors(n_steps, n_states)
     _start(network, state, arcs.slack)

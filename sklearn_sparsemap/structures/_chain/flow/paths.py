@@ -1,19 +1,19 @@
-"""Paths that make up the flow of a chain: the structures of a solution that was found as a flow."""
+"""Decomposition of a chain's flow into paths, the structures of the solution."""
 
 import numpy as np
 from numba import types
 
 from ...._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, PARTS_2D_OUT, entry, kernel
 
-# Flow up to this is what rounding left of arcs that earlier paths used up.
+# Largest flow that counts as rounding error.
 _NOTHING = 1e-12
 
 
 @kernel
 def _couple_steps(u, paths, weights):
-    """Write paths with the marginals `u` (T, M) of steps that are independent; return their number.
+    """Write paths with the marginals `u` (T, M) of independent steps; return their number.
 
-    Each path takes the first state of every step that has weight left, as much of it as all of them have.
+    Each path takes, in every step, the first state with remaining weight. Its weight is the smallest of these.
     """
     n_steps, n_states = u.shape
     here, left, k = np.zeros(n_steps, np.int64), u.copy(), np.int64(0)
@@ -37,7 +37,7 @@ def _couple_steps(u, paths, weights):
 def _widest_path(n_steps, n_states, nodes, parts, flow, width, arc):
     """Find the path whose smallest flow is largest; return its last state and that flow.
 
-    ``width`` (T, M) gets the largest flow that reaches each node, and ``arc`` (T, M) the last arc on the way.
+    ``width`` (T, M) gets the largest flow that reaches each node, and ``arc`` (T, M) the last arc of that path.
     """
     for t in range(n_steps):
         for i in range(n_states):
@@ -56,7 +56,7 @@ def _widest_path(n_steps, n_states, nodes, parts, flow, width, arc):
 
 @kernel
 def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
-    """Write the paths of a flow along arcs that are listed step by step, the widest first; return their number."""
+    """Decompose a flow along arcs, listed step by step, into paths, the widest first; return their number."""
     width, arc = np.empty((n_steps, n_states)), np.empty((n_steps, n_states), np.int64)
     left, k = flow.copy(), np.int64(0)
     while k < weights.shape[0]:
@@ -78,8 +78,8 @@ def _take_paths(n_steps, n_states, nodes, parts, flow, paths, weights):
 def flow_paths(dims, marginals, slots, parts, weights):
     """Return paths (k, T) and their probabilities whose mixture is a flow, as `numerics.facets` describes it.
 
-    Every path uses up an arc, or a node of independent steps, so there are no more of them than arcs or nodes. They are
-    affinely independent in their unary parts if the marginals determine the flow.
+    Every path uses up an arc (or a node, if steps are independent), so there are at most as many paths. Their unary
+    parts are affinely independent if the marginals determine the flow.
     """
     n_steps, n_states, n_arcs = dims[0], dims[1], np.int64(0)
     while n_arcs < slots.shape[0] and slots[n_arcs] >= 0:

@@ -14,11 +14,11 @@ from .interior_point import Network, interior_point, new_flow, set_nodes
 
 # The proximal weight of Jacobian products.
 _RHO = 1e3
-# Spread of the scores from which on the rounding of potentials can leave marginals with fewer than six digits, in one
-# of ten thousand chains. The active set is quick there, because few paths have weight; but if scores tie it takes very
-# long for long chains, which are left to the flow until rounding is worse.
+# If scores spread more than this, rounding of the potentials can leave fewer than six correct digits of the marginals,
+# in one of ten thousand chains. The active set is fast there, because few paths have weight. But it takes very long for
+# long chains whose scores tie; those stay with the flow up to the second, larger spread.
 _TOO_SPREAD, _TOO_SPREAD_IF_LONG = 1e3, 1e5
-# Steps from which on rounding may leave a gap that is above the tolerance.
+# Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
 # The layouts of LinearChain.
 _NO_TRANSITIONS, _STATIONARY = 0, 1
@@ -34,7 +34,7 @@ def part_of(dims, t, i, j):
 
 @kernel
 def _first_of_ends(dims):
-    """Return where the scores of the start begin, and those of the end."""
+    """Return the beginning of the start scores, and of the end scores, in the additional scores."""
     n_steps, n_states, layout = dims[0], dims[1], dims[2]
     n_transitions = 0
     if layout != _NO_TRANSITIONS:
@@ -44,7 +44,7 @@ def _first_of_ends(dims):
 
 @kernel
 def node_scores(scores, additional, dims):
-    """Return the scores of the nodes (T, P), with those of the start and the end."""
+    """Return the scores of the nodes (T, P), including the start and end scores."""
     n_steps, n_states = dims[0], dims[1]
     nodes = np.zeros((n_steps, padded(n_states)))
     for t in range(n_steps):
@@ -61,7 +61,7 @@ def node_scores(scores, additional, dims):
 
 @kernel
 def _close_dead_ends(nodes, gains, allowed, on):
-    """Mark what lies on a path that nothing forbids; return whether there is one. Other scores become 0."""
+    """Mark the nodes and arcs on allowed paths, and set other scores to 0; return whether there is an allowed path."""
     n_steps, n_states = nodes.shape[0], gains.shape[1]
     for t in range(n_steps):
         for j in range(n_states):
@@ -91,7 +91,7 @@ def _close_dead_ends(nodes, gains, allowed, on):
 
 @kernel
 def _spread_of(values, weights):
-    """Return the standard deviation of values, of those with weight."""
+    """Return the standard deviation of the values with nonzero weight."""
     total, squares, count = 0.0, 0.0, 0.0
     for a in range(values.shape[0]):
         total += weights[a] * values[a]
@@ -104,7 +104,7 @@ def _spread_of(values, weights):
 
 @kernel
 def _independent_steps(nodes, dims, marginals):
-    """Project each step by itself, as without transitions steps are independent; return the tie flag, or -1."""
+    """Project each step separately, because without transitions steps are independent; return the tie flag, or -1."""
     n_steps, n_states = dims[0], dims[1]
     tied = 0.0
     for t in range(n_steps):
@@ -121,7 +121,7 @@ def _independent_steps(nodes, dims, marginals):
 
 @kernel
 def _write_facets(dims, marginals, flow, open_arcs, tied):
-    """Return the rows of the arcs that carry flow, and of the start and the end; see `numerics.facets`."""
+    """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     count = 0
     for t in range(open_arcs.shape[0]):
@@ -177,7 +177,7 @@ def _is_flow(flow, open_arcs, u):
 
 @kernel
 def _has_ties(network, state, open_arcs):
-    """Tell whether an open arc has no flow, or a closed one lies on a path that is as good as those with weight."""
+    """Tell whether an open arc has no flow, or a closed arc is on a path that ties with those with weight."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
     best_paths(network, state, before, after)
@@ -197,8 +197,8 @@ def _has_ties(network, state, open_arcs):
 def _solve_flow(nodes, additional, dims, marginals):
     """Solve a chain with transitions.
 
-    Return the flow, its arcs, the tie flag, or -1 if no path is allowed, the number of iterations, and whether the
-    flow is one and exact.
+    Return the flow, its arcs, the tie flag (-1 if no path is allowed), the number of iterations, and whether the result
+    is a flow and exact.
     """
     n_steps, n_states = dims[0], dims[1]
     shape = (n_steps - 1, n_states, padded(n_states))
@@ -244,7 +244,7 @@ def chain_interior_point(
         if weights[r] > 0.0:
             linear += weights[r] * additional[parts[r, 0]]
     objective, gap, floor = certify(oracle, scores, additional, dims, sizes, marginals, linear)
-    # The active set would take very long for a long chain; its gap is returned as it is.
+    # The active set would take very long for a long chain, so a somewhat larger gap is accepted and returned.
     slack = 1e-12 * abs(objective) if dims[0] > _LONG else 0.0
     if not is_flow or not gap <= max(tol, 4.0 * floor, slack):
         none = np.empty((0, 1), np.int32)
