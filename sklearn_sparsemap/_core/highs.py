@@ -43,8 +43,7 @@ def _without_debugging():
 
 
 class _Capture:
-    """C's standard output, redirected to a file. Does nothing if there is no standard output, or it cannot be
-    flushed."""
+    """C's standard output, redirected to a file; nothing if there is none, or it cannot be flushed."""
 
     def __init__(self):
         self._file = None

@@ -198,8 +198,7 @@ def count_threads(n_jobs):
 
 
 class _Deferred(threading.local):
-    """Per thread: exceptions of Python oracles in the running kernel; None if an oracle raises its exception
-    directly."""
+    """Per thread: exceptions of Python oracles in the running kernel; None if an oracle raises them itself."""
 
     errors = None
 

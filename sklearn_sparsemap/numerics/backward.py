@@ -72,8 +72,7 @@ def marginal_products_range(oracle, problems, start, stop, supports, marginals, 
 
 @entry(types.void(PROBLEMS, types.int64, types.int64, SUPPORTS, DIRECTIONS, PRODUCTS))
 def support_products_range(problems, start, stop, supports, directions, out):
-    """Multiply with Jacobians of the given supports, which need not span a face, as those of a solver that was
-    stopped."""
+    """Multiply with Jacobians of supports that need not span a face, as those of a solver that was stopped."""
     for i in range(start, stop):
         slots, additional_slots = _support_of(supports, problems.sizes, i)
         support, k = independent_support_of(slots, additional_slots, parts_repeat(problems.sizes[i]))

@@ -68,8 +68,7 @@ def _choose(variant, gap, gap_of_worst, weight):
 
 @kernel
 def _give_best_weights(slots, extra, weights_and_scores, k, scores, additional, repeats):
-    """Compute the exact weights of the first k structures, dropping some of them; return the new number of
-    structures."""
+    """Compute the exact weights of the first k structures, dropping some; return the new number of structures."""
     support, n = new_support(k + 2, slots.shape[1], extra.shape[1], repeats)
     n, reference = warm_start(support, n, scores, additional, slots[:k], extra[:k], weights_and_scores[:k, 0].copy())
     n = refine(support, n)

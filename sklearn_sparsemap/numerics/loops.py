@@ -62,8 +62,7 @@ def map_range(oracle, problems, start, stop, slot_ptr, slots, values):
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, FLOATS_OUT, FLOATS_OUT, FLOATS_OUT))
 def marginals_range(oracle, problems, start, stop, expected_ptr, marginals, expected, log_partition):
-    """Compute the Gibbs marginals of problems start..stop; additional ones are written to
-    expected[expected_ptr[i]:]."""
+    """Compute the Gibbs marginals of problems start..stop; additional ones go to expected[expected_ptr[i]:]."""
     none = np.empty(0, np.int32)
     for i in range(start, stop):
         work = np.empty(problems.sizes[i, 3])

@@ -377,8 +377,7 @@ def dependent_cuts(rows, cuts, chosen, n):
 
 @kernel
 def has_flat_dual(rows, cuts, k, n_free):
-    """Tell whether the multipliers may not be unique, so that a known cut without a multiplier has one in another
-    solution.
+    """Tell whether a known cut without a multiplier may have one in another solution.
 
     The multipliers are unique if the tight cuts are independent. A cut that is not tight has none in any solution. A
     first cut that is tight without a multiplier is common, so it counts only if it depends on the others; any other

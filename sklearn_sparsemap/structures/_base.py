@@ -192,8 +192,7 @@ class Structure:
         return None
 
     def n_best(self, sample: Any, k: int) -> Any:
-        """Return the slots and values of the `k` best structures of a `Problem`, or None to find them by the MAP
-        oracle."""
+        """Return the slots and values of the `k` best structures of a `Problem`; None leaves them to the MAP oracle."""
         return None
 
     def n_best_by(self, sample: Any) -> Any:
@@ -296,7 +295,6 @@ def as_parts(parts):
 
 
 def check_known(what, choice, lowest, highest):
-    """Raise ValueError unless `choice`, an entry of a partially known structure, is an int from `lowest` to
-    `highest`."""
+    """Raise ValueError unless `choice`, a known entry of a structure, is an int from `lowest` to `highest`."""
     if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
         raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")

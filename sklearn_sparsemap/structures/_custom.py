@@ -204,8 +204,7 @@ class CustomStructure(Structure):
         return ((2,), (3,), (5,)) if self.n_parts is None else ((self.n_parts,),)
 
     def check_parts(self, found, n_parts, n_additional, what):
-        """Return an answer of an oracle or `encode` as two int arrays; raise ValueError, which begins with `what`, if
-        invalid."""
+        """Return an answer of an oracle or `encode` as two int arrays; errors begin with `what`."""
         additional_parts = ()
         if self.additional:
             if not isinstance(found, tuple) or len(found) != 2:

@@ -151,7 +151,7 @@ class LinearProgram(CustomStructure):
         costs = np.where(allowed, -scores, 0.0)
         largest = np.abs(costs).max()
         if largest > 0.0:
-            # Divide first, because the quotient of the constants could overflow.
+            # Divide first: `_LARGEST_SCORE / largest` could overflow.
             costs = costs / largest * _LARGEST_SCORE
         constraints = [
             LinearConstraint(A, low, high)

@@ -14,8 +14,7 @@ FirstClass = types.FunctionType
 
 
 class _Argument(type(njit(lambda: None))):
-    """A compiled function that is typed by its signature when it is an argument, so that equal signatures share a
-    type."""
+    """A compiled function whose type, as an argument, depends on its signature only."""
 
     @property
     def _numba_type_(self):

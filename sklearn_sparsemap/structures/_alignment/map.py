@@ -72,8 +72,7 @@ def _align(scores, n, m, is_local, gaps, tables):
 
 @kernel
 def _trace(m, is_local, tables, end, slots, additional_slots):
-    """Follow the best alignment back from an entry; a match in row i is written to slot i, gaps to the first free
-    slots.
+    """Follow the best alignment back from an entry; write a match in row i to slot i, gaps to free slots.
 
     A local alignment ends with a match; others can end with a match or a gap.
     """

@@ -91,8 +91,7 @@ def _add_four(total, shares, place, stride, rows):
 
 @kernel(fast_sums=True)
 def _add_rows(total, shares, place, stride, rows):
-    """Add to `total` all rows of a flat matrix, weighted by the entries of `shares` from `place` on in steps of
-    `stride`."""
+    """Add all rows of a flat matrix to `total`, weighted by every `stride`-th entry of `shares` from `place` on."""
     n = total.shape[0]
     n_rows = rows.shape[0] // n
     for i in range(0, n_rows - 3, 4):

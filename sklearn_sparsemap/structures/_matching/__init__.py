@@ -1,1 +1,1 @@
-"""Matchings of rows and columns: best by an auction and shortest augmenting paths."""
+"""Matchings of rows and columns: MAP by an auction and shortest augmenting paths."""

@@ -1,6 +1,6 @@
-"""SparseMAP over matchings by the multipliers of the columns, with a point of the simplex for each row.
+"""SparseMAP over matchings: dual multipliers of the columns, and a point of the simplex for each row.
 
-The shorter side has the rows, all of which are matched; columns are matched at most once, and exactly once in a square.
+The shorter axis has the rows, all of which are matched. Columns are matched at most once; in a square, exactly once.
 """
 
 import numpy as np
@@ -19,8 +19,9 @@ from ...numerics.tight_face import MATCHING
 
 @kernel
 def fill_pairs(rows, scores, n_rows, n_cols):
-    """Copy the scores, the shorter side as rows, less the best of each row; return the largest difference, and
-    whether any pair is forbidden.
+    """Copy the scores, with the shorter axis as rows, minus the maximum of each row.
+
+    Return the largest difference, and whether any pair is forbidden.
     """
     wide = n_rows <= n_cols
     size, forbidden = 0.0, False
@@ -35,7 +36,7 @@ def fill_pairs(rows, scores, n_rows, n_cols):
 
 @kernel
 def _write_marginals(rows, n_rows, n_cols, marginals):
-    """Write the marginals in the order of the scores."""
+    """Write the marginals in the layout of the scores."""
     for r in range(rows.u.shape[0]):
         for c in range(rows.u.shape[1]):
             marginals[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.u[r, c]
@@ -43,9 +44,9 @@ def _write_marginals(rows, n_rows, n_cols, marginals):
 
 @kernel
 def _label_parts(rows, cuts, square, part):
-    """Number the parts that supports make of rows and columns into `part`; return how many there are.
+    """Label the connected components of rows and columns in the support's graph in `part`; return their number.
 
-    Part 0 has the columns that are not full, whose multipliers are zero; of a square it is empty.
+    Component 0 contains the columns that are not full, whose multipliers are zero. In a square it is empty.
     """
     n, m = rows.u.shape
     parent, number, count = np.empty(1 + n + m, np.int64), np.empty(1 + n + m, np.int64), 1
@@ -70,12 +71,12 @@ def _label_parts(rows, cuts, square, part):
 
 @kernel
 def _loosen(rows, cuts, square):
-    """Move to multipliers for which nothing ties that has no weight; return whether there are any.
+    """Move to multipliers for which no entry without weight ties; return whether there are any.
 
-    Supports that fall apart leave the multipliers open: those of the columns of a part, with the thresholds of its
-    rows, may all move by the same. Newton's method ends anywhere, often where an entry between two parts is just about
-    to enter, or has what rounding leaves. That all such entries, and the multipliers of full columns, are clear of zero
-    are inequalities between the moves of two parts each, solved as shortest paths.
+    If the support's graph has several components, the multipliers are not unique: those of a component's columns, with
+    the thresholds of its rows, can all be shifted by the same amount. Newton's method ends anywhere, often at a tie
+    between two components. The conditions that no such entry ties, and that multipliers of full columns are positive,
+    are inequalities between the shifts of two components each. They are solved as shortest paths.
     """
     n, m = rows.u.shape
     part = np.empty(n + m, np.int64)
@@ -178,14 +179,14 @@ def matching_products(
             out[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.shifted[r, c]
 
 
-# Entries in the supports of a row, and beyond them in all, from which on multipliers are quicker than the active set;
-# fitted to times of 10 to 100 rows.
+# Facets are expected to be faster than the active set from this many support entries for each row, plus a constant.
+# Fitted to timings with 10 to 100 rows.
 _ENOUGH = (1.2, 11.0)
 
 
 @as_preference
 def prefers_multipliers(scores, dims):
-    """Tell whether multipliers are likely to be found sooner than the active set ends."""
+    """Tell whether the multipliers are likely to be faster than the active set."""
     return prefer_facets(scores, dims[0], dims[1], _ENOUGH)
 
 

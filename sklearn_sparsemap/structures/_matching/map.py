@@ -1,21 +1,21 @@
 """The best matching: an auction, then shortest augmenting paths.
 
-After Jonker and Volgenant (1987), for rectangles Crouse (2016). Conventions: everything is for costs (the scores,
-negated) and for the lines of the shorter side, each of which is matched. A column has a rate, which lines pay on top of
-the cost. `line_of` and `column_of` are -1 for what is free.
+After Jonker and Volgenant (1987), for rectangles Crouse (2016). Conventions: the method minimises costs (the negated
+scores). Lines run along the longer axis, and each line is matched. A column has a rate, which lines pay in addition to
+the cost. `line_of` and `column_of` are -1 if unmatched.
 """
 
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
 
-# So many bids for each line; more of them gain less than the paths would take.
+# Number of bids for each line; more bids save less time than augmenting paths take.
 _BIDS = 5
 
 
 @kernel(no_nans=True)
 def _lowest(costs, first, rate):
-    """Return the lowest of a line's costs, and of its costs plus rates."""
+    """Return the minimum of a line's costs, and of its costs plus rates."""
     without, lowest = np.inf, np.inf
     for j in range(rate.shape[0]):
         cost = costs[first + j]
@@ -26,9 +26,9 @@ def _lowest(costs, first, rate):
 
 @kernel
 def _start(costs, n, rate):
-    """Keep the rates of the last call if they bound the best value better than none; else begin without.
+    """Keep the rates of the last call if they give a better bound than zero rates; otherwise reset them.
 
-    Columns that stay without a line must have a rate of 0; in a square, where there are none, only differences matter.
+    Columns that remain unmatched must have a rate of 0. A square has no such columns, so only differences matter there.
     """
     m = rate.shape[0]
     shift, gain = rate[0], 0.0
@@ -57,7 +57,7 @@ def _two_lowest(costs, first, rate, key):
 
 @kernel
 def _column_of_key(key, value, line_of, tied):
-    """Return the first column whose key is a given one; if several may have it, one without a line before others."""
+    """Return the first column with a given key or, if `tied`, the first unmatched one among these, if any."""
     m = key.shape[0]
     first = np.int64(0)
     while first < m - 1 and key[first] != value:
@@ -71,10 +71,10 @@ def _column_of_key(key, value, line_of, tied):
 
 @kernel
 def _auction(costs, n, rate, key, line_of, column_of):
-    """Give lines their cheapest columns, for as many bids as are made.
+    """Match lines with their cheapest columns, for a limited number of bids.
 
-    A line pays for its column what the second cheapest one is dearer, and whom it drives out bids next: the
-    "augmenting row reduction". Who is driven out at a tie stays without a column, so that it ends.
+    A line raises the rate of its column by the difference to the second cheapest column, and the displaced line bids
+    next: "augmenting row reduction". A line that is displaced at a tie remains unmatched, so that the auction ends.
     """
     m = rate.shape[0]
     n_left = _BIDS * n
@@ -83,7 +83,7 @@ def _auction(costs, n, rate, key, line_of, column_of):
         while i >= 0 and n_left > 0:
             n_left -= 1
             lowest, second = _two_lowest(costs, i * m, rate, key)
-            # One column or none is open to this line: there is nothing that it could pay.
+            # The line has at most one allowed column, so the difference is infinite.
             if not second < np.inf:
                 break
             j = _column_of_key(key, lowest, line_of, lowest == second)
@@ -97,7 +97,7 @@ def _auction(costs, n, rate, key, line_of, column_of):
 
 @kernel(no_nans=True)
 def _scan(costs, first, rate, offset, line, key, before):
-    """Shorten the paths to the open columns by way of a line; return the length of the shortest one.
+    """Update the shortest paths to the open columns by way of a line; return the length of the shortest one.
 
     Closed columns have an infinite rate and an infinite key.
     """
@@ -114,11 +114,11 @@ def _scan(costs, first, rate, offset, line, key, before):
 
 @as_oracle
 def best_matching(scores, additional, dims, work, slots, additional_slots):
-    """Find the best matching by an auction, and by a shortest augmenting path for each line that it leaves."""
+    """Find the best matching by an auction, followed by a shortest augmenting path for each unmatched line."""
     n_rows, n_cols = dims[0], dims[1]
     wide = n_rows <= n_cols
     n, m = (n_rows, n_cols) if wide else (n_cols, n_rows)
-    # First of all, so that they are found where the last call left them.
+    # The rates are at a fixed place, the beginning, so that the next call can start from them.
     rate, rest = work[:m], work[m:]
     key, distance, costs = rest[:m], rest[m : 2 * m], rest[2 * m : 2 * m + n * m]
     ints = rest[2 * m + n * m :].view(np.int64)
@@ -145,7 +145,7 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
         n_visited, i, offset = 0, start, 0.0
         while True:
             reached = _scan(costs, i * m, rate, offset, i, key, before)
-            # Infinite, or no number: the scores have overflowed.
+            # Infinite or NaN: the scores have overflowed.
             if not reached < np.inf or n_visited == m:
                 for q in range(m):
                     rate[q] = 0.0
@@ -154,10 +154,10 @@ def best_matching(scores, additional, dims, work, slots, additional_slots):
             i = line_of[j]
             if i < 0:
                 break
-            # Along a line's own column nothing is lost.
+            # The reduced cost of a matched pair is zero.
             offset = reached - (costs[i * m + j] + rate[j])
             visited[n_visited] = j
-            # The rate comes back once the path is found.
+            # The rate is restored when the path is complete.
             distance[n_visited], key[j] = reached - rate[j], np.inf
             rate[j] = np.inf
             n_visited += 1

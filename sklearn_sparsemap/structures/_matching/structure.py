@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Matching(Structure):
     """A maximal one-to-one alignment of rows and columns: min(n_rows, n_cols) pairs.
 
-    Scores have shape (n_rows, n_cols). A structure is an int array of shape (n_rows,): the column of each row, -1 for
-    a row without one (only where there are more rows than columns). -inf forbids a pair. Marginals of a Gibbs
+    Scores have shape (n_rows, n_cols). A structure is an int array of shape (n_rows,): the column of each row, or -1
+    for an unmatched row (only if there are more rows than columns). -inf forbids a pair. Marginals of the Gibbs
     distribution are #P-complete here, so there is no `marginal_inference` and no CRF loss. See `Structure` for the
     conventions, [1]_ for SparseMAP over it.
 

@@ -1,8 +1,9 @@
 """SparseMAP over matchings in batched operations of PyTorch: Newton's method on the multipliers of the columns.
 
-The same method as in the compiled solver, all samples at once. Conventions: scores have shape (n_samples, n_rows,
-n_columns), the shorter side of each sample as rows, and -inf wherever nothing is allowed, in the padding, too: all rows
-there are -inf. Columns take at most 1, and exactly 1 in samples that are `square`; `columns` says which exist.
+The method of the compiled solver, for all samples at once. Conventions: scores have shape (n_samples, n_rows,
+n_columns), with the shorter axis of each sample as rows, and -inf for forbidden pairs and in the padding, so padded
+rows are all -inf. The sum of a column is at most 1, and exactly 1 in samples that are `square`; `columns` is a mask of
+the real columns.
 """
 
 import torch
@@ -12,7 +13,7 @@ from .._simplex.tensors import sparsemax
 
 _MOST_STEPS, _MOST_TRIALS = 60, 40
 _RESIDUAL = 1e-13
-# A cut with no more than this multiplier does not hold the solution.
+# A cut whose multiplier is at most this does not bind.
 _BINDING = 1e-10
 
 
@@ -25,7 +26,7 @@ def _evaluate(scores, multipliers, columns):
 
 
 def _curvature(u):
-    """Return minus the Hessian of the dual: of each row diag(s) - s s' / |s|, for its support s."""
+    """Return minus the Hessian of the dual: the sum of diag(s) - s s' / |s| over rows with supports s."""
     support = (u > 0.0).to(u.dtype)
     share = support / support.sum(-1, keepdim=True).clamp(min=1.0)
     return torch.diag_embed(support.sum(1)) - support.transpose(1, 2) @ share
@@ -37,9 +38,9 @@ def _violation(multipliers, slope, free):
 
 
 def _ascent(curvature, ridge, slope, lower, chosen):
-    """Maximise ``slope'd - d'(curvature + ridge) d / 2`` over d >= lower, dropping at once all that fall below.
+    """Maximise ``slope'd - d'(curvature + ridge) d / 2`` over d >= lower, fixing all entries below at once.
 
-    Returns d, and which of its entries are at their bound.
+    Returns d, and a mask of the entries at their bound.
     """
     fixed, d = torch.zeros_like(chosen), torch.zeros_like(slope)
     matrix = curvature + torch.diag_embed(ridge.unsqueeze(-1).expand_as(slope))
@@ -72,7 +73,7 @@ def solve_matchings(scores, columns, square):
     -------
     u : Tensor, shape of scores
     tight : bool Tensor of shape (n_samples, n_columns)
-        The columns that hold the solution.
+        The columns whose constraint binds.
     solved : bool Tensor of shape (n_samples,)
     """
     free = square.unsqueeze(-1) & columns
@@ -96,13 +97,13 @@ def solve_matchings(scores, columns, square):
         multipliers, value, slope, u = _search(
             scores, columns, free, (multipliers, value, slope, u), d, fixed, violation, left
         )
-    # Rows that are there sum to 1 by themselves; samples that fail are solved by another method.
+    # Real rows sum to 1 by construction. Samples that fail are solved by another method.
     solved = (_violation(multipliers, slope, free) <= FEASIBLE) & torch.isfinite(value)
     return u, free | (multipliers > _BINDING), solved
 
 
 def _search(scores, columns, free, state, d, fixed, violation, left):
-    """Search along `d` in the samples that are left, as the compiled method does; return the new state."""
+    """Line search along `d` in the unsolved samples, as in the compiled method; return the new state."""
     multipliers, value, slope, _ = state
     rise, slack = (slope * d).sum(-1), 1e-12 * (1.0 + value.abs())
     t, searching, best = torch.ones_like(value), left.clone(), list(state)
@@ -128,7 +129,7 @@ def _search(scores, columns, free, state, d, fixed, violation, left):
 
 
 def project_on_face(u, tight, directions):
-    """Multiply directions, (n_directions, *shape of u), with the Jacobian at `u`."""
+    """Multiply directions, shape (n_directions, *shape of u), with the Jacobian at `u`."""
     support = (u > 0.0).to(u.dtype)
     size = support.sum(-1, keepdim=True).clamp(min=1.0)
 
@@ -137,10 +138,10 @@ def project_on_face(u, tight, directions):
         return values - support * values.sum(-1, keepdim=True) / size
 
     both = tight.unsqueeze(1) & tight.unsqueeze(2)
-    # Columns may depend on each other.
+    # The constraints of columns may be dependent.
     inverse = torch.linalg.pinv(torch.where(both, _curvature(u), 0.0), rtol=1e-10, hermitian=True)
     directions = centre(directions)
-    # A second round takes off what rounding left of the first.
+    # The second round removes rounding errors of the first.
     for _ in range(2):
         sums = torch.where(tight, directions.sum(-2), 0.0)
         x = (inverse @ sums.unsqueeze(-1)).squeeze(-1)
@@ -151,8 +152,7 @@ def project_on_face(u, tight, directions):
 def solve(scores, lengths):
     """Solve a padded batch; see `Structure.tensor_solver`.
 
-    Samples with more rows than columns are turned, so that each has its shorter side as
-    rows.
+    Samples with more rows than columns are transposed, so that the shorter axis has the rows.
     """
     turned, (n, m) = lengths[:, 0] > lengths[:, 1], scores.shape[1:]
     if turned.any() and not turned.all():

@@ -1,1 +1,1 @@
-"""Rankings: best by sorting, SparseMAP by isotonic regression."""
+"""Rankings: MAP by sorting, SparseMAP by isotonic regression."""

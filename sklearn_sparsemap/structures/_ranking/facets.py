@@ -1,9 +1,9 @@
 """SparseMAP over rankings in closed form: the projection onto a permutahedron by isotonic regression.
 
-With the items in the order of their scores, the marginals are the scores less the nonincreasing sequence that is
-nearest to scores less points (Blondel, Teboul, Berthet and Djolonga: Fast Differentiable Sorting and Ranking, ICML
-2020). It is constant on blocks of items, found by pooling adjacent violators; within a block, marginals are the scores,
-moved to the mean of the block's points.
+With items sorted by score, the marginals are the scores minus the nonincreasing sequence nearest to scores minus points
+(Blondel, Teboul, Berthet and Djolonga: Fast Differentiable Sorting and Ranking, ICML 2020). That sequence is constant
+on blocks of items, which pooling adjacent violators finds. Within a block, the marginals are the scores, shifted to the
+mean of the block's points.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...numerics.support import EPS, FEASIBLE, certified_gap
 
 @kernel
 def _pool(levels, ends):
-    """Replace `levels` by the nonincreasing sequence that is nearest; return the number of its blocks.
+    """Replace `levels` by the nearest nonincreasing sequence; return the number of its blocks.
 
     Block b goes up to ``ends[b]``, and ``levels[b]`` is its level.
     """
@@ -28,7 +28,7 @@ def _pool(levels, ends):
         while n_blocks > 0 and levels[n_blocks - 1] <= level:
             n_blocks -= 1
             before = ends[n_blocks] - (ends[n_blocks - 1] if n_blocks > 0 else 0)
-            # Towards the mean of both, without a sum of all.
+            # Update the weighted mean incrementally, without large sums.
             level += (levels[n_blocks] - level) * before / (before + size)
             size += before
         levels[n_blocks], ends[n_blocks] = level, j + 1
@@ -40,7 +40,7 @@ def _pool(levels, ends):
 def _fill_block(scores, order, first, last, n_points, marginals):
     """Write the marginals of the items of a block, from place `first` to `last` in the order of their scores."""
     top, size = scores[order[first]], last - first
-    # Relative to its best item, so that large scores cost no digits.
+    # Relative to the best item of the block, so that large scores cost no digits.
     mean = 0.0
     for j in range(first, last):
         mean += scores[order[j]] - top
@@ -49,13 +49,13 @@ def _fill_block(scores, order, first, last, n_points, marginals):
     for j in range(first, min(last, n_points)):
         points += n_points - j
     for j in range(first, last):
-        # Not negative but by rounding.
+        # Only rounding can make it negative.
         marginals[order[j]] = max((scores[order[j]] - top) - mean + points / size, 0.0)
 
 
 @kernel
 def _is_majorised(marginals, order, n_points):
-    """Tell whether the points majorise the marginals, which do not increase in this order: the permutahedron."""
+    """Tell whether the marginals, nonincreasing in this order, are in the permutahedron: the points majorise them."""
     total, most = 0.0, 0.0
     for j in range(order.shape[0]):
         u = marginals[order[j]]
@@ -69,11 +69,11 @@ def _is_majorised(marginals, order, n_points):
 
 @kernel
 def _certify(scores, n_points, marginals, order):
-    """Return the objective, the gap by the best ranking for the scores less the marginals, and its rounding.
+    """Return the objective, the gap, and its rounding. The gap is by the best ranking for scores minus marginals.
 
-    It is `certify` without an oracle, which would write down all points of the ranking. In the order of the scores, the
-    scores less the marginals do not increase but by rounding. So no sort is needed: each is bounded by the largest from
-    its place on, and the bounds are in order. The gap is infinite if the marginals are not in the polytope.
+    This is `certify` without an oracle, which would write all points of the ranking. In the order of the scores, scores
+    minus marginals are nonincreasing up to rounding, so no sort is needed: each is bounded by the largest entry from
+    its place on, and these bounds are sorted. The gap is infinite if the marginals are not in the polytope.
     """
     linear, norm_squared, best, size, bound = 0.0, 0.0, 0.0, 1.0, -np.inf
     for j in range(order.shape[0] - 1, -1, -1):
@@ -95,7 +95,7 @@ def _certify(scores, n_points, marginals, order):
 def ranking_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
 ):
-    """Solve one problem exactly; see `numerics.facets`. dims is (n items, n of them with points)."""
+    """Solve one problem exactly; see `numerics.facets`. dims is (number of items, number of items with points)."""
     n, n_points = dims[0], dims[1]
     none, order, ends = np.empty((1, 0), np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
     order_downwards(scores, order)
@@ -115,7 +115,7 @@ def ranking_facets(
         blocks[0, i] = -1
     for b in range(n_blocks):
         _fill_block(scores, order, first, ends[b], n_points, marginals)
-        # Blocks of one level are a face together. Where none has points, nothing changes.
+        # Blocks with equal levels form one face. Items in blocks without points have constant marginals.
         if b == 0 or levels[b - 1] - levels[b] > max(TIE, 1e-15 * size):
             block = block + 1 if first < n_points else -1
         for j in range(first, ends[b]):
@@ -131,7 +131,7 @@ def ranking_facets(
 def ranking_products(
     dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
 ):
-    """Multiply `direction` with the Jacobian; see `numerics.facets`. From each block it takes the mean."""
+    """Multiply `direction` with the Jacobian, by subtracting the mean of each block; see `numerics.facets`."""
     n = marginals.shape[0]
     totals, counts = np.zeros(n), np.zeros(n)
     for i in range(n):

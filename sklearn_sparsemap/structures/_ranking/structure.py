@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @as_oracle
 def best_ranking(scores, additional, dims, work, slots, additional_slots):
-    """Sort the items by their scores; dims is (n items, n of them with points)."""
+    """Sort the items by their scores; dims is (number of items, number of items with points)."""
     n, n_points = dims[0], dims[1]
     ints = work.view(np.int64)
     order, points = ints[:n], ints[n : 2 * n]
@@ -42,29 +42,30 @@ def best_ranking(scores, additional, dims, work, slots, additional_slots):
 class Ranking(Structure):
     """The order of some items, or the best few of them in order.
 
-    Scores have shape (n_items,). The first item of a ranking gets most points, each next one a point less, the last one
-    none; a ranking's score is the sum of all items' scores, each times its points. So sorting by scores finds the best
-    one, and marginals are the points that are expected: a soft ranking. They are a point of the permutahedron, the
-    nearest one to the scores [1]_, found by isotonic regression in O(n log n), with closed-form derivatives.
+    Scores have shape (n_items,). The first item of a ranking gets most points, each next one a point less, and the last
+    one none. The score of a ranking is the sum of all items' scores times their points. So sorting by scores finds the
+    best ranking, and marginals are expected points: a soft ranking. They are the point of the permutahedron that is
+    nearest to the scores [1]_, computed by isotonic regression in O(n log n), with closed-form derivatives.
 
-    A structure is an int array with the items, the best one first; -inf forbids that an item has points.
+    A structure is an int array with the items, the best one first. -inf forbids that an item has points.
 
     Parameters
     ----------
     top_k : int, default=None
-        How many items have points: the first one `top_k`, the last one of them 1, all others 0. A structure has shape
-        (top_k,). None ranks all: of n items the first one has n - 1 points, and a structure has shape (n,).
+        Number of items that have points: the first one has `top_k`, the last one of them 1, all others 0. A structure
+        has shape (top_k,). By default all n items are ranked: the first one has n - 1 points, and a structure has shape
+        (n,).
 
     Notes
     -----
-    Points are counts, not probabilities: an item of 3 points is three times in a structure (`Structure.repeats`), which
-    takes memory for all points where structures are written down, n (n - 1) / 2 ints for n items. Marginals do without.
-    Scores are measured in points: items whose scores are 1 or more apart are in order for certain, and items of one
-    score share their points equally.
+    Points are counts, not probabilities: an item with 3 points is three times in a structure (`Structure.repeats`). An
+    encoded structure of n items takes n (n - 1) / 2 ints; marginals do not need it. Scores are measured in points:
+    items whose scores differ by 1 or more are in a certain order, and items with equal scores share their points
+    equally.
 
-    Losses with a margin cost half of the squared distance of the points. There are no Gibbs marginals. `score` of an
-    estimator is the share of pairs of items that are in the right order (with `top_k`, of those with an item of the
-    right ones). See `Structure` for the conventions.
+    The cost of losses with a margin is half of the squared distance of the points. There are no Gibbs marginals.
+    `score` of an estimator is the fraction of pairs of items in the correct order (with `top_k`, of pairs with an item
+    of the gold ranking). See `Structure` for the conventions.
 
     References
     ----------
@@ -106,7 +107,7 @@ class Ranking(Structure):
         return n_points * (n_points + 1) // 2, 0, 2 * n
 
     def n_best(self, sample: Any, k: int) -> Any:
-        # Without points, all rankings are one.
+        # Without points, all rankings are equivalent.
         return [(np.zeros(0, np.int32), 0.0)] if sample.dims[1] == 0 else None
 
     def n_best_by(self, sample: Any) -> Any:
@@ -116,7 +117,7 @@ class Ranking(Structure):
             items = slots - np.arange(n_points) * sample.n_parts
             return np.sort(np.repeat(items, np.arange(n_points, 0, -1)))
 
-        # A ranking matches the places that have points with items.
+        # A ranking is a matching of the places with points and items.
         return Matching(), np.arange(n_points, 0, -1)[:, None] * sample.scores, read
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
@@ -137,7 +138,7 @@ class Ranking(Structure):
         return order if self.top_k is None else order[:n_points]
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
-        # Raises where it is no ranking.
+        # Raises if it is not a ranking.
         self.encode(structure, dims)
         n = int(dims[0])
         # Items that are not ranked share the last place.

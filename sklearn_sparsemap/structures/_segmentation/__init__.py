@@ -1,1 +1,1 @@
-"""Sequences cut into labelled spans: best and marginals by dynamic programmes over the ends of spans."""
+"""Sequences cut into labelled spans: MAP and marginals by dynamic programming over the ends of spans."""

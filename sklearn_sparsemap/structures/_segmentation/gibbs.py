@@ -1,4 +1,4 @@
-"""Marginals of segmentations: the tables of `map.py` with sums, from both ends, on logarithms."""
+"""Marginals of segmentations: forward and backward tables as in `map.py`, with log-sums instead of maxima."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .map import (
 
 @kernel
 def _log_sum(values, shifts, skipped):
-    """Return the log of the sum of ``exp(values + shifts)``, without one entry."""
+    """Return the log of the sum of ``exp(values + shifts)``, except for one entry."""
     top, norm = -np.inf, 0.0
     for i in range(values.shape[0]):
         top = max(top, values[i] + shifts[i] if i != skipped else -np.inf)
@@ -35,7 +35,7 @@ def _log_sum(values, shifts, skipped):
 
 @kernel
 def _transpose_transitions(additional, dims, into):
-    """Write the transitions into each label as a row; zeros where there are none."""
+    """Write the transitions into each label as a row; zeros if there are none."""
     m, at = dims[N_LABELS], places_of_additional(dims)[0]
     for label in range(m):
         for last in range(m):
@@ -44,7 +44,7 @@ def _transpose_transitions(additional, dims, into):
 
 @kernel
 def _sum_forward(scores, additional, dims, entered, ended, spans):
-    """Fill in the log sums over segmentations of the first steps."""
+    """Fill in the log-sums over segmentations of the first steps."""
     m, at_start = dims[N_LABELS], places_of_additional(dims)[1]
     into = np.empty(m * m)
     _transpose_transitions(additional, dims, into)
@@ -66,14 +66,14 @@ def _sum_forward(scores, additional, dims, entered, ended, spans):
             break
         now = ended[end * m : (end + 1) * m]
         for label in range(m):
-            # Steps of one label side by side are one span.
+            # Adjacent steps with the same label form one span.
             skipped = -1 if dims[BY_SPANS] else label
             entered[end * m + label] = _log_sum(now, into[label * m : (label + 1) * m], skipped)
 
 
 @kernel
 def _sum_backward(scores, additional, dims, begun, after, spans):
-    """Fill in the log sums over how a segmentation goes on with a span from a step, and after one that has ended."""
+    """Fill in the log-sums over completions that begin with a span at a step, and after a span that ended there."""
     n, m = dims[N_STEPS], dims[N_LABELS]
     at_transitions, _, at_end = places_of_additional(dims)
     zeros = np.zeros(m)
@@ -95,14 +95,14 @@ def _sum_backward(scores, additional, dims, begun, after, spans):
 
 @kernel
 def _count_spans(scores, additional, dims, log_partition, tables, spans, work):
-    """Write down the probabilities of spans or of the labels of steps, and how often each duration is expected."""
+    """Write the probabilities of spans or of the labels of steps, and the expected count of each duration."""
     entered, after = tables
     m, n_parts = dims[N_LABELS], scores.shape[0]
     for end in range(1, dims[N_STEPS] + 1):
         longest = score_spans(scores, additional, dims, end, spans)
         for label in range(m):
             covering = 0.0
-            # A step is covered by all spans that begin here or before.
+            # A step is covered by all spans that begin at it or before it.
             for length in range(longest, 0, -1):
                 row, step = (length - 1) * m + label, end - length
                 share = np.exp(entered[step * m + label] + spans[row] + after[end * m + label] - log_partition)

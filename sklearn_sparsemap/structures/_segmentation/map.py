@@ -1,21 +1,22 @@
 """The best segmentation.
 
-Two tables have an entry for each step and label: `entered` is of segmentations of the steps before, and the way into a
-span that begins here; `ended` is of segmentations whose last span ends just before a step.
+Two tables have an entry for each step and label. `entered` holds the best score of segmentations of the earlier steps
+plus the transition into a span that begins at this step. `ended` holds the best score of segmentations whose last span
+ends just before this step.
 """
 
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
 
-# The places in dims. BY_SPANS is 1 where spans are the parts, and 0 where steps are. The last four say which additional
-# scores there are, in the order in which they are joined.
+# The entries of dims. BY_SPANS is 1 if spans are the parts, and 0 if steps are. The last four tell which additional
+# scores are given, in the order in which they are joined.
 N_STEPS, MAX_LENGTH, N_LABELS, BY_SPANS, DURATIONS, TRANSITIONS, START, END = range(8)
 
 
 @kernel
 def places_of_additional(dims):
-    """Return where transitions, start and end begin among the additional scores; durations are the first ones."""
+    """Return the beginnings of transitions, start and end in the additional scores; durations come first."""
     m = dims[N_LABELS]
     transitions = dims[DURATIONS] * dims[MAX_LENGTH] * m
     start = transitions + dims[TRANSITIONS] * m * m
@@ -26,7 +27,7 @@ def places_of_additional(dims):
 def score_spans(scores, additional, dims, end, spans):
     """Fill ``spans[(length - 1) * n_labels + label]`` with the scores of the spans that end just before step `end`.
 
-    Returns how long they may be.
+    Returns the largest length of these spans.
     """
     m, longest = dims[N_LABELS], min(dims[MAX_LENGTH], end)
     for length in range(1, longest + 1):
@@ -36,7 +37,7 @@ def score_spans(scores, additional, dims, end, spans):
             for label in range(m):
                 spans[row + label] = scores[at + label]
         else:
-            # The sum of its steps, from the last one back.
+            # The sum of the scores of its steps, from the last one back.
             at = (end - length) * m
             for label in range(m):
                 spans[row + label] = scores[at + label] + (spans[row - m + label] if length > 1 else 0.0)
@@ -48,8 +49,8 @@ def score_spans(scores, additional, dims, end, spans):
 
 @kernel
 def way_in(additional, dims, before, label):
-    """Return the score of a span with `label` after one with the label `before`; -inf where there is no such pair."""
-    # Steps of one label side by side are one span.
+    """Return the score of the transition from label `before` to `label`; -inf if it is not allowed."""
+    # Adjacent steps with the same label form one span.
     if before == label and not dims[BY_SPANS]:
         return -np.inf
     if not dims[TRANSITIONS]:
@@ -59,7 +60,7 @@ def way_in(additional, dims, before, label):
 
 @kernel
 def _raise(best, before, row, first, stop):
-    """Raise some entries to ``before + row``, where that is higher."""
+    """Raise a range of entries to ``before + row`` if that is higher."""
     for label in range(first, stop):
         total = before + row[label]
         best[label] = total if total > best[label] else best[label]
@@ -67,7 +68,7 @@ def _raise(best, before, row, first, stop):
 
 @kernel
 def best_ways_in(additional, dims, ended, zeros, entered):
-    """Fill in the best ways into spans of each label, from the scores with which spans of each label have ended."""
+    """Fill in the best score of entering a span of each label, from the scores of spans that have ended."""
     m, at = dims[N_LABELS], places_of_additional(dims)[0]
     for label in range(m):
         entered[label] = -np.inf
@@ -104,7 +105,7 @@ def _fill_tables(scores, additional, dims, entered, ended, spans):
 
 @kernel
 def _put_span(dims, begin, end, label, slots, additional_slots):
-    """Write a span into its slots, and the score of its duration into that of its first step."""
+    """Write a span to its slots, and the duration's part to the slot of its first step."""
     m = dims[N_LABELS]
     if dims[BY_SPANS]:
         slots[begin] = (begin * dims[MAX_LENGTH] + end - begin - 1) * m + label
@@ -117,7 +118,7 @@ def _put_span(dims, begin, end, label, slots, additional_slots):
 
 @as_oracle
 def best_segmentation(scores, additional, dims, work, slots, additional_slots):
-    """Find the best labelled spans that follow each other from the first step to the last one."""
+    """Find the best sequence of adjacent labelled spans from the first step to the last one."""
     n, m = dims[N_STEPS], dims[N_LABELS]
     entered, ended, spans = work[: n * m], work[n * m : (2 * n + 1) * m], work[(2 * n + 1) * m :]
     at_transitions, at_start, at_end = places_of_additional(dims)
@@ -131,7 +132,7 @@ def best_segmentation(scores, additional, dims, work, slots, additional_slots):
     additional_slots[:] = -1
     if value == -np.inf:
         return value
-    # Durations have a slot for each step, and transitions for each but the first one.
+    # Durations have a slot for each step, and transitions for each step except the first.
     before_transitions, last_slot = n * dims[DURATIONS] - 1, additional_slots.shape[0] - 1
     if dims[END]:
         additional_slots[last_slot] = at_end + label

@@ -1,4 +1,4 @@
-"""Segmentation: labelled spans that follow each other (semi-Markov)."""
+"""Segmentation: a sequence of adjacent labelled spans (semi-Markov)."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ _PARTS = ("steps", "spans")
 class Segmentation(Structure):
     """A sequence cut into labelled spans, each of at most `max_length` steps: the structure of semi-Markov models.
 
-    Unlike in a chain, how long a span is has scores of its own, and scores of spans may see all of their steps at once.
+    Unlike in a chain, durations have scores, and scores of spans can depend on all of their steps at once.
 
     Parameters
     ----------
     max_length : int
-        The longest span.
+        Maximum length of a span.
     parts : {"steps", "spans"}, default="steps"
-        What scores and marginals are about.
+        The parts that have scores and marginals.
 
-        - ``"steps"``: scores have shape (n_steps, n_labels), and a span scores what its steps score with its label. A
-          structure is an int array of shape (n_steps,), the label of each step; steps of one label side by side are one
-          span, so that spans that follow each other differ in their labels.
-        - ``"spans"``: scores have shape (n_steps, max_length, n_labels): ``scores[t, length - 1, label]`` is that of a
-          span of so many steps from step t on; what would end after the last step is ignored. A structure is an int
-          array of shape (n_spans, 3), with the first step of each span, the step after its last one, and its label.
+        - ``"steps"``: scores have shape (n_steps, n_labels). The score of a span is the sum of its steps' scores for
+          its label. A structure is an int array of shape (n_steps,), the label of each step. Adjacent steps with the
+          same label form one span, so adjacent spans differ in their labels.
+        - ``"spans"``: scores have shape (n_steps, max_length, n_labels): ``scores[t, length - 1, label]`` is the score
+          of a span of this length from step t on. Scores of spans that would end after the last step are ignored. A
+          structure is an int array of shape (n_spans, 3), with the first step of each span, the step after its last
+          one, and its label.
 
     Notes
     -----
     Additional scores, each optional:
 
     - `durations`, shape (max_length, n_labels): ``durations[length - 1, label]`` for each span;
-    - `transitions`, shape (n_labels, n_labels), ``[from, to]``, for each two spans that follow each other;
+    - `transitions`, shape (n_labels, n_labels), ``[from, to]``, for each two adjacent spans;
     - `start` and `end`, shape (n_labels,), for the labels of the first span and of the last one.
 
-    -inf forbids a label, a span, a duration or a transition. Best and marginals take
-    O(n_steps n_labels (max_length + n_labels)), by the dynamic programmes of [1]_. See `Structure` for the conventions,
-    [2]_ for SparseMAP over a structure.
+    -inf forbids a label, a span, a duration or a transition. MAP and marginals take O(n_steps n_labels (max_length +
+    n_labels)), by the dynamic programmes of [1]_. See `Structure` for the conventions, [2]_ for SparseMAP over a
+    structure.
 
     References
     ----------
@@ -145,7 +146,7 @@ class Segmentation(Structure):
         return as_parts(slots), as_parts(np.concatenate(additional) if additional else [])
 
     def _spans_of(self, structure, n, m):
-        """Return spans as they are given, checked but for their lengths."""
+        """Return the given spans, checked except for their lengths."""
         spans = np.asarray(structure)
         if spans.ndim != 2 or spans.shape[1] != 3 or not len(spans) or spans.dtype.kind not in "iu":
             raise ValueError(
@@ -170,7 +171,7 @@ class Segmentation(Structure):
         return np.column_stack([first, first + length, parts % m])
 
     def slots_of(self, parts: NDArray[np.int64], dims: NDArray[np.int64]) -> NDArray[np.int64]:
-        # By its first step.
+        # The slot of a span is its first step.
         return parts // (int(dims[1] * dims[2]) if self.parts == "spans" else int(dims[2]))
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
@@ -186,7 +187,7 @@ class Segmentation(Structure):
         return rows
 
     def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
-        # With spans as parts, each has features of its own, and a model does not know the number of labels.
+        # If spans are the parts, each part has its own features, and the model does not know the number of labels.
         return self._shapes(n_outputs) if self.parts == "steps" else {}
 
     def _shapes(self, m):

@@ -1,1 +1,1 @@
-"""One of several choices: best by the maximum, SparseMAP by sparsemax."""
+"""One of several choices: MAP by the maximum, SparseMAP by sparsemax."""

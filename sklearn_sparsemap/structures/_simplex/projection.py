@@ -1,4 +1,4 @@
-"""Closed forms of SparseMAP, for the structures that have one."""
+"""SparseMAP over the simplex in closed form."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ def project_simplex(
 ):
     """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `numerics.solver`.
 
-    Only scores within 1 of the best can take part. Starting from these, drop those at or below the threshold until
-    none is left to drop (Michelot); each round is exact and a few are enough.
+    Only scores within 1 of the best can be in the support. Starting from these, drop those at or below the threshold
+    until none is dropped (Michelot). Each round is exact, and a few are enough.
     """
     best = -np.inf
     for i in range(scores.shape[0]):
@@ -30,7 +30,7 @@ def project_simplex(
                 total += above
                 kept += 1
         if kept >= count >= 0:
-            # More than before: a score at the threshold, which rounding takes in and out again.
+            # The support has not shrunk: rounding moves a score at the threshold in and out.
             break
         threshold, count = (total - 1.0) / kept, kept
     slots = np.empty((kept, 1), np.int32)

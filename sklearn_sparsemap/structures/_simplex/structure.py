@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @as_oracle
 def best_choice(scores, additional, dims, work, slots, additional_slots):
-    """Pick the choice of highest score, the first one of equals."""
+    """Return the choice of highest score; ties go to the first."""
     best = 0
     for i in range(scores.shape[0]):
         if scores[i] > scores[best]:
@@ -53,7 +53,7 @@ def simplex_marginal_work(dims):
 class Simplex(Structure):
     """One of n choices.
 
-    SparseMAP over the simplex is sparsemax ([1]_, section 2), which has a closed form. Scores have shape (n,), a
+    SparseMAP over the simplex is sparsemax ([1]_, section 2), which has a closed form. Scores have shape (n,), and a
     structure is an int. See `Structure` for the conventions.
 
     References

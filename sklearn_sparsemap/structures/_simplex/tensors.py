@@ -6,7 +6,7 @@ import torch
 def sparsemax(scores):
     """Project onto the simplex along the last axis; return the projection and the threshold.
 
-    Where all is -inf, the projection is zero.
+    If all scores are -inf, the projection is zero.
     """
     ordered = scores.sort(-1, descending=True).values
     top = ordered[..., :1]

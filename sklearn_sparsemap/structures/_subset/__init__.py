@@ -1,1 +1,1 @@
-"""Subsets with bounds on their size: best by selection, marginals by sums over sizes."""
+"""Subsets with bounds on their size: MAP by selection, marginals by sums over sizes."""

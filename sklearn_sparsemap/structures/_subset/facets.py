@@ -1,4 +1,4 @@
-"""SparseMAP over subsets in closed form: scores less a threshold, clipped to [0, 1]."""
+"""SparseMAP over subsets in closed form: scores minus a threshold, clipped to [0, 1]."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ...numerics.tight_face import SUBSET
 
 @kernel
 def _shift(scores, min_size, max_size):
-    """Return the multiplier of the bound on the size that binds; 0 if none does."""
+    """Return the multiplier of the binding bound on the size, or 0 if neither binds."""
     total = 0.0
     for i in range(scores.shape[0]):
         total += min(max(scores[i], 0.0), 1.0)

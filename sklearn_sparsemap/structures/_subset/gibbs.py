@@ -1,10 +1,10 @@
 """Marginals of Subset: a Poisson-binomial distribution, tilted.
 
-Without bounds, items are chosen independently, with probability sigmoid(score). Bounds condition on the number of
-chosen items, whose distribution takes one multiplication and addition for each item and count. If the bounds are far
-out in its tail, all would underflow; but taking a constant off all scores changes the odds only between sizes, by a
-known factor. So a constant is taken off (a tilt) that moves the expected size to the nearest bound. Nothing is ever
-subtracted from a probability, so that what is small is still exact.
+Without bounds, items are independent, with probability sigmoid(score). Bounds condition on the number of chosen items,
+whose distribution takes one multiplication and addition for each item and count. If the bounds are far out in its tail,
+all terms would underflow. But subtracting a constant (a tilt) from all scores changes only the odds between sizes, by a
+known factor. So the tilt is chosen such that the expected size is the nearest bound. The recursion never subtracts
+probabilities, so small ones keep their relative accuracy.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..._core.select import select_highest
 
 @kernel
 def _expected_size(scores, tilt):
-    """Return the sum of the sigmoids of the scores, less the tilt."""
+    """Return the sum of the sigmoids of scores minus tilt."""
     total = 0.0
     for i in range(scores.shape[0]):
         total += 1.0 / (1.0 + np.exp(-max(scores[i] - tilt, -700.0)))
@@ -24,9 +24,10 @@ def _expected_size(scores, tilt):
 
 @kernel
 def _tilt_to(scores, size):
-    """Find a tilt with which the expected size is within 1/2 of `size`, from 1 to all but one; uses up the scores.
+    """Find a tilt whose expected size is within 1/2 of `size`, which is from 1 to n - 1; overwrites the scores.
 
-    It is returned in two parts, one of the scores and the rest, so that its precision does not depend on their height.
+    It is returned in two parts, a score and the remainder, so that its precision does not depend on the magnitude of
+    the scores.
     """
     n = scores.shape[0]
     select_highest(scores, size)
@@ -38,8 +39,9 @@ def _tilt_to(scores, size):
             outside = max(outside, scores[i])
     for i in range(n):
         scores[i] -= inside
-    # With the lower tilt, `size` + 1 items have a probability of n / (n + 1) at least; with the higher one, all but
-    # `size` - 1 have 1 / (n + 1) at most. In a wide gap the middle is right at once.
+    # With the lower tilt, `size` + 1 items have a probability of at least n / (n + 1). With the higher tilt, all except
+    # `size` - 1 items have a probability of at most 1 / (n + 1). If the gap between scores is wide, the middle is
+    # already a solution.
     low, high = outside - inside - np.log(n), np.log(n)
     tilt = 0.5 * (low + high)
     while low < tilt < high:
@@ -56,10 +58,11 @@ def _tilt_to(scores, size):
 
 @kernel
 def _probabilities(scores, height, tilt, chosen, left):
-    """Fill in the probability of each item and that of its absence, with a tilt of `height` + `tilt`.
+    """Fill in the probability of each item and of its absence, with a tilt of `height` + `tilt`.
 
-    Returns how many scores are above the tilt, their sum, and the sum of log(1 + exp(-|score - tilt|)) over all: what
-    sum(log(1 + exp(score - tilt))) is made of, so that huge scores and tilts can be summed up without an error.
+    Returns the number of scores above the tilt, their sum, and the sum of log(1 + exp(-|score - tilt|)) over all
+    scores. These are the terms of sum(log(1 + exp(score - tilt))), so that huge scores and tilts can be summed without
+    error.
     """
     n_chosen, total, logs = 0, 0.0, 0.0
     for i in range(scores.shape[0]):
@@ -76,10 +79,10 @@ def _probabilities(scores, height, tilt, chosen, left):
 
 @kernel(fast_sums=True)
 def _condition(yes, no, most, weights, forward, marginals, of_no):
-    """Make the probabilities of independent items, `yes`, conditional on their number, from 0 to `most`.
+    """Condition the probabilities of independent items, `yes`, on their number, from 0 to `most`.
 
-    `weights` holds one for each number, and is used up. `marginals` are those of the opposite if `of_no`. Returns the
-    expected weight.
+    `weights` holds one weight for each number, and is overwritten. If `of_no`, `marginals` are probabilities of
+    absence. Returns the expected weight.
     """
     n = yes.shape[0]
     width = most + 1
@@ -148,7 +151,7 @@ def subset_marginals(scores, additional, dims, work, slots, additional_slots):
     tilt += height
     log_partition = above + tilt * (target - n_above) + logs
     if bounded:
-        # Whichever are fewer are counted: the chosen items, or those that are left.
+        # Count the chosen items or the remaining ones, whichever are fewer.
         count_left = n_allowed - low < high
         most = n_allowed - low if count_left else high
         marginals = work[4 * n : 4 * n + n_allowed]

@@ -1,4 +1,4 @@
-"""The best subset: the items of highest score."""
+"""The best subset: the items with the highest scores."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ..._core.select import select_highest
 
 @as_oracle
 def best_subset(scores, additional, dims, work, slots, additional_slots):
-    """Take the items of positive score; then as many more or fewer as the bounds ask for, the best ones first."""
+    """Take the items with positive scores, then add the best or drop the worst items to satisfy the bounds."""
     n, min_size, max_size = dims[0], dims[1], dims[2]
     n_positive, n_allowed = 0, 0
     for i in range(n):

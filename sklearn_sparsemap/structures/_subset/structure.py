@@ -1,4 +1,4 @@
-"""Subset: a choice of items, with bounds on how many."""
+"""Subset: a choice of items, with bounds on their number."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 class Subset(Structure):
     """A subset of n items, with at least `min_size` and at most `max_size` of them.
 
-    Scores have shape (n,), a structure is a bool array of shape (n,). -inf forbids an item. See `Structure` for the
+    Scores have shape (n,), and a structure is a bool array of shape (n,). -inf forbids an item. See `Structure` for the
     conventions, [1]_ for SparseMAP over it.
 
     Parameters
     ----------
     min_size : int, default=0
-        Fewest items.
+        Minimum number of items.
     max_size : int, default=None
-        Most items; None is all.
+        Maximum number of items. By default, all.
 
     References
     ----------

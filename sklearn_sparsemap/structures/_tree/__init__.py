@@ -1,4 +1,4 @@
 """Dependency trees.
 
-Best by Chu-Liu and Edmonds or by Eisner, marginals by the matrix-tree theorem or inside and outside sums.
+MAP by Chu-Liu/Edmonds or Eisner, marginals by the matrix-tree theorem or inside-outside.
 """

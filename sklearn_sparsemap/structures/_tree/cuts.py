@@ -1,8 +1,8 @@
-"""SparseMAP over dependency trees of any shape by cuts: sets of words that no less than one arc may enter.
+"""SparseMAP over non-projective trees by cuts: every set of words is entered by at least one arc.
 
-A tree has one head a word, and no set of words without an arc from outside. With a point of the simplex for each word,
-what enters a set S is ``|S|`` minus the arcs inside, so that the cut of S is ``inside(S) <= |S| - 1``; a single root is
-the same as an equation for the set of all words. Few cuts bind; they are found where they are violated.
+Each word has one head, so its arcs are a point of the simplex. The weight that enters a set S is ``|S|`` minus the
+weight of the arcs inside, so the cut of S is ``inside(S) <= |S| - 1``. A single root is the same as equality for the
+set of all words. Few cuts bind; violated cuts are added as they are found.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ _MOST_ROUNDS = 200
 
 @kernel
 def fill_rows(rows, scores, n):
-    """Copy the scores of arcs, by word, without those from a word to itself.
+    """Copy the scores of arcs, one row for each word, without arcs from a word to itself.
 
     Return the largest difference, and whether any arc is forbidden.
     """
@@ -35,14 +35,14 @@ def fill_rows(rows, scores, n):
         for h in range(n + 1):
             row[h] = scores[h * n + m] if h != m + 1 else -np.inf
         difference, n_forbidden = lower_to_zero(row)
-        # One is from the word to itself.
+        # The arc from the word to itself always is.
         size, forbidden = max(size, difference), forbidden or n_forbidden > 1
     return size, forbidden
 
 
 @kernel
 def _forget(cuts, k, since):
-    """Drop the cuts that do not bind, but for the first and those added `since`; return how many are left."""
+    """Drop the cuts that do not bind, except the first and those added `since`; return the number of cuts."""
     kept = 1
     for c in range(1, k):
         if cuts.multiplier[c] > 0.0 or cuts.slope[c] > 0.0 or c >= since:
@@ -57,14 +57,14 @@ def _forget(cuts, k, since):
 
 @kernel
 def cut_trees(rows, cuts, k, single_root, size, limit):
-    """Solve over the `k` cuts that are there, add what is violated, until nothing is.
+    """Solve subject to the `k` known cuts and add violated ones, until none is violated.
 
     Returns
     -------
     k : int
-        The number of cuts; -1 if more than `limit` Newton steps, or too many cuts, were wanted.
+        The number of cuts; -1 if it would take more than `limit` Newton steps, or too many cuts.
     steps : int
-        The Newton steps.
+        The number of Newton steps.
     """
     n = rows.u.shape[0]
     sets = np.empty((n + 1, n + 1), np.bool_)
@@ -83,7 +83,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
             for f in range(found):
                 k = add_set(cuts, k, sets[f])
             if violated == 0:
-                # Tight ones are known, too, for who asks whether the multipliers are unique.
+                # Tight cuts were added, too; they are needed to tell whether the multipliers are unique.
                 evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
                 return k, steps
         if k > capacity - 2 * (n + 1):
@@ -96,7 +96,7 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
 
 @kernel
 def start_cuts(n):
-    """Make room for the cuts of `n` words, with that of all words, which nearly always binds."""
+    """Allocate the cuts of `n` words, with the cut of all words, which nearly always binds."""
     cuts = new_cuts(4 * n + 40, n + 1, True)
     nodes = np.empty(n + 1, np.bool_)
     for v in range(n + 1):
@@ -106,7 +106,7 @@ def start_cuts(n):
 
 @kernel
 def _warm_cuts(cuts, k, slots, weights):
-    """Start at the sets and the multipliers of an earlier solution; return the number of cuts."""
+    """Warm start with the sets and multipliers of an earlier solution; return the number of cuts."""
     nodes = np.empty(cuts.member.shape[1], np.bool_)
     for s in range(min(slots.shape[0], cuts.bound.shape[0] - k - 1)):
         read_set(slots[s], nodes)
@@ -118,7 +118,7 @@ def _warm_cuts(cuts, k, slots, weights):
 
 @kernel
 def _write_marginals(rows, marginals):
-    """Write the marginals in the order of the scores."""
+    """Write the marginals in the layout of the scores."""
     n = rows.u.shape[0]
     for h in range(n + 1):
         for m in range(n):
@@ -197,14 +197,14 @@ def tree_products(
             out[h * n + m] = rows.shifted[m, h]
 
 
-# Entries in the supports of a word, and beyond them in all, from which on cuts are quicker than the active set; fitted
-# to times of 10 to 100 words.
+# Facets are expected to be faster than the active set from this many support entries for each word, plus a constant.
+# Fitted to timings with 10 to 100 words.
 _ENOUGH = (1.75, 10.0)
 
 
 @as_preference
 def prefers_cuts(scores, dims):
-    """Tell whether cuts are likely to be quicker than the active set."""
+    """Tell whether cuts are likely to be faster than the active set."""
     return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
 
 

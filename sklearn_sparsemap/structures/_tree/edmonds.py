@@ -1,4 +1,4 @@
-"""The best tree of any shape: contraction of cycles (Chu and Liu 1965, Edmonds 1967)."""
+"""The best non-projective tree: contraction of cycles (Chu and Liu 1965, Edmonds 1967)."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ _NEW, _ON_PATH, _DONE, _MERGED = 0, 1, 2, 3
 
 @kernel
 def _best_heads(scores, n, single_root, best, heads):
-    """Find each word's best head by itself; with `single_root` the root only where no word can be the head."""
+    """Find each word's best head separately; with `single_root` the root only if no word can be the head."""
     for m in range(n):
         best[m] = -np.inf if single_root else scores[m]
         heads[m] = 0
     for h in range(1, n + 1):
         row = scores[h * n : (h + 1) * n]
-        # The word itself is no head, and is put right afterwards, so that the loop is vectorised.
+        # The arc from the word to itself is included, so that the loop is vectorised, and undone afterwards.
         before, head_before = best[h - 1], heads[h - 1]
         for m in range(n):
             if row[m] > best[m]:
@@ -32,7 +32,7 @@ def _best_heads(scores, n, single_root, best, heads):
 
 @kernel
 def _is_tree(heads, n, single_root, mark):
-    """Tell whether no cycle (and with `single_root` a single word at the root) is among the heads."""
+    """Tell whether the heads have no cycle and, with `single_root`, a single word at the root."""
     n_roots = 0
     for m in range(n):
         mark[m] = 0
@@ -51,7 +51,7 @@ def _is_tree(heads, n, single_root, mark):
 
 @kernel
 def _enter_fresh(scores, n, c, offset, entering, modifiers):
-    """Raise what it is worth to enter a cycle from each head by the arcs into word `c`."""
+    """Update the best weights of entering a cycle from each head by the arcs into word `c`."""
     for h in range(n + 1):
         weight = scores[h * n + c - 1] - offset
         if weight > entering[h]:
@@ -61,7 +61,7 @@ def _enter_fresh(scores, n, c, offset, entering, modifiers):
 
 @kernel
 def _enter_merged(inner, inner_modifiers, offset, entering, modifiers):
-    """Raise what it is worth to enter a cycle from each head by the arcs into an inner cycle."""
+    """Update the best weights of entering a cycle from each head by the arcs into an inner cycle."""
     for h in range(inner.shape[0]):
         weight = inner[h] - offset
         if weight > entering[h]:
@@ -71,7 +71,7 @@ def _enter_merged(inner, inner_modifiers, offset, entering, modifiers):
 
 @kernel
 def _best_entry(entering, owner, u, single_root):
-    """Return the best head of what slot `u` stands for; with `single_root` the root only if there is no other."""
+    """Return the best head of the node in slot `u`; with `single_root` the root only if there is no other."""
     head, best = np.int64(0), -np.inf if single_root else entering[0]
     for h in range(1, entering.shape[0]):
         if entering[h] > best and owner[h] != u:
@@ -83,13 +83,13 @@ def _best_entry(entering, owner, u, single_root):
 def chu_liu_edmonds(scores, n, single_root, work, slots):
     """Find the best non-projective tree by contraction of cycles, in O(n^2) for dense scores (Tarjan 1977).
 
-    Entering a cycle at word m replaces the arc that m has within it. So what a cycle stands for in later rounds is, for
-    each head outside, the weight of its best arc into the cycle less that of the arc replaced. Heads stay words
-    throughout; `owner` says into which slot a word was merged.
+    Entering a cycle at word m replaces the arc that m has within it. So in later rounds a cycle is represented by, for
+    each head outside, the weight of the best arc into the cycle minus the weight of the replaced arc. Heads remain
+    words throughout; `owner` gives the slot into which a word was merged.
 
-    A single root is exact: an arc from the root is taken only where no other head is left, so that the number of such
-    arcs is the smallest possible. (They are at a level of their own, below all others; weights of the two levels are
-    never mixed, because an arc from the root is part of no cycle.)
+    A single root is exact: an arc from the root is taken only if no other head is left, so the number of such arcs is
+    minimal. (They rank below all other arcs. The weights of the two ranks are never mixed, because an arc from the root
+    is not part of a cycle.)
     """
     best, heads = work[:n], work[n : 2 * n].view(np.int64)
     state = work[2 * n : 3 * n + 1].view(np.int64)
@@ -104,7 +104,7 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
         entering = rest[: n * size].reshape((n, size))
         modifiers = rest[n * size : 2 * n * size].view(np.int64).reshape((n, size))
         ints = rest[2 * n * size :].view(np.int64)
-        # Nodes 1..n are words, later ones are cycles; `node_of` says which one a slot stands for.
+        # Nodes 1..n are words, later nodes are cycles; `node_of` gives the node that a slot currently represents.
         owner, node_of, path = ints[:size], ints[size : 2 * size], ints[2 * size : 3 * size]
         parent, entry_arc = ints[3 * size : 5 * size], ints[5 * size : 7 * size]
         for v in range(size):
@@ -131,7 +131,7 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
                     length += 1
                     v = u
                     continue
-                # A cycle, from `u` to the end of the path. It is merged into slot `u`.
+                # A cycle, from `u` to the end of the path, which is merged into slot `u`.
                 first = length
                 into, into_modifiers = entering[u - 1], modifiers[u - 1]
                 if node_of[u] == u:
@@ -164,7 +164,7 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
                 v = u
             for p in range(length):
                 state[path[p]] = _DONE
-        # From the outermost cycles inwards: where a cycle is entered, that arc replaces the one within it.
+        # Expand from the outermost cycles inwards: the arc that enters a cycle replaces an arc within it.
         for node in range(n_nodes - 1, n, -1):
             inside = entry_arc[node] % n + 1
             while parent[inside] != node:

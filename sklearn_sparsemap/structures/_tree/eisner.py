@@ -17,7 +17,7 @@ def _highest_sum(a, b):
 
 @kernel
 def _where_highest(a, b):
-    """Return the first place of the largest ``a[k] + b[k]``."""
+    """Return the first index of the largest ``a[k] + b[k]``."""
     place, best = 0, -np.inf
     for k in range(a.shape[0]):
         total = a[k] + b[k]
@@ -30,15 +30,15 @@ def _where_highest(a, b):
 def eisner(scores, n, single_root, work, slots):
     """Find the best projective tree by dynamic programming over spans, in O(n^3) (Eisner 1996).
 
-    A span i..j of the nodes (0 is the root, left of all words) is headed by its left or right end, and is complete
-    or still waits for the arc's other side. Tables are held in the order in which the inner loops run; the best
-    split is found again on the way back, for the spans of the best tree alone.
+    A span i..j of the nodes (0 is the root, left of all words) is headed by its left or right end, and is complete or
+    incomplete. Tables are stored in the order of the inner loops. The best splits are recomputed in the backward pass,
+    for the spans of the best tree only.
     """
     size = n + 1
     area = size * size
-    # [i, j], headed by i; and the same as [j, i]
+    # [i, j], headed by i; and its transpose
     right, right_t = work[:area].reshape((size, size)), work[area : 2 * area].reshape((size, size))
-    # [i, j], headed by j; and the same as [j, i]
+    # [i, j], headed by j; and its transpose
     left, left_t = work[2 * area : 3 * area].reshape((size, size)), work[3 * area : 4 * area].reshape((size, size))
     # [i, j] with an arc from i to j; [j, i] with an arc from j to i
     to_right = work[4 * area : 5 * area].reshape((size, size))
@@ -55,7 +55,7 @@ def eisner(scores, n, single_root, work, slots):
             right[i, j] = right_t[j, i] = _highest_sum(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
             left[i, j] = left_t[j, i] = _highest_sum(left[i, i:j], to_left_t[j, i:j])
 
-    # Spans to take apart: (i, j), and whether headed by i.
+    # Stack of spans to expand: (i, j), and whether headed by i.
     stack = work[6 * area : 6 * area + 3 * (2 * n + 2)].view(np.int64)
     if single_root:
         value, top = -np.inf, 0
@@ -79,7 +79,7 @@ def eisner(scores, n, single_root, work, slots):
         i, j, headed_left = stack[3 * depth], stack[3 * depth + 1], stack[3 * depth + 2]
         if i == j:
             continue
-        # The arc that completed the span goes from its head to k; then what lies between the two.
+        # First the arc that completed the span, from its head to k, then the span between the two.
         if headed_left:
             k = i + 1 + _where_highest(to_right[i, i + 1 : j + 1], right_t[j, i + 1 : j + 1])
             slots[k - 1] = i * n + k - 1

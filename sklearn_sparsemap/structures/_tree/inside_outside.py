@@ -1,20 +1,19 @@
 """Marginals of projective trees: inside-outside on Eisner's items.
 
-An item spans words i..j and hangs on one of the two. Complete items are closed on the other side, incomplete ones have
-an arc between i and j. The weight of an item sums over all that it stands for, and is itself a sum of products:
+An item spans words i..j and is headed by one of the two. Complete items are closed at the other end; incomplete ones
+have an arc between i and j. The weight of an item is the sum over all its derivations, which is a sum of products:
 
 - `between` i and j: complete(i -> k) complete(k + 1 <- j); times an arc's weight, incomplete(i -> j) or (i <- j);
 - complete(i -> j): incomplete(i -> k) complete(k -> j);
 - complete(i <- j): complete(i <- k) incomplete(k <- j).
 
-In each of the three the first factor is from row i and the second from column j. So tables are stored by row or by
+In each of the three, the first factor is from row i and the second from column j. So tables are stored by row or by
 column (complete items both ways), and all sums are dot products.
 
-Weights have a range far beyond that of a float, but logarithms are slow. Here a weight is value * 2 ** (512 * power),
-with a value within 2 ** -256 and 2 ** 256; the power of 0 is -inf. As long as no power is needed (`wide` is False), no
-one looks at them.
+Weights exceed the range of a float, but logarithms are slow. Here a weight is value * 2 ** (512 * power), with a value
+within 2 ** -256 and 2 ** 256; the power of 0 is -inf. As long as all powers are 0 (`wide` is False), they are not read.
 
-The way back divides the marginal of each item among the products that it sums, so that all numbers there are
+The backward pass distributes the marginal of each item over the products of its sum, so that all numbers there are
 probabilities.
 """
 
@@ -33,7 +32,7 @@ _LOWEST, _HIGHEST = 2.0**-256, 2.0**256
 
 @kernel
 def _arc_weights(scores, n, arcs, powers):
-    """Turn scores into weights; return what was taken off the score of each tree, and whether a power is not 0."""
+    """Turn scores into weights; return the amount subtracted from each tree's score, and whether a power is not 0."""
     total = 0.0
     wide = False
     for m in range(1, n + 1):
@@ -42,7 +41,7 @@ def _arc_weights(scores, n, arcs, powers):
             top = scores[h * n + m - 1] if h != m and scores[h * n + m - 1] > top else top
         if top == -np.inf:
             return top, wide
-        # Sums over equal scores grow like 6.75 ** n, those over a few high ones do not: this keeps both near 1.
+        # Sums over equal scores grow like 6.75 ** n, sums over a few high ones do not. This shift keeps both near 1.
         top += 1.0
         total += top
         for h in range(n + 1):
@@ -52,7 +51,7 @@ def _arc_weights(scores, n, arcs, powers):
                 arcs[at], powers[at] = 0.0, -np.inf
             else:
                 power = np.floor(score / _LOG_RADIX + 0.5)
-                # Larger numbers have no digits left for the rest.
+                # For larger powers the remainder has no correct digits.
                 rest = score - power * _LOG_RADIX if power > -1e12 else 0.0
                 arcs[at], powers[at] = np.exp(rest), power
                 wide |= power != 0.0
@@ -61,7 +60,7 @@ def _arc_weights(scores, n, arcs, powers):
 
 @kernel
 def _put(values, powers, at, value, power):
-    """Store a weight, brought back into its range; return whether it needs its power."""
+    """Store a normalised weight; return whether its power is not 0."""
     if value == 0.0:
         power = -np.inf
     elif value > _HIGHEST:
@@ -82,11 +81,11 @@ def _dot(values, a, b, n):
 
 @kernel
 def _scaled(product, below):
-    """Return product * 2 ** (512 * below), taking it for 0 from three powers below on.
+    """Return product * 2 ** (512 * below), treating it as 0 if it is at least three powers below.
 
-    One power above is possible, too: where a sum was brought into its range after it was made.
+    One power above is also possible, if a sum was normalised after its computation.
     """
-    # Selects, not branches, so that loops over this are vectorised. A NaN (0 compared with 0) gives 0.
+    # Conditional moves instead of branches, so that loops over this are vectorised. A NaN (0 compared with 0) gives 0.
     product = product * _RADIX if below == 1.0 else product
     product = product * _PER_RADIX if below <= -1.0 else product
     product = product * _PER_RADIX if below <= -2.0 else product
@@ -95,8 +94,8 @@ def _scaled(product, below):
 
 @kernel
 def _sum_products(values, powers, a, b, n, wide, at):
-    """Store the sum of products of n weights from `a` on and n from `b` on; return whether it needs its power."""
-    # Indices that may be negative would keep loops from being vectorised.
+    """Store the sum of n products of weights from `a` and from `b` on; return whether its power is not 0."""
+    # Unsigned indices, because signed ones prevent vectorisation.
     a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
     if not wide:
         return _put(values, powers, at, _dot(values, a, b, n), 0.0)
@@ -106,14 +105,15 @@ def _sum_products(values, powers, a, b, n, wide, at):
         top = power if power > top else top
     total = 0.0
     for k in range(n):
-        # The largest product two powers below the top is as large as the smallest one at the top.
+        # The largest product two powers below the top is as large as the smallest one at the top, so it cannot be
+        # dropped.
         total += _scaled(values[a + k] * values[b + k], powers[a + k] + powers[b + k] - top)
     return _put(values, powers, at, total, top)
 
 
 @kernel
 def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
-    """Give each product in the sum at `at` its share of a marginal."""
+    """Distribute a marginal over the products of the sum at `at`."""
     if marginal == 0.0:
         return
     a, b, n = np.uint64(a), np.uint64(b), np.uint64(n)
@@ -124,7 +124,7 @@ def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
             marginals[a + k] += share
             marginals[b + k] += share
         return
-    # Summed once more: the power of huge scores is too coarse to bring a sum into its range without changing it.
+    # Recompute the sum: for huge scores, the normalisation of the stored sum may have changed it.
     total, power = 0.0, powers[at]
     for k in range(n):
         total += _scaled(values[a + k] * values[b + k], powers[a + k] + powers[b + k] - power)
@@ -137,7 +137,7 @@ def _divide(values, powers, marginals, marginal, at, a, b, n, wide):
 
 @kernel
 def inside_outside(scores, n, single_root, work):
-    """Leave the marginals of projective trees in `work`; return the log-partition."""
+    """Write the marginals of projective trees to the beginning of `work`; return the log-partition."""
     nodes = n + 1
     size, table = nodes * n, nodes * nodes
     stack = _N_TABLES * table
@@ -158,7 +158,7 @@ def inside_outside(scores, n, single_root, work):
         for i in range(j - 1, -1, -1):
             width = j - i
             ii, ij, ji = i * nodes + i, i * nodes + j, j * nodes + i
-            # With a single root, all words to the left of its child are below that child.
+            # With a single root, all words to the left of the root's child are descendants of that child.
             k = 1 if i == 0 and single_root else width
             wide |= _sum_products(values, powers, right_by_row + ii, left_by_column + ji + 1, k, wide, between + ij)
             value, power = values[between + ij], powers[between + ij]

@@ -1,6 +1,6 @@
-"""Trees with a label on each arc: the oracles of trees, under the best label of each arc, or the sum over its labels.
+"""Trees with labelled arcs: the oracles of trees, applied to the maximum or the log-sum over the labels of each arc.
 
-Of the scores of labelled arcs, label l of the arc from h to m is at ``(h * n + m - 1) * n_labels + l``.
+In the scores of labelled arcs, label l of the arc from h to m is at ``(h * n + m - 1) * n_labels + l``.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from .matrix_tree import matrix_tree, tree_marginal_work
 
 @kernel(no_nans=True)
 def _take_best(scores, n_labels, best):
-    """Fill in the score of each arc with its best label."""
+    """Fill in the maximum score over the labels of each arc."""
     for arc in range(best.shape[0]):
         highest = -np.inf
         for score in scores[arc * n_labels : (arc + 1) * n_labels]:
@@ -24,7 +24,7 @@ def _take_best(scores, n_labels, best):
 
 @kernel
 def _put_labels(scores, n_labels, slots):
-    """Turn the arcs of a tree into labelled ones."""
+    """Replace the arcs of a tree by their best labelled arcs."""
     for m in range(slots.shape[0]):
         first, label = slots[m] * n_labels, 0
         for other in range(1, n_labels):
@@ -34,7 +34,7 @@ def _put_labels(scores, n_labels, slots):
 
 @as_oracle
 def best_labelled_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the labelled tree of highest score, of any shape; dims is (n words, projective, single_root, n_labels)."""
+    """Find the best non-projective labelled tree; dims is (n words, projective, single_root, n_labels)."""
     n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
     _take_best(scores, dims[3], work[:n_arcs])
     value = chu_liu_edmonds(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
@@ -45,7 +45,7 @@ def best_labelled_tree(scores, additional, dims, work, slots, additional_slots):
 
 @as_oracle
 def best_labelled_projective_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the projective labelled tree of highest score; dims as above."""
+    """Find the best projective labelled tree; dims as above."""
     n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
     _take_best(scores, dims[3], work[:n_arcs])
     value = eisner(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
@@ -56,7 +56,7 @@ def best_labelled_projective_tree(scores, additional, dims, work, slots, additio
 
 @kernel
 def _sum_labels(scores, n_labels, sums):
-    """Fill in the log of the sum over the labels of each arc of the exponentials of their scores."""
+    """Fill in the log-sum-exp of scores over the labels of each arc."""
     _take_best(scores, n_labels, sums)
     for arc in range(sums.shape[0]):
         if sums[arc] > -np.inf:

@@ -1,16 +1,16 @@
-"""Marginals of DependencyTree: the Matrix-Tree theorem, and the choice between the two kinds of trees.
+"""Marginals of DependencyTree: the Matrix-Tree theorem, and the dispatch to projective or non-projective trees.
 
-Sums over all trees (Koo et al. 2007, "Structured Prediction Models via the Matrix-Tree Theorem") are determinants,
-whose usual elimination subtracts, and so loses everything when scores differ much. Here words are eliminated without a
+Sums over all trees (Koo et al. 2007, "Structured Prediction Models via the Matrix-Tree Theorem") are determinants.
+Gaussian elimination subtracts, and loses all digits if scores differ much. Here words are eliminated without
 subtraction (Grassmann, Taksar and Heyman 1985): if w[h, m] is the weight of an arc and D[k] the sum of w[h, k] over the
 remaining heads h != k, then eliminating k adds w[h, k] w[k, m] / D[k] to w[h, m] (a word never heads itself), and the
-sum over all trees is the product of the D. Marginals are its derivatives, taken backward through the elimination.
+sum over all trees is the product of the D. Marginals are its derivatives, by backpropagation through the elimination.
 
-With a single root the weights of the root are infinitesimal: the root is left out of D[k] while k has another head, and
-counts for the last word only.
+With a single root, the weights of the root's arcs are infinitesimal: the root is left out of D[k] unless k is the last
+word.
 
-In code, k, h and m are positions: 0 is the root, and position 1, eliminated last, is not always word 1. Arc (h, m) is
-at ``h * n + m - 1``; those with h == m hold anything.
+In the code, k, h and m are positions: 0 is the root, and position 1, eliminated last, is not always word 1. Arc (h, m)
+is at ``h * n + m - 1``; entries with h == m are arbitrary.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ _TOO_WIDE, _NEEDS_LAST = 1, 2
 
 @kernel
 def _exchange(arcs, n, last):
-    """Let word `last` and word 1 change places, in both roles."""
+    """Swap word `last` and word 1, both as heads and as modifiers."""
     for m in range(n):
         arcs[n + m], arcs[last * n + m] = arcs[last * n + m], arcs[n + m]
     for h in range(n + 1):
@@ -35,9 +35,9 @@ def _exchange(arcs, n, last):
 
 @kernel
 def _eliminate(weights, n, single_root):
-    """Eliminate the words from position n to 1; row and column k stay as they were when k was eliminated.
+    """Eliminate the words from position n to 1; row and column k keep their values at the elimination of k.
 
-    Returns the sum of log D, a code of what went wrong (0 if nothing did), and where.
+    Returns the sum of log D, a failure code (0 for success), and the position of the failure.
     """
     total = 0.0
     for k in range(n, 0, -1):
@@ -76,9 +76,9 @@ def _back_through_row(gradient, share, row, row_gradient):
 
 @kernel
 def _differentiate(weights, n, single_root, gradient, parts):
-    """Fill `gradient` with the derivatives of what `_eliminate` returned by the weights it was given.
+    """Fill `gradient` with the derivatives of the result of `_eliminate` by its input weights.
 
-    Where a weight is still 0 at the end, the derivative is of no use, and might be infinite: it is 0, too.
+    If a weight is still 0 at the end, its derivative is not needed and might be infinite, so it is set to 0.
     """
     for i in range(gradient.shape[0]):
         gradient[i] = 0.0
@@ -104,7 +104,7 @@ def _differentiate(weights, n, single_root, gradient, parts):
 
 @kernel
 def _eliminate_logs(weights, n, single_root):
-    """Do the work of `_eliminate` on logarithms, whatever their range."""
+    """Do the same as `_eliminate` on logarithms, for any range of weights."""
     total = 0.0
     for k in range(n, 0, -1):
         norm = _log_norm(weights, n, k, single_root)
@@ -118,7 +118,7 @@ def _eliminate_logs(weights, n, single_root):
             for m in range(k - 1):
                 new, old = share + weights[k * n + m], weights[h * n + m]
                 high, low = max(new, old), min(new, old)
-                # Below that it makes no difference.
+                # A smaller summand would not change the sum.
                 if low > high - 40.0:
                     high += np.log1p(np.exp(low - high))
                 weights[h * n + m] = high
@@ -142,9 +142,10 @@ def _log_norm(weights, n, k, single_root):
 
 @kernel
 def _differentiate_logs(weights, n, single_root, gradient, parts):
-    """Fill `gradient` with the derivatives by log-weights, as they were at the elimination of an arc's first word.
+    """Fill `gradient` with the derivatives by the log-weights at the time of the first elimination of an arc's word.
 
-    These are marginals: none is above 1, and what an elimination added to a weight gets its share of them.
+    They are marginals and at most 1. The summands that an elimination adds to a weight share its derivative in
+    proportion.
     """
     for i in range(gradient.shape[0]):
         gradient[i] = 0.0
@@ -171,7 +172,7 @@ def _differentiate_logs(weights, n, single_root, gradient, parts):
 
 @kernel
 def matrix_tree(scores, n, single_root, work):
-    """Leave the marginals of non-projective trees in `work`; return the log-partition."""
+    """Write the marginals of non-projective trees to the beginning of `work`; return the log-partition."""
     size = (n + 1) * n
     arcs, weights, gradient = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
     parts = work[3 * size : 3 * size + n + 1]
@@ -212,7 +213,7 @@ def matrix_tree(scores, n, single_root, work):
             arcs[i] *= gradient[i]
     _exchange(arcs, n, last)
     for m in range(n):
-        # Rounding leaves them a little below 0 or above 1; with huge scores their sum differs from 1, too.
+        # Rounding leaves marginals slightly below 0 or above 1. With huge scores their sum differs from 1, too.
         norm = 0.0
         for h in range(n + 1):
             arcs[h * n + m] = max(arcs[h * n + m], 0.0)

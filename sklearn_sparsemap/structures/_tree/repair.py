@@ -1,10 +1,10 @@
-"""Trees with several roots, or with arcs that cross: what is wrong with them, and trees nearby that fit."""
+"""Repair of gold trees that have several roots or crossing arcs."""
 
 import numpy as np
 
 
 def misfits_of(heads, projective, single_root):
-    """Return why the heads of a tree do not fit: tuple of str."""
+    """Return the constraints that the heads of a tree violate: tuple of str."""
     heads, reasons = _as_tree(heads), []
     if heads is not None and single_root and (heads == 0).sum() > 1:
         reasons.append("several roots")
@@ -14,13 +14,13 @@ def misfits_of(heads, projective, single_root):
 
 
 def make_fit(heads, projective, single_root):
-    """Return the heads of a tree that fits.
+    """Return the heads of a tree that satisfies the constraints.
 
-    Roots after the first one become its modifiers. Then arcs over words that do not hang on their head are lifted, the
-    shortest first, until there are none: the modifier goes to its head's head. (Nivre and Nilsson, Pseudo-Projective
-    Dependency Parsing, ACL 2005; without the labels that undo it.) A word that is moved still hangs on what it hung on
-    above its head, and not always the fewest are moved. With one root, which all words hang on, none is lifted to
-    become another.
+    The other roots become modifiers of the first one. Then arcs over words that are not descendants of their head are
+    lifted, the shortest first, until there are none: the modifier is attached to its head's head. (Nivre and Nilsson,
+    Pseudo-Projective Dependency Parsing, ACL 2005; without the labels that undo it.) A lifted word keeps its higher
+    ancestors. The number of lifts is not always minimal. In a tree with one root, which all words descend from, no word
+    is lifted to become another root.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def make_fit(heads, projective, single_root):
 
 
 def _as_tree(heads):
-    """Return the heads of a sample as an array; None if they are no tree, which training reports."""
+    """Return the heads of a sample as an array, or None if they are not a tree, which training reports."""
     heads = np.asarray(heads)
     n = len(heads) if heads.ndim == 1 else 0
     if not n or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
@@ -54,11 +54,11 @@ def _as_tree(heads):
 
 
 def _find_unfit_arc(heads):
-    """Return the modifier of the shortest arc (of these the first) over a word that is not below its head, or None."""
+    """Return the modifier of the shortest, then first arc over a word that does not descend from its head, or None."""
     n = len(heads)
     words = np.arange(1, n + 1)
     above = np.concatenate([[0], heads])
-    # Whether word w is below head h: of each word all that is above it, step by step.
+    # Whether word w is a descendant of head h: walk up from all words at once, and mark all ancestors.
     below, place = np.zeros((n + 1, n + 1), bool), np.arange(n + 1)
     while place.any():
         below[place, np.arange(n + 1)] = True

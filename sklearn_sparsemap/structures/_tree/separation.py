@@ -1,25 +1,25 @@
-"""Sets of words that too little flows into: what separates a matrix of arcs from the polytope of trees.
+"""Separation: sets of words whose inflow is too small, so that the arc weights are not in the polytope of trees.
 
-Conventions: node 0 is the root, node m word m, u[m - 1, h] the weight of the arc from h to m; each row of u sums to 1.
-A row of `sets` (n_nodes, n_nodes) says which nodes are in a set that arcs of a total weight below 1 enter.
+Conventions: node 0 is the root, node m is word m, and u[m - 1, h] is the weight of the arc from h to m. Each row of u
+sums to 1. A row of `sets` (n_nodes, n_nodes) marks the nodes of a set whose entering arcs have a total weight below 1.
 """
 
 import numpy as np
 
 from ..._core.jit import copy_into, kernel
 
-# An inflow below 1 by more than this separates: found by contraction, and by minimum cuts, which are the last word.
+# An inflow below 1 by more than this violates a cut: thresholds of contraction, and of minimum cuts, which decide.
 _CLEARLY_BELOW, _BELOW = 1e-9, 1e-10
-# One that is above 1 by no more is tight.
+# A cut is tight if its inflow exceeds 1 by at most this.
 _ABOVE = 1e-9
-# Residual capacities and excesses up to this are rounding.
+# Largest residual capacity or excess that counts as rounding error.
 _NOTHING = 1e-14
 _AWAKE = -1
 
 
 @kernel
 def _heaviest(weights, inside):
-    """Return the node outside of the component `inside` from which most comes."""
+    """Return the node outside of the component `inside` with the largest weight into it."""
     best = 0
     for h in range(1, weights.shape[0]):
         if weights[h] > weights[best] and h != inside:
@@ -29,9 +29,9 @@ def _heaviest(weights, inside):
 
 @kernel
 def contract_cycles(u, sets):
-    """Contract cycles of heaviest arcs, as Edmonds does; return how many contracted sets separate.
+    """Contract cycles of heaviest arcs, as Edmonds does; return the number of contracted sets that violate their cut.
 
-    Quick, and finds most sets that `minimum_cuts` would; not all.
+    This is fast and finds most, but not all, of the sets that `minimum_cuts` would find.
     """
     n_nodes = u.shape[1]
     weights, owner = np.empty((n_nodes, n_nodes)), np.empty(n_nodes, np.int64)
@@ -43,7 +43,8 @@ def contract_cycles(u, sets):
         if m > 0:
             head[m] = _heaviest(weights[m], m)
     found = 0
-    # Walk along heads from each node; a walk that meets itself has found a cycle, and goes on from what it becomes.
+    # Walk along heads from each node. A walk that meets itself has found a cycle, and continues from the contracted
+    # cycle.
     for start in range(1, n_nodes):
         v = owner[start]
         while v != 0 and (mark[v] == 0 or mark[v] == start):
@@ -79,7 +80,7 @@ def contract_cycles(u, sets):
 
 @kernel
 def _neighbours(u, near, degree):
-    """List for each word the words that an arc with weight links it with, in either direction."""
+    """List for each word the words to which an arc with weight connects it, in either direction."""
     for i in range(degree.shape[0]):
         degree[i] = 0
     for m in range(1, u.shape[1]):
@@ -92,8 +93,9 @@ def _neighbours(u, near, degree):
 
 @kernel
 def _take_highest(active, n_active, label, layer):
-    """Take the node whose label is highest from those that are active and awake; return it, -1 without one, and how
-    many are left.
+    """Remove the node with the highest label from the active and awake nodes.
+
+    Returns the node, or -1 if there is none, and the number of remaining active nodes.
     """
     best, a = np.int64(-1), np.int64(0)
     while a < n_active:
@@ -113,7 +115,7 @@ def _take_highest(active, n_active, label, layer):
 
 @kernel
 def _lowest_awake(label, layer):
-    """Return the awake node whose label is lowest; -1 without one."""
+    """Return the awake node with the lowest label, or -1."""
     best = np.int64(-1)
     for v in range(1, label.shape[0]):
         if layer[v] == _AWAKE and (best < 0 or label[v] < label[best]):
@@ -123,7 +125,7 @@ def _lowest_awake(label, layer):
 
 @kernel
 def _put_to_sleep(gap, label, layer, n_layers):
-    """Put what is at or above a gap in the labels to sleep: it does not reach the sink. Return the number of layers."""
+    """Put nodes with labels at or above a gap, which cannot reach the sink, to sleep; return the number of layers."""
     n_layers += 1
     for v in range(1, label.shape[0]):
         if layer[v] == _AWAKE and label[v] >= gap:
@@ -133,7 +135,7 @@ def _put_to_sleep(gap, label, layer, n_layers):
 
 @kernel
 def _is_missing(level, label, layer, i):
-    """Tell whether no awake node but `i` has a label."""
+    """Tell whether no awake node except `i` has this label."""
     v = 1
     while v < label.shape[0] and (label[v] != level or v == i or layer[v] != _AWAKE):
         v += 1
@@ -142,7 +144,7 @@ def _is_missing(level, label, layer, i):
 
 @kernel
 def _discharge(i, near, residual, excess, label, layer, n_layers, active, n_active):
-    """Pass on what node `i` has too much of, or put it to sleep; return the numbers of layers and of active nodes."""
+    """Push the excess of node `i`, or put it to sleep; return the numbers of layers and of active nodes."""
     unreachable = 4 * label.shape[0]
     while excess[i] > _NOTHING:
         lowest = unreachable
@@ -165,7 +167,7 @@ def _discharge(i, near, residual, excess, label, layer, n_layers, active, n_acti
                 elif label[j] < lowest:
                     lowest = label[j]
         if _is_missing(label[i], label, layer, i):
-            # A gap in the labels, once this one goes up.
+            # Relabelling this node would leave a gap in the labels.
             return _put_to_sleep(label[i], label, layer, n_layers), n_active
         if lowest == unreachable:
             layer[i] = n_layers + 1
@@ -176,12 +178,13 @@ def _discharge(i, near, residual, excess, label, layer, n_layers, active, n_acti
 
 @kernel
 def _is_safe(u, v, fed, layer, seen):
-    """Tell whether no set of node `v` and others, all off the source side, is tight or separates.
+    """Tell whether no set that contains node `v`, off the source side, is tight or violated.
 
-    It is if each of its heads off the source side gets more from there than it gives to `v`: into a set go from outside
-    all that `v` gets less what it gets from within, and what the others get from the source side. (Heads that give
-    nothing matter to sets that only `v` is entered in, which are tight whatever the weights are.) What a head gets only
-    grows: `seen` says for each node how many of its heads are known to give too little.
+    This holds if each head of `v` off the source side receives more from the source side than it gives to `v`. The
+    inflow of a set is all that `v` receives, minus the weight from heads inside the set, plus at least what these heads
+    receive from the source side. (Heads that give nothing matter only for sets that are entered at `v` alone, which are
+    tight whatever the weights are.) What a head receives only grows, so `seen` stores for each node the first head that
+    failed.
     """
     row, h = u[v - 1], seen[v]
     while h < row.shape[0] and (h == v or layer[h] == 0 or row[h] == 0.0 or fed[h] > row[h] + _ABOVE):
@@ -192,7 +195,7 @@ def _is_safe(u, v, fed, layer, seen):
 
 @kernel
 def _join_source(v, near, u, residual, excess, layer, fed):
-    """Move a node to the source side: all that it can give, it gives."""
+    """Move a node to the source side and saturate its arcs."""
     layer[v] = 0
     for k in near:
         if layer[k] != 0:
@@ -206,16 +209,17 @@ def _join_source(v, near, u, residual, excess, layer, fed):
 def minimum_cuts(u, sets):
     """Find minimum cuts that have the root on the source side (Hao and Orlin 1994).
 
-    One preflow serves all sinks: when a sink is done, it joins the source side. If a set of words separates at all, one
-    that does is found. Nodes that are in no such set, as their heads show, join the source side without being a sink.
+    One preflow serves all sinks: when a sink is done, it joins the source side. If any set of words violates its cut, a
+    violated one is found. Nodes whose heads show that they are in no such set join the source side without being a
+    sink.
 
     Returns
     -------
     found, violated : int
-        How many sets are in `sets`: those that separate, and those that are tight; and how many of them separate.
+        The number of sets in `sets`, violated or tight; and the number of violated ones.
     """
     n_nodes = u.shape[1]
-    # residual[j, i] is what may still flow from node i to node j.
+    # residual[j, i] is the residual capacity from node i to node j.
     residual, excess = np.empty((n_nodes, n_nodes)), np.zeros(n_nodes)
     # For each node, its distance label, and its state: awake (-1), on the source side (0), or in a sleeping layer (>
     # 0).
@@ -241,7 +245,7 @@ def minimum_cuts(u, sets):
             if layer[v] == _AWAKE and v != sink and excess[v] > _NOTHING:
                 active[n_active] = v
                 n_active += 1
-        # So that it is never taken for active.
+        # A positive excess keeps the sink from being added to the active nodes.
         reached, excess[sink] = excess[sink], 1.0
         i, n_active = _take_highest(active, n_active, label, layer)
         while i >= 0:

@@ -1,4 +1,4 @@
-"""Sets of nodes whose cuts `newton` knows, as bits, 64 nodes a word: which are the same, which cross."""
+"""Sets of nodes as bits, 64 nodes a word, for the cuts of `newton`: equality, crossing, lookup."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def holds(bits, v):
 
 @kernel
 def same(x, y):
-    """Tell whether two sets are the same."""
+    """Tell whether two sets are equal."""
     different = False
     for w in range(x.shape[0]):
         different |= x[w] != y[w]
@@ -23,7 +23,7 @@ def same(x, y):
 
 @kernel
 def cross(x, y):
-    """Tell whether two sets overlap without one of them inside the other."""
+    """Tell whether two sets overlap and neither contains the other."""
     common, only_x, only_y = False, False, False
     for w in range(x.shape[0]):
         common |= (x[w] & y[w]) != 0
@@ -45,7 +45,7 @@ def have_crossing(cuts, k):
 
 @kernel
 def read_set(words, nodes):
-    """Mark the words that are listed; -1 fills up a row."""
+    """Mark the listed words; the list is padded with -1."""
     for v in range(nodes.shape[0]):
         nodes[v] = False
     for v in words:
@@ -55,7 +55,7 @@ def read_set(words, nodes):
 
 @kernel
 def place_of_set(cuts, k, nodes):
-    """Return which cut is that of a set, -1 if none is, and how many cuts there are; it is added unless it is known."""
+    """Return the index of a set's cut, added if it is new, or -1 for fewer than two words; and the number of cuts."""
     n_words = cuts.bits.shape[1]
     for w in range(n_words):
         cuts.bits[k, w] = np.uint64(0)

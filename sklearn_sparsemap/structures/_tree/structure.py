@@ -1,4 +1,4 @@
-"""DependencyTree: a head for each word, maybe with a label; projective (Eisner) or not (Chu-Liu/Edmonds)."""
+"""DependencyTree: a head for each word, optionally with a label; projective (Eisner) or not (Chu-Liu/Edmonds)."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
 
 @as_oracle
 def best_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the tree of highest score, of any shape; dims is (n words, projective, single_root)."""
+    """Find the best non-projective tree; dims is (n words, projective, single_root)."""
     return chu_liu_edmonds(scores, dims[0], dims[2] != 0, work, slots)
 
 
 @as_oracle
 def best_projective_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the projective tree of highest score; dims as above."""
+    """Find the best projective tree; dims as above."""
     return eisner(scores, dims[0], dims[2] != 0, work, slots)
 
 
 class DependencyTree(Structure):
     """A dependency tree over the n words of a sentence: every word has one head, another word or the root.
 
-    Scores have shape (n + 1, n): ``scores[h, m - 1]`` is that of the arc from head h to modifier m, where 0 is the
-    root and words count from 1. What stands at h = m is ignored. A structure is an int array of shape (n,), the head
-    of each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions,
-    [1]_ for SparseMAP over it.
+    Scores have shape (n + 1, n): ``scores[h, m - 1]`` is the score of the arc from head h to modifier m, where 0 is the
+    root and words count from 1. Entries with h = m are ignored. A structure is an int array of shape (n,), the head of
+    each word, 0 for the root (as in CoNLL-U). -inf forbids an arc. See `Structure` for the conventions, [1]_ for
+    SparseMAP over it.
 
     Parameters
     ----------
     projective : bool, default=False
-        Whether arcs must not cross when drawn above the sentence. MAP is then Eisner's algorithm, O(n^3), else
+        Whether to forbid arcs that cross when drawn above the sentence. MAP is then Eisner's algorithm, O(n^3), else
         Chu-Liu/Edmonds, O(n^2).
     single_root : bool, default=False
-        Whether exactly one word has the root as its head, as in most treebanks. A true constraint, not a penalty.
+        Whether exactly one word has the root as its head, as in most treebanks. It is a constraint, not a penalty.
     n_labels : int, default=None
-        Number of labels of arcs. Scores have shape (n + 1, n, n_labels) then, and a structure is an int array of shape
-        (n, 2): the head of each word and the label of its arc, from 0. A linear model has one output a label, and a row
-        of features for each arc. SparseMAP with labels goes by structures alone.
+        Number of labels of arcs. Scores then have shape (n + 1, n, n_labels), and a structure is an int array of shape
+        (n, 2): the head of each word and the label of its arc, from 0. A linear model has one output for each label,
+        and a row of features for each arc. SparseMAP with labels always uses the active set.
 
     References
     ----------
@@ -165,14 +165,14 @@ class DependencyTree(Structure):
         return heads if tree.ndim == 1 else np.column_stack([heads, tree[:, 1]])
 
     def _heads(self, tree):
-        """Return the heads of a tree, whose second column has its labels if there are any."""
+        """Return the heads of a tree, without the second column of labels if there is one."""
         return tree[:, 0] if self.n_labels is not None and tree.ndim == 2 else tree
 
     def counted_lengths(self) -> tuple[str, tuple[int, ...]]:
         return "the words of each sentence", (1,)
 
     def is_soon_exact(self, problems: Any) -> bool:
-        # With scores so close that each arc has weight, cuts end sooner than a few calls of the oracle.
+        # If scores are so close that each arc has weight, cuts take less time than a few calls of the oracle.
         if self.polytope_solver is None:
             return False
         starts = problems.score_ptr[:-1]
@@ -186,7 +186,7 @@ class DependencyTree(Structure):
         if heads.shape != (n,) or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
             raise ValueError(f"a tree is {n} ints from 0 (root) to {n}, the head of each word; got {structure!r}")
         heads = heads.astype(np.int64)
-        # After k doublings `above` is the ancestor 2^k steps up, which for all words is the root in the end.
+        # After k doublings `above` is the ancestor 2^k steps up. In a tree, this becomes the root for all words.
         above = np.concatenate([[0], heads])
         for _ in range(n.bit_length()):
             above = above[above]
@@ -200,7 +200,7 @@ class DependencyTree(Structure):
         return as_parts(arcs if labels is None else arcs * self.n_labels + labels), as_parts([])
 
     def _split(self, structure, n):
-        """Return the heads, not checked yet, and the labels of arcs; None where there are none."""
+        """Return the heads, not checked yet, and the labels of arcs or None."""
         given = np.asarray(structure)
         if self.n_labels is None:
             return given, None
@@ -221,7 +221,7 @@ class DependencyTree(Structure):
         return np.stack([parts // (n * self.n_labels), parts % self.n_labels], axis=-1)
 
     def agreement(self, structure: Any, predicted: Any, dims: NDArray[np.int64]) -> NDArray[np.bool_]:
-        # Any heads may be compared, also those that a projective tree cannot have.
+        # Any heads can be compared, including those that a projective tree cannot have.
         n = int(dims[0])
         heads, _ = self._split(structure, n)
         if heads.shape != (n,) or heads.min() < 0 or heads.max() > n:
@@ -246,7 +246,7 @@ class DependencyTree(Structure):
 
 
 def is_projective(heads):
-    """Tell whether no two arcs of a tree cross, the root being left of all words.
+    """Tell whether no two arcs of a tree cross, with the root to the left of all words.
 
     Parameters
     ----------

@@ -1,13 +1,14 @@
-"""Whether the solution of a tree is at a kink, where the multipliers that Newton's method ended with leave that open.
+"""Decide whether the solution of a tree is at a kink, if the multipliers of Newton's method do not tell.
 
-Multipliers are seldom unique: where arcs have all the weight of their words, or sets overlap, some may move, and
-Newton's method ends anywhere, often where an arc is just about to enter, or a tight set has no multiplier. A solution u
-of scores s is away from kinks if and only if all best trees under s - u lie in the face of u: then there are
-multipliers for which all arcs without weight are clear of their thresholds, and all tight sets have one (strict
-complementarity). The derivative is then the projection onto the face, whatever the multipliers.
+Multipliers are seldom unique: if arcs have all the weight of their words, or sets overlap, some may vary. Newton's
+method ends anywhere, often where an arc ties, or a tight set has no multiplier. A solution u for scores s is away from
+kinks if and only if all best trees under s - u are in the face of u. Then there are multipliers for which no arc
+without weight ties, and all tight sets have one (strict complementarity). The derivative is then the projection onto
+the face, whatever the multipliers are.
 
-Both are asked at once of the oracle: arcs without weight get a little more score, and arcs within tight sets a little
-less, which pays trees that leave the face. If none is better than u all the same, none that is best leaves it.
+One call of the oracle checks both. Arcs without weight get a slightly higher score, and arcs within tight sets a
+slightly lower one, which favours trees that leave the face. If still no tree is better than u, no best tree leaves the
+face.
 """
 
 import numpy as np
@@ -17,13 +18,13 @@ from ...numerics.facets import BINDING, ROUNDING, TIE
 from ...numerics.newton import dependent_cuts
 from .sets import cross, holds, place_of_set, same
 
-# The most steps of uncrossing for each set.
+# Maximum number of uncrossing steps for each set.
 _PATIENCE = 20
 
 
 @kernel
 def _drop_rounding(rows):
-    """Take off the weight that is nothing but rounding; return whether all other weights are clear of zero."""
+    """Remove weights that are rounding errors; return whether all other weights are clearly positive."""
     for r in range(rows.u.shape[0]):
         count = 0.0
         for i in range(rows.u.shape[1]):
@@ -38,11 +39,10 @@ def _drop_rounding(rows):
 
 @kernel
 def _nested_sets(cuts, k, n_free):
-    """Return tight sets as bits, no two of which cross, that leave open no more than all known tight ones do.
+    """Return tight sets as bits, no two of which cross, that determine the same face as all known tight sets.
 
-    Where two tight sets overlap, what they have in common and what they have together is tight, too, and no arc with
-    weight goes between what only one of them has; so these two stand for one of the sets, given the other. None are
-    returned if it takes too long.
+    If two tight sets overlap, their intersection and their union are tight, too, and no arc with weight connects their
+    differences. So these two can replace one of the sets, given the other. None are returned if it takes too long.
     """
     capacity, n_words = 4 * k + 40, cuts.bits.shape[1]
     waiting, family = np.empty((capacity, n_words), np.uint64), np.empty((capacity, n_words), np.uint64)
@@ -79,9 +79,9 @@ def _nested_sets(cuts, k, n_free):
 
 @kernel
 def _all_best_in_face(oracle, additional, dims, sizes, rows, family, size):
-    """Tell whether all best trees under the scores less the marginals are in the face of the marginals; see above."""
+    """Tell whether all best trees under scores minus marginals are in the face of the marginals; see above."""
     n = rows.u.shape[0]
-    # Scores of this size keep that many digits.
+    # The margin is above the rounding of scores of this magnitude.
     margin = TIE * max(1.0, 1e-4 * size)
     scores, value = np.empty((n + 1) * n), 0.0
     for m in range(n):
@@ -103,16 +103,16 @@ def _all_best_in_face(oracle, additional, dims, sizes, rows, family, size):
 
 @kernel
 def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size):
-    """Decide whether a solution is at a kink, after multipliers left that open.
+    """Decide whether a solution is at a kink, if the multipliers do not tell.
 
     Returns
     -------
     tied : bool
-        Whether it is.
+        Whether it is at a kink.
     k : int
-        The number of cuts: sets that the face needs, but Newton's method did not, are added, without a multiplier.
+        The number of cuts. Sets that the face needs, but Newton's method did not, are added without a multiplier.
     needed : bool ndarray of shape (k,)
-        Which cuts without a multiplier the face needs.
+        Mask of cuts without a multiplier that the face needs.
     """
     nothing = np.zeros(k, np.bool_)
     if not _drop_rounding(rows):

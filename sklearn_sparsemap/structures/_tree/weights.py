@@ -1,6 +1,7 @@
-"""Weights of arcs for the Matrix-Tree theorem: scores as probabilities of each word's heads, so that no tree overflows.
+"""Weights of arcs for the Matrix-Tree theorem: scores normalised to probabilities of each word's heads.
 
-Arc (h, m), with 0 as the root, is at ``h * n + m - 1``; those with h == m hold anything in scores, and have no weight.
+This keeps products over trees from overflowing. Arc (h, m), with 0 as the root, is at ``h * n + m - 1``; entries with h
+== m are arbitrary in scores, and zero in weights.
 """
 
 import numpy as np
@@ -8,15 +9,15 @@ import numpy as np
 from ..._core.jit import copy_into, kernel
 from .._exp import exponentiate
 
-# The product of two weights in here, divided by a third, is a normal number.
+# The product of two weights within these bounds, divided by a third, is a normal number.
 SMALLEST, LARGEST = 1e-140, 1e140
 
 
 @kernel
 def log_weights(scores, n, single_root, weights):
-    """Normalise the scores of each word's heads to log-probabilities; return what that adds to every tree.
+    """Normalise the scores of each word's heads to log-probabilities; return what this subtracts from every tree.
 
-    With a single root it takes no part in this; its scores are shifted to a maximum of 0.
+    With a single root, the root is left out of the normalisation, and its scores are shifted to a maximum of 0.
     """
     total = 0.0
     for m in range(1, n + 1):
@@ -24,7 +25,8 @@ def log_weights(scores, n, single_root, weights):
         for h in range(single_root, n + 1):
             top = scores[h * n + m - 1] if h != m and scores[h * n + m - 1] > top else top
         if top == -np.inf:
-            # With a single root, only the root can be the head; else there is no tree, as the elimination will find.
+            # With a single root, only the root can be the head. Otherwise there is no tree, which the elimination
+            # detects.
             top = scores[m - 1]
             if top == -np.inf:
                 return top
@@ -66,9 +68,9 @@ def _any_too_small(weights, scores):
 
 @kernel
 def weights_of(scores, n, single_root, weights, scratch, more_scratch):
-    """Fill `weights` with the exponentials of what `log_weights` makes of the scores; return the same.
+    """Fill `weights` with the exponentials of the result of `log_weights`; return the same value.
 
-    NaN says that some allowed arc has a weight below SMALLEST. Both scratches are as long as the scores.
+    NaN means that an allowed arc has a weight below SMALLEST. Both scratch arrays are as long as the scores.
     """
     tops, norms = scratch[:n], scratch[n : 2 * n]
     copy_into(weights, scores)
@@ -79,7 +81,7 @@ def weights_of(scores, n, single_root, weights, scratch, more_scratch):
         _take_larger(tops, weights[h * n : (h + 1) * n])
     total = root_top = 0.0
     for m in range(n):
-        # With a single root, a word may have no other head.
+        # With a single root, a word may have no head except the root.
         tops[m] = weights[m] if tops[m] == -np.inf else tops[m]
         if tops[m] == -np.inf:
             return tops[m]

@@ -129,8 +129,7 @@ def _advance(network, state, arcs, step):
 
 @kernel
 def _direct(network, state, arcs, factors, centre, corrects):
-    """Compute the steps towards flow times slack equal to 0 (predictor) or, with `corrects` 1.0, to `centre`
-    (corrector).
+    """Compute the steps that make flow times slack 0 (predictor) or, with `corrects` 1.0, `centre` (corrector).
 
     The corrector includes the product of the predictor's steps.
 
