@@ -1,4 +1,4 @@
-"""Inference for problems that are laid out for the kernels: a batch is one compiled call a thread."""
+"""Inference for problems that are laid out for the kernels: one compiled call for each thread."""
 
 from functools import partial
 
@@ -27,17 +27,17 @@ from ..numerics.solver import AIM, INFEASIBLE, most_calls
 
 
 def _n_parts(problems):
-    """Return the number of parts of each problem, four times as quickly as `np.diff` for a single one."""
+    """Return the number of parts of each problem; for a single problem this is four times as fast as `np.diff`."""
     return problems.score_ptr[1:] - problems.score_ptr[:-1]
 
 
 def map_problems(structure, problems, *, n_jobs=None, many=True):
-    """Find the MAP structures of problems laid out for the kernels.
+    """Compute the MAP structures of problems that are laid out for the kernels.
 
     Returns
     -------
     slots : int32 array
-        Those of problem i from slot_ptr[i] to slot_ptr[i + 1].
+        The slots of problem i are from slot_ptr[i] to slot_ptr[i + 1].
     slot_ptr : array of shape (n_problems + 1,)
     values : array of shape (n_problems,)
     """
@@ -47,7 +47,7 @@ def map_problems(structure, problems, *, n_jobs=None, many=True):
 
 
 def map_where_feasible(structure, problems, n_jobs=None):
-    """As `map_problems`; a problem in which all structures are forbidden has the value -inf."""
+    """Like `map_problems`, but a problem in which all structures are forbidden gets the value -inf."""
     slot_ptr = readonly(starts(problems.sizes[:, 0]), np.int64)
     slots, values = np.empty(slot_ptr[-1], np.int32), np.empty(len(problems.sizes))
     over_ranges(
@@ -61,7 +61,7 @@ def map_where_feasible(structure, problems, n_jobs=None):
 def sparsemap_problems(
     structure, problems, *, solver="auto", tol=1e-9, max_iter=None, n_jobs=None, many=True, argmax=None
 ):
-    """Solve SparseMAP problems laid out for the kernels; or by another regularised argmax, as in `losses`.
+    """Solve SparseMAP, or another regularised argmax for `losses`, for problems that are laid out for the kernels.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def sparsemap_problems(
 
 
 def _solve(structure, problems, entry, tol, max_iter, n_jobs):
-    """Solve all problems by one solver."""
+    """Solve all problems with one solver."""
     limit = np.array([max_iter])
     marginals, statistics = np.empty(len(problems.scores)), np.empty((len(problems.sizes), N_STATISTICS))
     pools = over_ranges(
@@ -104,16 +104,16 @@ def _solve(structure, problems, entry, tol, max_iter, n_jobs):
 
 
 def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
-    """Say which solvers solve which problems, one after the other, by what the earlier ones have found.
+    """Yield pairs of solver and problems, in the order of solution, depending on the results so far.
 
     Parameters
     ----------
     own : PolytopeSolver
-        The structure's own solver. What it gives up is left to the active set.
+        The structure's specialised solver. The active set takes over problems that it gives up.
     is_auto : bool
-        Whether the active set solves those problems for which it is quicker.
+        Whether the active set solves those problems for which it is faster.
     statistics : array of shape (n_problems, N_STATISTICS)
-        Of the solutions so far, filled in by the caller between two stages.
+        Statistics of the solutions so far, filled in by the caller between two stages.
 
     Yields
     ------
@@ -126,8 +126,8 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
     if is_auto and own.budget is not None:
         limits = own.budget.limits(problems.dims)
         if limits is not None:
-            # The active set goes first if few structures are to be expected, until they get too many. Each problem has
-            # limits of its own, so that its solution does not depend on the others.
+            # If few structures are expected, the active set goes first, until it has too many. Each problem has its own
+            # limits, so that its solution does not depend on the others.
             most, enough = limits
             first, is_left = _choose_by_budget(own.budget, problems, most < max_iter, enough, n_jobs)
             if len(first):
@@ -151,7 +151,7 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
 
 
 def _choose_by_budget(budget, problems, is_bounded, enough, n_jobs):
-    """Return the problems that the active set solves first, and which of all are left to the structure's own solver."""
+    """Return the problems that the active set solves first, and a mask of all that go to the specialised solver."""
     is_left = _n_parts(problems) > enough
     if is_left.any():
         expected = np.empty(len(is_left))
@@ -161,7 +161,7 @@ def _choose_by_budget(budget, problems, is_bounded, enough, n_jobs):
 
 
 def _merge(problems, solution, chosen, found):
-    """Put what was found for some problems in the place of what a solution has for them; None has nothing."""
+    """Replace parts of a solution by new solutions of some problems; None is an empty solution."""
     if solution is None:
         statistics = np.zeros((len(problems.sizes), N_STATISTICS))
         solution = np.empty(len(problems.scores)), statistics, tuple(pool[:0] for pool in found[2])
@@ -178,7 +178,7 @@ def _merge(problems, solution, chosen, found):
 
 
 def solver_of(structure, solver="auto"):
-    """Return the compiled solver of a structure for any scores: its closed form, where it has one."""
+    """Return the compiled solver of a structure that works for any scores: its closed form, if it has one."""
     own = structure.polytope_solver
     if own is not None and own.products is None and solver in ("auto", "active_set", "facets"):
         return own.solve
@@ -186,7 +186,7 @@ def solver_of(structure, solver="auto"):
 
 
 def marginal_problems(oracle, problems, *, n_jobs=None, many=True):
-    """Compute the Gibbs marginals of problems laid out for the kernels.
+    """Compute the Gibbs marginals of problems that are laid out for the kernels.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def marginal_problems(oracle, problems, *, n_jobs=None, many=True):
 
 
 def marginal_oracle_of(structure, what):
-    """Return the marginal oracle of a structure, or raise ValueError saying why `what` is not to be had."""
+    """Return the marginal oracle of a structure, or raise ValueError with the reason why `what` is not available."""
     if structure.marginal_oracle is None:
         raise ValueError(f"{what} needs marginals, which {structure!r} does not have: {structure.no_marginals}")
     return structure.marginal_oracle

@@ -1,4 +1,4 @@
-"""Labels of which each implies its parent: inference in linear time, with derivatives."""
+"""Labels that imply their parents: inference in linear time, with derivatives."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .._core.jit import readonly
 from .._core.threads import over_ranges
 from ..graphs.pair_forest import best_range, project_range
 
-# Steps of a call on a single thread: some milliseconds.
+# Steps of a call on a single thread, which take some milliseconds.
 _COST_PER_CALL = 2**17
 
 
@@ -21,7 +21,7 @@ class Forest:
     Raises
     ------
     ValueError
-        If a label is above itself.
+        If the parents have a cycle.
     """
 
     def __init__(self, parents):
@@ -36,13 +36,13 @@ class Forest:
         self.order = readonly(np.argsort(depths, kind="stable"), np.int64)
 
     def project(self, scores, known=None, n_jobs=None, keep_blocks=True):
-        """Return the nearest points to scores where no label exceeds its parent, within 0 and 1.
+        """Project scores onto the points in [0, 1] at which no label exceeds its parent.
 
         Parameters
         ----------
         scores : array of shape (n_samples, n_labels)
         known : array of shape (n_samples, n_labels), default=None
-            1.0 and 0.0 for labels that are known, -1.0 for others: what follows from them is fixed.
+            1.0 and 0.0 for known labels, -1.0 for others. Implications of known labels are fixed, too.
         n_jobs : int or None
         keep_blocks : bool, default=True
 
@@ -50,7 +50,7 @@ class Forest:
         -------
         marginals : array of shape (n_samples, n_labels)
         blocks : int array of shape (n_samples, n_labels)
-            For each label the first one of those that are averaged with it. No rows without `keep_blocks`.
+            For each label, the first label of its block, whose labels share a mean. No rows without `keep_blocks`.
         """
         scores = readonly(scores, np.float64)
         known = readonly(np.zeros((0, scores.shape[1])) if known is None else known, np.float64)
@@ -64,7 +64,7 @@ class Forest:
     def vjp(marginals, blocks, v):
         """Return the product of vectors with the derivative of `project`, which is symmetric.
 
-        Within a block that is neither 0 nor 1 it is the mean, else zero.
+        Within a block whose value is neither 0 nor 1 it is the mean, else zero.
         """
         n_labels = marginals.shape[1]
         places = (blocks + n_labels * np.arange(len(blocks))[:, None]).ravel()
@@ -74,7 +74,7 @@ class Forest:
         return np.where(inside, (sums / counts)[places].reshape(marginals.shape), 0.0)
 
     def best(self, scores, n_jobs=None):
-        """Return the sets of the highest sum of scores that have with each label its parent: array of 1.0 and 0.0."""
+        """Return the best sets that contain the parent of each of their labels: array of 1.0 and 0.0."""
         scores = readonly(scores, np.float64)
         out = np.empty(scores.shape)
         self._over(lambda start, stop: best_range(self.order, self.parents, scores, start, stop, out), scores, n_jobs)
@@ -86,7 +86,7 @@ class Forest:
         return (labels[:, children] > labels[:, self.parents[children]]).any(axis=1)
 
     def contradicted(self, labels, known):
-        """Tell which rows have labels, those that are `known`, that none in place of the others would complete."""
+        """Tell which rows have `known` labels that no values of the other labels can complete."""
         implied = labels & known
         for child in self.order[::-1]:
             if self.parents[child] >= 0:
@@ -99,7 +99,7 @@ class Forest:
 
 
 def forest_of(n_labels, constraints):
-    """Return the `Forest` of resolved constraints; None if they are more than a parent for each label."""
+    """Return the `Forest` of resolved constraints; None if they are not just one parent for each label."""
     parents = np.full(n_labels, -1)
     for _, (indices, signs, low, high) in constraints:
         if len(indices) != 2 or low != 1.0 or np.isfinite(high) or signs[0] * signs[1] > 0.0:

@@ -1,4 +1,4 @@
-"""Label sets: a variable a label, scores of pairs, and constraints; for many samples that share the graph."""
+"""Label sets: one variable for each label, scores of pairs, and constraints; for many samples that share the graph."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class LabelSolution(NamedTuple):
     ----------
     marginals : array of shape (n_samples, n_labels)
     joint : array of shape (n_samples, n_edges) or None
-        Marginals of the pairs; None where they follow from those of the labels.
+        Marginals of the pairs; None if they follow from those of the labels.
     objective, gap : arrays of shape (n_samples,)
     """
 
@@ -43,19 +43,19 @@ class LabelSolution(NamedTuple):
 
 
 class LabelGraph:
-    """Labels, pairs of them that have scores, and constraints: a factor graph for many samples.
+    """Labels, scored pairs of labels, and constraints: a factor graph that many samples share.
 
     Parameters
     ----------
     n_labels : int
     edges : int array of shape (n_edges, 2)
-        First label before the second.
+        In each pair the lower label comes first.
     constraints : list of (LabelConstraint, (indices, signs, low, high))
         As `LabelConstraint.resolve` returns.
     """
 
     def __init__(self, n_labels, edges, constraints=()):
-        # Read-only, so that the layout that is made of them later stays true.
+        # Read-only, because the layout is made from them later.
         self.n_labels, self.edges, self.constraints = n_labels, readonly(edges, np.int64), list(constraints)
         if self.edges.shape != (len(self.edges), 2) or not are_places(self.edges.ravel(), n_labels):
             raise ValueError(f"edges must be pairs of labels from 0 to {n_labels - 1}")
@@ -65,12 +65,12 @@ class LabelGraph:
 
     @property
     def is_plain(self):
-        """Whether nothing joins the labels: all that is asked of the graph has a closed form."""
+        """Whether labels are independent, so that all inference has a closed form."""
         return not self.constraints and not len(self.edges)
 
     @cached_property
     def forest(self):
-        """The `Forest` that the constraints are, if each label implies one other at most and there are no edges."""
+        """The `Forest` of the constraints, if each label implies at most one other label and there are no edges."""
         return forest_of(self.n_labels, self.constraints) if self.constraints and not len(self.edges) else None
 
     @cached_property
@@ -88,14 +88,14 @@ class LabelGraph:
         return self.graph.layout({"edges": (len(self.edges),)})
 
     def _chunks(self, scores, edge_scores, n_long):
-        """Lay out samples of which each needs `n_long` numbers; yield them, as many as fit into memory together."""
+        """Lay out samples that need `n_long` numbers each; yield as many at a time as fit into memory."""
         additional = (np.zeros(len(self.edges)) if edge_scores is None else edge_scores)[None]
         size = max(1, _CHUNK_BYTES // (64 * n_long))
         for start in range(0, len(scores), size):
             yield GraphProblems(self._layout, scores[start : start + size], additional)
 
     def solve(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
-        """Solve LP-SparseMAP: array of scores of shape (n_samples, n_labels) to `LabelSolution`."""
+        """Solve LP-SparseMAP for scores of shape (n_samples, n_labels); return a `LabelSolution`."""
         if self.is_plain or self.forest is not None:
             u = np.clip(scores, 0.0, 1.0) if self.is_plain else self._projected(scores, None, n_jobs)
             return _solution(scores, u)
@@ -108,7 +108,7 @@ class LabelGraph:
         return self._joined(found)
 
     def solve_known(self, scores, gold, known, *, n_jobs=None):
-        """Solve SparseMAP with the labels that are known fixed: gold 1.0 and 0.0 where `known`."""
+        """Solve SparseMAP with the known labels fixed: gold 1.0 and 0.0 where `known`."""
         if self.is_plain:
             return _solution(scores, np.where(known, gold, np.clip(scores, 0.0, 1.0)))
         if self.forest is None:
@@ -122,7 +122,7 @@ class LabelGraph:
         return self.forest.project(scores, known, n_jobs, keep_blocks=False)[0]
 
     def relax(self, scores, edge_scores, *, tol=1e-9, n_jobs=None):
-        """Solve the linear relaxation of MAP, likewise."""
+        """Solve the linear relaxation of MAP; return a `LabelSolution`."""
         if self.is_plain or self.forest is not None:
             y = self.assign(scores, n_jobs=n_jobs) * 1.0
             return LabelSolution(y, None, (scores * y).sum(axis=1), np.zeros(len(y)))
@@ -135,18 +135,18 @@ class LabelGraph:
         return LabelSolution(marginals, joint if self.constraints else None, values, gaps)
 
     def gibbs(self, scores):
-        """Return log-partition functions and marginals of labels that are independent of each other."""
+        """Return log-partition functions and marginals of independent labels."""
         return np.logaddexp(0.0, scores).sum(axis=1), expit(scores)
 
     def pair_residuals(self, solution, gold, weights, edge_scores):
-        """Compare the pairs of marginals with those of gold labels.
+        """Return the residuals of pairs, marginals minus gold, and the scores of gold pairs.
 
         Returns
         -------
         residuals : array of shape (n_edges,)
-            Summed over the samples with their weights.
+            Weighted sums over the samples.
         gold_scores : array of shape (n_samples,)
-            What the pairs of the gold labels score.
+            The total score of the gold pairs of each sample.
         """
         if not len(self.edges):
             return np.zeros(0), np.zeros(len(gold))
@@ -191,7 +191,7 @@ class LabelGraph:
         return np.concatenate(found)
 
     def check_feasible(self):
-        """Raise ValueError, naming constraints that contradict each other, if no set of labels satisfies all."""
+        """Raise ValueError that names contradictory constraints if no set of labels satisfies all."""
         if self.forest is not None or self._is_feasible(self.constraints):
             return
         needed = list(self.constraints)
@@ -215,7 +215,7 @@ def _solution(scores, u):
 
 
 class OneLabel:
-    """Exactly one of the labels is on: multiclass. The methods are those of `LabelGraph`, in closed form.
+    """Exactly one label is on: multiclass. The methods are those of `LabelGraph`, in closed form.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class OneLabel:
         return LabelSolution(u, None, (scores * u - 0.5 * u * u).sum(axis=1), np.zeros(len(u)))
 
     def relax(self, scores, edge_scores=None, *, tol=None, n_jobs=None):
-        """Find the label of the highest score."""
+        """Return the label with the highest score."""
         u = self.assign(scores).astype(np.float64)
         return LabelSolution(u, None, scores.max(axis=1), np.zeros(len(u)))
 

@@ -1,9 +1,9 @@
-"""Large negative scores that stand for "forbidden", made so small that they cost the other scores no digits.
+"""Large negative scores that mean "forbidden", reduced so that they do not cost the other scores their digits.
 
-A score of -1e10, or of float32's minimum, leaves nothing of the scores that it is added to. Such scores form levels. A
-part of one level outweighs all parts of the levels above it, so a solution has as few of the lowest level as any
-structure allows, then as few of the next one, and so on. The order of the structures, and hence the solution, stays as
-it is if each level moves up until it outweighs the levels above it by just enough.
+A sum of an ordinary score with -1e10, or with float32's minimum, has no digits of the ordinary score. Such masks form
+levels. A part of one level outweighs all parts of the levels above it. So a solution has as few parts of the lowest
+level as any structure allows, then as few of the next one, and so on. The order of the structures, and hence the
+solution, does not change if each level is raised until it outweighs the levels above it by just enough.
 """
 
 from typing import NamedTuple
@@ -12,15 +12,15 @@ import numpy as np
 
 from .._core.jit import readonly
 
-# Scores from here on are left as they are; solvers keep twelve digits of the others.
+# Scores above this are not changed; solvers keep twelve digits of the others.
 _ORDINARY = -1e4
-# By how much structures with a part of a level are worse than others, at least, beyond the regulariser and the
-# logarithm of their number: in a Gibbs distribution, exp(-50) is less than rounding.
+# Least difference between structures with and without a part of a level, in addition to the regulariser and the
+# logarithm of the number of structures. In a Gibbs distribution, exp(-50) is less than rounding.
 _MARGIN = 50.0
 
 
 class _Level(NamedTuple):
-    """Scores from `top` down to `bottom`; those above it are of size `reach` at most."""
+    """Scores from `top` down to `bottom`; the magnitude of those above is at most `reach`."""
 
     top: float
     bottom: float
@@ -28,14 +28,14 @@ class _Level(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """By how much the scores of each level have been raised.
+    """The amounts by which the scores of each level were raised.
 
     Attributes
     ----------
     raises : list of float
-        One for each level.
+        One amount for each level.
     scores, additional : int arrays
-        The level of each score and additional score, from 1; 0 for those that stayed.
+        The level of each score and additional score, from 1; 0 for scores that were not changed.
     """
 
     raises: list
@@ -43,7 +43,7 @@ class Moved(NamedTuple):
     additional: np.ndarray
 
     def of(self, problems, marginals, expected):
-        """Return by how much solutions are worth more: array of shape (n_problems,)."""
+        """Return the amounts by which the values of solutions were raised: array of shape (n_problems,)."""
         first = problems.additional_start
         lengths = problems.additional_stop - first
         of_problem = np.repeat(np.arange(len(first)), lengths)
@@ -53,21 +53,21 @@ class Moved(NamedTuple):
         for level, amount in enumerate(self.raises, 1):
             count = np.add.reduceat(np.where(self.scores == level, marginals, 0.0), problems.score_ptr[:-1])
             count += np.bincount(of_problem, np.where(levels == level, expected, 0.0), minlength=len(first))
-            # All structures with weight have equally many parts of a level.
+            # All structures with weight have the same number of parts of a level.
             raised += amount * np.rint(count)
         return raised
 
 
 def _lowest(values):
-    """Return the lowest finite value, 0 if none is below."""
+    """Return the lowest finite value, or 0 if that is lower."""
     lowest = values.min(initial=0.0)
     return lowest if lowest > -np.inf else values.min(initial=0.0, where=values > -np.inf)
 
 
 def raise_masks(problems):
-    """Return problems with the same solutions whose masks are small, and how far they moved (None if there are none).
+    """Return problems with the same solutions and small masks, and the changes (None if there are none).
 
-    The problems of a batch move together, because they may share additional scores.
+    The problems of a batch are changed together, because they may share additional scores.
     """
     if _lowest(problems.scores) >= _ORDINARY and _lowest(problems.additional) >= _ORDINARY:
         return problems, None
@@ -75,7 +75,8 @@ def raise_masks(problems):
     is_low = (values < _ORDINARY) & (values > -np.inf)
     n_slots, sizes = (problems.sizes[:, 0] + problems.sizes[:, 1]).max(), problems.sizes
     n_parts = np.diff(problems.score_ptr).max() + (problems.additional_stop - problems.additional_start).max()
-    # The squared norm of a structure, whose parts may repeat, and the logarithm of the number of structures.
+    # A bound of the squared norm of a structure, whose parts may repeat, plus the logarithm of the number of
+    # structures.
     margin = _MARGIN + n_slots * ((n_parts if sizes.shape[1] > 4 else 1.0) + np.log(n_parts))
     ordinary = np.abs(values[~is_low & (values > -np.inf)]).max(initial=1.0)
     levels, ordinary = _find_levels(np.unique(values[is_low])[::-1], ordinary, float(n_slots), margin)
@@ -95,7 +96,7 @@ def raise_masks(problems):
 
 
 def _find_levels(low, reach, n_slots, margin):
-    """Return the levels of low scores, given in decreasing order, and the size of the scores above the first one.
+    """Return the levels of low scores, given in decreasing order, and the magnitude of the scores above the first one.
 
     Scores that do not outweigh all scores above them belong to the level above.
     """

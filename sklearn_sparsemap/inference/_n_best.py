@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = None, **additional: Any) -> Any:
     """Find the `k` structures of highest score, the best first.
 
-    Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of the
-    matchings of items with places): the structures but the best are those that lack one of its parts (and have those
-    before it), and each of these sets is searched by the MAP oracle.
+    Exact: for chains by the k-best Viterbi algorithm, for all others by partition [1]_ (for rankings, that of matchings
+    of items and places). The structures other than the best are partitioned by the first part of the best that they
+    lack, and the MAP oracle searches each of these sets.
 
     Parameters
     ----------
     structure : Structure
-        What to predict, for example ``LinearChain()``.
+        The kind of structure, for example ``LinearChain()``.
     scores : array-like, or a list of them
         As in `map_inference`.
     k : int
-        How many; there may be fewer that are not forbidden.
+        Number of structures. Fewer are returned if fewer are allowed.
     n_jobs : int, default=None
         Number of threads over the searches of one partition.
     **additional : array-like
@@ -43,7 +43,7 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
     Returns
     -------
     best : list of (structure, value)
-        Where a list came in, a list of such lists.
+        For a list of samples, a list of such lists.
 
     Raises
     ------
@@ -52,8 +52,8 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
 
     Notes
     -----
-    Structures are told apart by their parts: of those of a `CustomStructure` that differ in nothing but additional
-    parts, one is returned.
+    Structures are distinguished by their unary parts: if structures of a `CustomStructure` differ only in additional
+    parts, one of them is returned.
 
     References
     ----------
@@ -82,7 +82,7 @@ def n_best(structure: Structure, scores: Any, k: int, *, n_jobs: int | None = No
 
 
 def _best_of(structure, sample, k, n_jobs):
-    """Return the slots and values of the `k` best structures: by the structure's own algorithm, or by partition."""
+    """Return the slots and values of the `k` best structures, by a specialised algorithm or by partition."""
     best, other = structure.n_best(sample, k), structure.n_best_by(sample)
     if best is not None:
         return best
@@ -105,7 +105,7 @@ def partition(structure, sample, k, n_jobs=None):
             parts = [part for part in own if part not in required]
             below = [((*required, *parts[:i]), (*forbidden, part)) for i, part in enumerate(parts)]
             if not structure.fixed_size:
-                # And those that have all of its parts, and others.
+                # Also partition the structures that contain all of its parts, and others.
                 known = {*own, *forbidden}
                 others = [part for part in range(sample.n_parts) if part not in known]
                 below += [((*required, *parts, part), (*forbidden, *others[:i])) for i, part in enumerate(others)]
@@ -114,7 +114,7 @@ def partition(structure, sample, k, n_jobs=None):
 
 
 class _Search:
-    """The best structures of sets of structures, each given by the parts that all have, and by those that none has."""
+    """The best structures of sets of structures; a set is given by its required and its forbidden parts."""
 
     def __init__(self, structure, sample, n_jobs):
         self.structure, self.sample, self.n_jobs, self.heap = structure, sample, n_jobs, []
@@ -122,7 +122,7 @@ class _Search:
         self._ties = count()
 
     def add(self, sets):
-        """Put the best structure of each set that is not empty on the heap."""
+        """Push the best structure of each set that is not empty onto the heap."""
         if not sets:
             return
         sample, n, scores = self.sample, len(sets), np.tile(self.sample.scores, (len(sets), 1))
@@ -142,7 +142,7 @@ class _Search:
         slots, slot_ptr, values = map_where_feasible(self.structure, problems, self.n_jobs)
         for i, (required, forbidden) in enumerate(sets):
             own = slots[slot_ptr[i] : slot_ptr[i + 1]].copy()
-            # With a bonus an empty set has a best structure, too: one that lacks something.
+            # With bonuses, the oracle also returns a structure for an empty set; it then lacks a required part.
             if values[i] > -np.inf and set(required) <= set(own.tolist()):
                 value = self._value(own, values[i], len(required))
                 heapq.heappush(self.heap, (-value, next(self._ties), own, required, forbidden))

@@ -1,19 +1,19 @@
-"""Structures with some parts for sure: by forbidding the alternatives at their places, or by a bonus."""
+"""Required parts of structures, by forbidding the alternatives at their places, or by a bonus."""
 
 import numpy as np
 
 
 def require(scores, places, parts, bonus):
-    """Make each structure have some parts, by forbidding what else there is at their places, or by a bonus.
+    """Require parts, by forbidding the alternatives at their places or, without places, by a bonus.
 
     Parameters
     ----------
     scores : array of shape (n_parts,)
-        Changed in place.
+        Modified in place.
     places : int array of shape (n_places, n_alternatives), or None
     parts : iterable of int
     bonus : float
-        More than any two structures differ by; used where there are no places.
+        More than the largest difference of two structures' scores; used if there are no places.
     """
     for part in parts:
         if places is None:
@@ -25,8 +25,8 @@ def require(scores, places, parts, bonus):
 
 
 def bonus_for(problem):
-    """Return more than the scores of two structures of a problem can differ by."""
+    """Return a number that exceeds the difference of the scores of any two structures of a problem."""
     arrays = [a[np.isfinite(a)] for a in (problem.scores, problem.additional)]
-    # An additional part may be there as often as there are places for it.
+    # An additional part can occur as often as there are additional slots.
     slots = max(1, int(problem.sizes[1]))
     return 1.0 + 2.0 * (np.abs(arrays[0]).sum() + slots * np.abs(arrays[1]).max(initial=0.0))

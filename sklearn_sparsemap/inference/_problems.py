@@ -1,4 +1,4 @@
-"""What a user asks, checked and laid out for the kernels."""
+"""The user's input, checked and laid out for the kernels."""
 
 from collections.abc import Sequence
 from math import prod
@@ -55,18 +55,18 @@ class Problem:
         return len(self.scores)
 
     def as_scores(self, name, values):
-        """Check an array that goes with the scores; return it flat."""
+        """Check an array in the shape of the scores; return it flat."""
         values = check_numbers(values, name)
         if values.shape != self.shape:
             raise ValueError(f"{name} has shape {values.shape}, but the scores have {self.shape}")
         return values.ravel()
 
     def split_additional(self, flat):
-        """Cut what goes with the joined additional scores into a dict of arrays, each in its own shape."""
+        """Split a flat array, joined like the additional scores, into a dict of arrays in their shapes."""
         return split_flat(flat, self.shapes)
 
     def join_additional(self, given):
-        """Join arrays that go with the additional scores; those not given are zero."""
+        """Join arrays in the shapes of the additional scores; arrays that are not given are zero."""
         unknown = set(given) - set(self.shapes)
         if unknown:
             raise TypeError(f"no {sorted(unknown)[0]!r} were given in this problem; there are {list(self.shapes)}")
@@ -80,7 +80,7 @@ class Problem:
 
 
 def split_flat(flat, shapes):
-    """Cut a flat array into arrays of these shapes, by name."""
+    """Split a flat array into arrays of these shapes, by name."""
     split, start = {}, 0
     for name, shape in shapes.items():
         stop = start + prod(shape)
@@ -90,23 +90,23 @@ def split_flat(flat, shapes):
 
 
 class Samples(Sequence):
-    """The samples of a batch that is laid out for the kernels, each a `Problem` that is made when it is asked for.
+    """The samples of a batch that is laid out for the kernels; each is a `Problem`, made on demand.
 
     Parameters
     ----------
     structure : Structure
     problems : Problems
     shapes : sequence of tuple of int
-        Those that the scores of samples have,
+        The distinct shapes of the samples' scores.
     given : sequence of dict of str -> tuple of int
-        and with each, the shapes of the additional scores that are given, in the structure's order.
+        For each of them, the shapes of the additional scores that are given, in the structure's order.
     kind : int array
-        Which of these each sample has.
+        Index of each sample in these two lists.
 
     Attributes
     ----------
     moved : Moved or None
-        By how much `raise_masks` has raised scores.
+        The changes by `raise_masks`.
     """
 
     def __init__(self, structure, problems, shapes, given, kind):
@@ -115,12 +115,12 @@ class Samples(Sequence):
         self.moved = None
 
     def raise_masks(self):
-        """Make masks small; solutions and their derivatives stay as they are. Return the problems."""
+        """Reduce large masks, which does not change solutions and their derivatives; return the problems."""
         self.problems, self.moved = raise_masks(self.problems)
         return self.problems
 
     def restore(self, values, marginals, expected):
-        """Overwrite the values of solutions, which `raise_masks` has changed, with those of the scores as given."""
+        """Convert the values of solutions, which `raise_masks` has changed, to those of the original scores."""
         if self.moved is not None:
             values -= self.moved.of(self.problems, marginals, expected)
 
@@ -139,20 +139,20 @@ class Samples(Sequence):
         return [self._shapes[k] for k in self.kind.tolist()]
 
     def dims(self):
-        """Return what the structure says of the shapes of all samples; see structures/_base.py."""
+        """Return the structure's `dims` for the shapes of all samples; see structures/_base.py."""
         return np.array([self.structure.dims(*pair) for pair in zip(self._shapes, self._given)])[self.kind]
 
 
 def lay_out(structure, scores, additional):
-    """Check what the user gave, and lay it out for the kernels.
+    """Check the user's input, and lay it out for the kernels.
 
     Returns
     -------
     samples : Samples
     many : bool
-        Whether a list came in.
+        Whether a list was given.
     own_names : set of str
-        Additional scores of which each sample has its own.
+        Names of additional scores that differ between samples.
     """
     check_structure(structure)
     ndim, names = structure.score_ndim, structure.additional_names
@@ -166,7 +166,7 @@ def lay_out(structure, scores, additional):
         raise ValueError("scores is empty; there must be at least one sample")
     flat, shapes = _check_all(scores, ndim) if many else _check_all([scores], ndim, "scores")
     own_names = {name for name in additional if many and _is_per_sample(additional[name], structure, shapes, name)}
-    # Samples of one kind have the same shapes. Without additional scores of their own they also share these.
+    # Samples of one kind have equal shapes. Unless they have their own additional scores, they also share these.
     kinds, of_kind, kind, shared = {}, [], np.empty(len(shapes), np.int64), {}
     pieces, stop = [], np.empty(len(shapes), np.int64)
     n_joined = 0
@@ -211,17 +211,17 @@ def lay_out(structure, scores, additional):
 
 
 class _Kind(NamedTuple):
-    """What samples of the same shapes have in common."""
+    """The common properties of samples with equal shapes."""
 
     shape: tuple
     given: dict
     dims: tuple
     sizes: tuple
-    stop: int  # where shared additional scores end
+    stop: int  # end of the shared additional scores
 
 
 def _check_all(scores, ndim, name=None):
-    """Check the scores of many samples; return a copy of them, flat, one after the other, and their shapes."""
+    """Check the scores of many samples; return a flat, concatenated copy, and their shapes."""
     if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub" and scores.size:
         flat, shapes = np.array(scores, np.float64).ravel(), [scores.shape[1:]] * len(scores)
     elif all(type(s) is np.ndarray and s.dtype == np.float64 and s.ndim == ndim and s.size for s in scores):
@@ -242,7 +242,7 @@ def check_structure(structure):
 
 
 def check_additional(label, value, structure, shape, name=None):
-    """Return additional scores as a float64 array, of a shape that goes with scores of `shape`."""
+    """Return additional scores as a float64 array of a shape that is valid for scores of `shape`."""
     accepted = structure.additional_shapes(shape)[name or label]
     found, wanted = _shape(value), " or ".join(map(str, accepted))
     if found not in accepted:
@@ -251,7 +251,7 @@ def check_additional(label, value, structure, shape, name=None):
 
 
 def _shape(value):
-    """Return the shape of an array-like, or a word for one that has none."""
+    """Return the shape of an array-like, or a word if it has none."""
     try:
         return np.shape(value)
     except ValueError:
@@ -259,7 +259,7 @@ def _shape(value):
 
 
 def _is_per_sample(value, structure, shapes, name):
-    """Tell whether additional scores are one array for all samples, or a sequence with one for each."""
+    """Tell whether additional scores are a sequence with one array for each sample, not one array for all."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.ndim > max(len(s) for s in structure.additional_shapes(shapes[0])[name])
     if not hasattr(value, "__len__") or len(value) == 0:

@@ -30,27 +30,27 @@ def map_inference(
     Parameters
     ----------
     structure : Structure, FactorGraph, or a list of FactorGraph
-        What to predict, for example ``LinearChain()``; its class documents the shapes below. For a graph, or a list
-        with one for each sample, `scores` and `additional` are as in `lp_sparsemap`; the linear relaxation is solved,
-        and where it is fractional the best assignment is searched for.
+        The kind of structure, for example ``LinearChain()``; its class documents the shapes below. For a graph, or a
+        list with one graph for each sample, `scores` and `additional` are as in `lp_sparsemap`. The linear relaxation
+        is solved and, if it is fractional, the best assignment is searched for.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores.
     **additional : array-like
-        Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or
-        a list (or tuple) with one array for each. For graphs `additional`, `tol` (default=1e-9, of the relaxation) and
-        `map_time_limit` (default=10.0): most seconds for a sample, relaxation and search together. After that the best
-        assignment found is returned, at least as good as the rounded relaxation if that satisfies all factors, with a
-        ConvergenceWarning that names the samples; None searches on. Among structure factors the search goes on until
-        there is an assignment.
+        Additional scores by name, for example `transitions`. With a list of samples: one array for all of them, or a
+        list (or tuple) with one array for each. For graphs: `additional`, `tol` (default=1e-9, of the relaxation) and
+        `map_time_limit` (default=10.0), the maximum number of seconds for a sample, relaxation and search together. If
+        time runs out, the best assignment found is returned, with a ConvergenceWarning that names the samples. It is at
+        least as good as the rounded relaxation if that satisfies all factors. None sets no limit. With structure
+        factors the search goes on until there is an assignment.
 
     Returns
     -------
     result : MAPResult or MAPBatch
-        A named tuple ``(structure, value)``; where a list came in, a sequence with one for each sample, made when it is
-        asked for, with ``values`` as an array and ``structures`` as a list. For graphs a longer one,
-        ``(structure, value, integral, bound, marginals)``: `integral` tells whether no assignment can be better.
+        A named tuple ``(structure, value)``. For a list, a sequence with one for each sample, made on demand, with
+        ``values`` as an array and ``structures`` as a list. For graphs the tuple is ``(structure, value, integral,
+        bound, marginals)``; `integral` tells whether the relaxation proves that no assignment is better.
 
     Raises
     ------
@@ -89,27 +89,28 @@ def sparsemap(
     """Solve SparseMAP: marginals that are a mixture of a few structures.
 
     Maximises ``scores.u + additional.v - 1/2 |u|^2`` over the marginals u and additional marginals v of mixtures of
-    structures ([1]_, section 3). The marginals are unique; the solution says which structures they are made of.
+    structures ([1]_, section 3). The marginals are unique. The solution also has the structures of the mixture.
 
     Parameters
     ----------
     structure : Structure
-        What to predict, for example ``LinearChain()``; its class documents the shapes below.
+        The kind of structure, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     solver : {"auto", "active_set", "facets", "interior_point", "cg", "away_step", "pairwise"}, default="auto"
-        All but the last three are exact. ``"active_set"`` goes by structures: quick where few are selected, as for
-        large scores. ``"facets"`` (trees that need not be projective, matchings, subsets, rankings, `Simplex`) goes by
-        the inequalities of the marginals, and ``"interior_point"`` (chains) by their flow: 10 to 400 times faster where
-        scores are small, or hundreds of structures tie. ``"auto"`` chooses by the scores. By facets or flow, structures
-        and their weights are found when they are asked for. ``"cg"`` (vanilla), ``"away_step"`` and ``"pairwise"`` are
+        All except the last three are exact. ``"active_set"`` works with structures, and is fast if few are selected, as
+        for large scores. ``"facets"`` (trees that need not be projective, matchings, subsets, rankings, `Simplex`)
+        works with the inequalities of the marginals, and ``"interior_point"`` (chains) with their flow. Both are 10 to
+        400 times faster if scores are small, or hundreds of structures tie. They compute structures and their weights
+        on demand. ``"auto"`` chooses by the scores. ``"cg"`` (vanilla), ``"away_step"`` and ``"pairwise"`` are
         conditional gradient, for comparison.
     tol : float, default=1e-9
-        Largest duality gap at which a solution counts as converged. The solver aims lower, as far as rounding lets it.
-        Where scores are so large that rounding exceeds `tol`, rounding decides.
+        Largest duality gap at which a solution counts as converged. The solver aims lower, as far as rounding permits.
+        If scores are so large that rounding exceeds `tol`, rounding decides.
     max_iter : int, default=None
-        Most calls of the MAP oracle for a sample, but at least 2 are made; by facets, most Newton steps. None is
-        ``10_000 + 100 * n_parts``, far more than usual. A result says whether it has converged; no warning is given.
+        Maximum number of calls of the MAP oracle for a sample, but at least 2 are made; for facets, of Newton steps.
+        Default: ``10_000 + 100 * n_parts``, far more than usual. A result says whether it has converged; no warning is
+        given.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
@@ -119,9 +120,9 @@ def sparsemap(
     Returns
     -------
     result : SparseMAPResult or SparseMAPBatch
-        Where a list came in, a sequence with one result for each sample, made when it is asked for. It has `marginals`,
-        `gap`, `objective`, `n_iter` and `converged` of all samples as arrays, and `vjp`, `jvp` and `weights_vjp` that
-        take all samples in one compiled call.
+        For a list, a sequence with one result for each sample, made on demand. It has `marginals`, `gap`, `objective`,
+        `n_iter` and `converged` of all samples as arrays, and its `vjp`, `jvp` and `weights_vjp` take all samples in
+        one compiled call.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def sparsemap(
 
 
 def _check_solver(structure, solver):
-    """Raise ValueError for a solver that does not exist, or not for this structure."""
+    """Raise ValueError for a solver that does not exist, or is not available for this structure."""
     check_choice("solver", solver, ("auto", "facets", "interior_point", *SOLVERS))
     check_structure(structure)
     own = structure.polytope_solver and structure.polytope_solver.name
@@ -179,7 +180,7 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     Parameters
     ----------
     structure : Structure
-        What to predict, for example ``LinearChain()``; its class documents the shapes below.
+        The kind of structure, for example ``LinearChain()``; its class documents the shapes below.
     scores : array-like, or a list of them
         Scores of the unary parts of one sample; or of many samples. -inf forbids a part.
     n_jobs : int, default=None
@@ -190,14 +191,14 @@ def marginal_inference(structure: Structure, scores: Any, *, n_jobs: int | None 
     Returns
     -------
     result : MarginalResult or MarginalBatch
-        With `marginals`, `additional_marginals` and `log_partition`. Where a list came in, a sequence with one for each
-        sample, made when it is asked for, with `marginals` and `log_partition` of all as arrays.
+        Has `marginals`, `additional_marginals` and `log_partition`. For a list, a sequence with one result for each
+        sample, made on demand, with `marginals` and `log_partition` of all as arrays.
 
     Raises
     ------
     ValueError
-        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure; or if the structure has no
-        marginals that can be computed: those of matchings are #P-complete.
+        If scores are empty, of the wrong shape, NaN or +inf, or forbid every structure; or if marginals of the
+        structure cannot be computed: those of matchings are #P-complete.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Exact samples of Gibbs distributions: by a structure's own algorithm, or one place after the other."""
+"""Exact samples of Gibbs distributions, by a specialised algorithm or one place at a time."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def draw_structures(structure, sample, n, rng):
     Parameters
     ----------
     structure : Structure
-        With a marginal oracle.
+        It must have a marginal oracle.
     sample : Problem
     n : int
     rng : RandomState
@@ -29,12 +29,12 @@ def draw_structures(structure, sample, n, rng):
 
 
 def _draw_slots(structure, sample, n, rng):
-    """Draw the part at each place from its marginals given those at the places before."""
+    """Draw the part at each place from its marginals, given the parts at earlier places."""
     places, bonus = structure.places(sample.dims), bonus_for(sample) + 40.0
     given = sample.split_additional(sample.additional)
-    # Draws that have been alike so far are one problem.
+    # Draws with equal parts so far share one problem.
     groups = [(np.arange(n), sample.scores.copy(), ())]
-    # Without places, a part is there or not.
+    # Without places, each part is either on or off.
     choices = range(sample.n_parts) if places is None else places
     for choice in choices:
         results = marginal_inference(structure, [s.reshape(sample.shape) for _, s, _ in groups], **given)
@@ -66,7 +66,7 @@ def _draw_slots(structure, sample, n, rng):
 
 
 def _slots_of(structure, sample, parts, n_slots):
-    """Put parts into slots: those of a place by its number, others, of which each may be there, as structures say."""
+    """Assign parts to slots: by the number of the place or, without places, by the structure's `slots_of`."""
     slots = np.full(n_slots, -1, np.int32)
     if structure.places(sample.dims) is None:
         slots[structure.slots_of(np.array(parts, np.int64), sample.dims)] = parts

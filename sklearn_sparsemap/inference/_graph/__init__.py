@@ -1,1 +1,1 @@
-"""What a user asks of factor graphs, between the public functions and the solvers."""
+"""Inference in factor graphs, between the public functions and the solvers."""

@@ -1,4 +1,4 @@
-"""The best assignment of a graph of logic and pairs: a mixed-integer programme, within a time limit."""
+"""The best assignment of a graph of logic factors and pairs: a mixed-integer programme, within a time limit."""
 
 import warnings
 
@@ -12,7 +12,7 @@ from ...graphs.arrays import FORBIDDEN
 
 # Feasibility tolerance: largest violation of a row by an assignment. The entries of rows are integers.
 _TOL = 1e-6
-# With less time left, in seconds, no search begins.
+# seconds; no search begins with less time left
 _LEAST_TIME = 1e-3
 
 
@@ -22,11 +22,11 @@ def assign_exactly(problem, start, known, deadline=None):
     Parameters
     ----------
     problem : GraphProblems
-        Of one sample.
+        A single sample.
     start : float array of shape (n_variables,)
-        0 and 1: the values of what is known, and an assignment to fall back on when time runs out.
+        0 and 1: the values of known variables, and an assignment to fall back on if time runs out.
     known : bool array of shape (n_variables,)
-        Which variables are not searched.
+        Mask of the variables that are fixed.
     deadline : float or None
         The `working_time` at which the search ends.
 
@@ -35,8 +35,8 @@ def assign_exactly(problem, start, known, deadline=None):
     u, joint : arrays
         The assignment, and which pairs are on.
     value, bound : float
-        What it scores, and what no assignment does better than: the value, if the search is complete. Both are -inf if
-        there is no assignment.
+        The score of the assignment, and an upper bound of the scores of all assignments; they are equal if the search
+        is complete. Both are -inf if there is no assignment.
     """
     arrays, forbidden = problem.layout.arrays, problem.scores[0] < 0.5 * FORBIDDEN
     free, start = ~(known | forbidden), np.where(forbidden, 0.0, start)
@@ -44,7 +44,7 @@ def assign_exactly(problem, start, known, deadline=None):
     pair_places = arrays.additional_ptr[arrays.pairs]
     scores, pair_scores = np.where(free, problem.scores[0], 0.0), problem.additional[0][pair_places]
     used = np.flatnonzero(pair_scores)
-    # A pair with a known variable is a score of the other one, or nothing.
+    # A pair with a fixed variable contributes to the score of the other one, or nothing.
     for own, other in ((0, 1), (1, 0)):
         chosen = used[free[ends[used, own]] & ~free[ends[used, other]]]
         is_on = off[chosen, other] + signs[chosen, other] * start[ends[chosen, other]]
@@ -52,7 +52,8 @@ def assign_exactly(problem, start, known, deadline=None):
     used = used[free[ends[used]].all(axis=1)]
     n, m, s = len(scores), len(used), pair_scores[used]
     up, down = np.flatnonzero(s > 0), np.flatnonzero(s <= 0)
-    # A pair of positive score is on only if both its literals are; of negative score, at least if both are.
+    # A pair with a positive score is on only if both its literals are on. A pair with a negative score is on if both
+    # are.
     blocks = [_rows(n + m, (n + up, 1.0), (ends[used[up], c], -signs[used[up], c])) for c in (0, 1)]
     both = [(ends[used[down], c], signs[used[down], c]) for c in (0, 1)]
     blocks.append(_rows(n + m, *both, (n + down, -1.0)))
@@ -91,7 +92,7 @@ def assign_exactly(problem, start, known, deadline=None):
         )
 
     left = None if deadline is None else deadline - working_time()
-    # Status 1 is the limit.
+    # Status 1 of scipy's milp means that a limit was reached.
     status, found, least = 1, [], None
     if left is None or left > _LEAST_TIME:
         result = solve(s, left)
@@ -103,7 +104,7 @@ def assign_exactly(problem, start, known, deadline=None):
         if satisfies(start):
             found.append(start)
         if not found:
-            # Without pairs that is soon done.
+            # Without scores of pairs, finding a feasible assignment is fast.
             found = _assignment_of(solve(np.zeros(m), None), n)
     if not found:
         return start, joint_of(start), -np.inf, -np.inf
@@ -117,7 +118,7 @@ def assign_exactly(problem, start, known, deadline=None):
 
 
 def _climb(u, scores, pairs, free, satisfies):
-    """Return an assignment that is at least as good, by changing one free variable after the other while that gains."""
+    """Local search: flip one free variable at a time as long as the score rises; return the assignment."""
     (ends, signs, s), n, u = pairs, len(u), u.copy()
     for _ in range(n * n):
         on = 0.5 * (1.0 - signs) + signs * u[ends]
@@ -137,12 +138,12 @@ def _climb(u, scores, pairs, free, satisfies):
 
 
 def _assignment_of(result, n):
-    """Return the values of `n` variables that a programme has found, in a list; an empty one if it has found none."""
+    """Return a list with the values of `n` variables in the programme's solution; empty if there is no solution."""
     return [] if result.x is None else [(result.x[:n] > 0.5).astype(np.float64)]
 
 
 def _rows(n_columns, *entries):
-    """Make sparse rows with one entry for each of several (columns, values)."""
+    """Make sparse rows with one entry from each pair of columns and values."""
     n = len(entries[0][0])
     columns = np.concatenate([columns for columns, _ in entries])
     values = np.concatenate([np.broadcast_to(value, n) for _, value in entries])
@@ -150,7 +151,7 @@ def _rows(n_columns, *entries):
 
 
 def warn_of_time_limit(late, time_limit):
-    """Say which samples were not searched to the end: a dict of what may be missing to the best, by their numbers."""
+    """Warn of samples whose search was not completed; `late` maps their numbers to the possible loss."""
     if not late:
         return
     samples, gap = sorted(late), max(late.values())

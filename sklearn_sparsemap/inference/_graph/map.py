@@ -1,4 +1,4 @@
-"""MAP inference in factor graphs: the linear relaxation, and an exact search where that is fractional."""
+"""MAP inference in factor graphs: the linear relaxation, and an exact search if that is fractional."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,36 +15,37 @@ from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
 from .tables import search_values
 
-# Marginals as close as this to 0 or 1 count as such.
+# Marginals within this distance of 0 or 1 count as integral.
 _INTEGRAL = 1e-6
-# LP-SparseMAP at this many times the scores' size is the linear programme already, in nearly all graphs. "block" moves
-# by 1 in a sweep, and needs smaller steps.
+# Factor of the scores, relative to their magnitude, at which LP-SparseMAP agrees with the linear programme in nearly
+# all graphs. "block" moves by 1 in a sweep, and needs smaller steps.
 _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
-# Scores that are all zero have no size.
+# Lower bound of the magnitude of scores, in case all are zero.
 _LEAST_SIZE = 1e-100
-# A solution with a larger residual is none.
+# Largest residual of a valid solution.
 _MOST_RESIDUAL = 1e-6
-# Most relaxations in the search for the best assignment where the first one is fractional.
+# Maximum number of relaxations in the search for the best assignment, if the first one is fractional.
 _MOST_NODES = 500
-# Most seconds for a sample. If it runs out the relaxation gets this share, and a search the rest.
+# seconds for a sample, and the fraction of it for the relaxation; a search gets the rest
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
-# Samples that share a time limit for their relaxations, which are soon done.
+# Number of samples that share a time limit for their relaxations, which are usually fast.
 _CHUNK = 64
 
 
 class GraphMAPResult(NamedTuple):
-    """The best assignment that was found in a factor graph.
+    """The best assignment found in a factor graph.
 
     Attributes
     ----------
     structure : bool ndarray, shape of the variables; or dict of str -> ndarray
-        Which variables are on.
+        The variables that are on.
     value : float
         Its total score.
     integral : bool
-        Whether the linear relaxation has this solution itself. Otherwise `structure` was found by a search.
+        Whether the linear relaxation has this solution. Otherwise `structure` was found by a search.
     bound : float
-        No assignment has a total score above this, up to rounding: `structure` is the best one if it is `value`.
+        Upper bound of the total scores of all assignments, up to rounding. If it equals `value`, `structure` is
+        optimal.
     marginals : ndarray or dict of str -> ndarray
         The solution of the linear relaxation.
     """
@@ -57,7 +58,7 @@ class GraphMAPResult(NamedTuple):
 
 
 class Assignments(NamedTuple):
-    """The best assignments that were found, one row a sample; see `GraphMAPResult`."""
+    """The best assignments found, one row for each sample; see `GraphMAPResult`."""
 
     structures: np.ndarray
     values: np.ndarray
@@ -89,11 +90,11 @@ def best_assignments(problems, n_jobs=None, tol=1e-9, numbers=None, map_time_lim
     ----------
     problems : GraphProblems
     numbers : sequence of int, default=None
-        Those of the samples among all that the user gave; None is for a single one.
+        Numbers of the samples in the user's list; None for a single sample.
     map_time_limit : float or None
-        Most seconds for a sample.
+        Maximum number of seconds for a sample.
     late : dict
-        Gets what may be missing to the best, by the numbers of the samples for which there was no time.
+        Gets the possible loss of each sample for which time ran out, by its number.
 
     Returns
     -------
@@ -136,7 +137,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
                 began = began if len(left) == 1 else working_time()
                 end = began + time_limit
                 if not np.isfinite(gaps[k]) and len(left) > 1:
-                    # There was no time for this one, or for those before it.
+                    # Time ran out for this sample, or for those before it.
                     again = relax(one, tol, deadline=began + _RELAXATION * time_limit)
                     u[k], joint[k], values[k], gaps[k] = (array[0] for array in again)
                     bounds[k] = values[k] + gaps[k]
@@ -152,7 +153,8 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
                 trial = current[i]
                 accepted[k] = not trials[i] or (trial.accepts(u[k], joint[k]) and trial.accepts(best[k], best_joint[k]))
                 if accepted[k] and np.isfinite(values[k]):
-                    # By the original scores: a difference of large numbers would be rounded.
+                    # Compute the value from the original scores, because a difference of large numbers would be
+                    # inexact.
                     gap = bounds[k] - values[k]
                     values[k] = problems.take([i]).values(best[k][None], best_joint[k][None])[0]
                     bounds[k] = values[k] + gap
@@ -163,7 +165,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
 
 
 def _refuse(layout, u, which):
-    """Raise ValueError for a sample whose relaxation has the solution `u`, but which no assignment satisfies."""
+    """Raise ValueError for a sample that no assignment satisfies, although its relaxation has the solution `u`."""
     arrays = layout.arrays
     numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[_fractional(u)[arrays.links]])
     message = ", ".join(repr(layout.graph.factor_of(int(f))) for f in numbers[:4])
@@ -176,7 +178,7 @@ def _refuse(layout, u, which):
 
 
 def _sizes(problems):
-    """Return the sizes of the scores that matter to what is not decided by its own score."""
+    """Return the magnitude of the scores of each sample, without variables that their own scores decide."""
     scores = np.where(problems.certain(), 0.0, problems.scores)
     return np.maximum(problems._replace(scores=scores).sizes(), _LEAST_SIZE)
 
@@ -199,8 +201,8 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
     u, joint : arrays with one row a sample
         Marginals of the variables and of the additional scores.
     values, gaps : arrays of shape (n_samples,)
-        The relaxation's value, and by how much it may be too small: infinite where it was not solved, NaN where nothing
-        is feasible.
+        The relaxation's value, and an upper bound of its error: infinite if it was not solved, NaN if nothing is
+        feasible.
     """
     sizes = _sizes(problems)
     sharpness = _SHARPNESS[choose_solver(problems.layout)] / sizes
@@ -237,9 +239,9 @@ def _search(problem, u, joint, gap, bound, tol, deadline):
 def _branch(problem, u, joint, bound, tol, deadline):
     """Branch and bound, depth first, for at most _MOST_NODES relaxations, until a `working_time` or None.
 
-    Each branch fixes the variable that is farthest from 0 and 1, by a reward or fine that outweighs all scores.
-    Without any assignment found the value is -inf, and the structure may violate factors; the bound is -inf, too, if
-    there is none.
+    Each branch fixes the variable that is farthest from 0 and 1, by a score that outweighs all others. If no assignment
+    is found, the value is -inf and the returned structure may violate factors. The bound is -inf if there is no
+    assignment.
 
     Returns
     -------
@@ -247,7 +249,7 @@ def _branch(problem, u, joint, bound, tol, deadline):
         The assignment, and the marginals of the additional scores.
     value : float
     bound : float
-        Of what was not examined; the value itself if the search is complete.
+        Upper bound of the unexamined assignments; the value itself if the search is complete.
     """
     layout, size = problem.layout, max(problem.sizes()[0], _LEAST_SIZE)
     reward = 10.0 * size * max(layout.n_variables + layout.n_additional, 10)
@@ -255,7 +257,7 @@ def _branch(problem, u, joint, bound, tol, deadline):
     # Fixed variables are +1 (on) and -1 (off).
     nodes = [(bound, np.zeros(len(u)), u)]
     n_nodes, unsolved, end = 0, -np.inf, np.inf if deadline is None else deadline
-    # With no assignment yet the search goes on: without one there is nothing to return.
+    # Without an assignment to return, the search continues after the deadline.
     while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or working_time() < end):
         bound, fixed, u = nodes.pop()
         if bound <= best_value + tol * size:
@@ -270,7 +272,7 @@ def _branch(problem, u, joint, bound, tol, deadline):
             found, found_joint, _, gaps = relax(fined, tol, deadline=None if best_value == -np.inf else deadline)
             wrong = np.where(own > 0, 1.0 - found[0], np.where(own < 0, found[0], 0.0)).max()
             if np.isnan(gaps[0]) or (gaps[0] <= size and wrong > _INTEGRAL):
-                # Nothing satisfies the factors and what is fixed.
+                # The factors and the fixed variables contradict each other.
                 continue
             if not gaps[0] <= size:
                 unsolved = max(unsolved, bound)
@@ -281,13 +283,13 @@ def _branch(problem, u, joint, bound, tol, deadline):
             elif score > best_value:
                 best, best_joint = _rounded(found[0]), _rounded(found_joint[0])
                 best_value = problem.values(best[None], best_joint[None])[0]
-        # The more promising one is examined first.
+        # The child with the higher bound is examined first.
         nodes.extend(sorted(children, key=lambda node: node[0]))
     return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
 
 
 def _rounded(u):
-    """Return marginals, or counts, rounded if they are close to integers: large scores would feel the difference."""
+    """Round marginals, or counts, that are close to integers, because large scores amplify the difference."""
     return np.where(_fractional(u % 1.0), u, np.rint(u))
 
 

@@ -1,4 +1,4 @@
-"""What a user asks of a factor graph, checked and laid out for the kernels."""
+"""The user's input for a factor graph, checked and laid out for the kernels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,10 +19,10 @@ class GraphProblems(NamedTuple):
     scores : array of shape (n_samples, n_variables)
         With FORBIDDEN in place of -inf.
     additional : array of shape (n_samples, n_additional) or (1, n_additional)
-        One entry for each pair, and those of the structures; see `Layout`. A single row is that of all samples.
+        One entry for each pair, and those of the structures; see `Layout`. A single row applies to all samples.
     scales : array of shape (n_samples, 3), or None
-        Factors of the additional scores; how exactly the linear relaxation is to be solved, see `next_step`; and values
-        of the objective, above which the gaps of tables are relative to it.
+        Factors of the additional scores; the accuracy of the linear relaxation, see `next_step`; and values of the
+        objective. For tables, gaps are relative to the objective minus this value.
     """
 
     layout: object
@@ -31,14 +31,14 @@ class GraphProblems(NamedTuple):
     scales: object = None
 
     def take(self, rows):
-        """Return some of the samples."""
+        """Return a selection of the samples."""
         additional = self.additional if len(self.additional) == 1 else self.additional[rows]
         return GraphProblems(
             self.layout, self.scores[rows], additional, None if self.scales is None else self.scales[rows]
         )
 
     def sizes(self):
-        """Return the largest score of each sample."""
+        """Return the largest absolute score of each sample."""
         own = _largest(self.scores, -0.5 * FORBIDDEN)
         if not self.additional.shape[1]:
             return own
@@ -46,7 +46,7 @@ class GraphProblems(NamedTuple):
         return np.maximum(own, additional if self.scales is None else self.scales[:, 0] * additional)
 
     def certain(self):
-        """Tell which variables are decided by their own scores: in no factors but pairs, above all their scores.
+        """Tell which variables are decided by their own scores: they are only in pairs, and outweigh all their pairs.
 
         Returns
         -------
@@ -58,13 +58,13 @@ class GraphProblems(NamedTuple):
         return (np.abs(self.scores) > total) & (arrays.degrees == np.diff(arrays.slot_ptr))
 
     def scaled(self, factors):
-        """Return the samples with the same things forbidden, and their other scores times a factor each."""
+        """Return the samples with their scores multiplied by one factor each; forbidden variables remain forbidden."""
         factors = np.asarray(factors)[:, None]
         scores = np.where(self.scores > 0.5 * FORBIDDEN, factors * self.scores, FORBIDDEN)
         return self._replace(scores=scores, scales=factors * ([1.0, 0.0, 0.0] if self.scales is None else self.scales))
 
     def values(self, u, joint):
-        """Return what the scores make of marginals, one row a sample, of the variables and the additional scores."""
+        """Return the total score of marginals of the variables and the additional scores, one row for each sample."""
         additional = np.broadcast_to(self.additional, joint.shape)
         allowed, used = self.scores > 0.5 * FORBIDDEN, joint != 0.0
         rows = zip(self.scores, additional, u, joint, allowed, used)
@@ -72,7 +72,7 @@ class GraphProblems(NamedTuple):
 
 
 def _largest(rows, bound):
-    """Return the largest absolute value below a bound of each row."""
+    """Return the largest absolute value of each row, among those below a bound."""
     sizes = np.abs(rows)
     largest = sizes.max(axis=1, initial=0.0)
     if not (largest < bound).all():
@@ -100,14 +100,14 @@ def is_many(graph, scores):
 
 
 def as_graph_problems(graph, scores, additional, numbers=None):
-    """Check scores and additional scores; return `GraphProblems`, and whether there were many.
+    """Check scores and additional scores; return `GraphProblems`, and whether there were many samples.
 
-    `numbers` are those of the samples, where they are not counted from 0: there are many then.
+    `numbers` are the numbers of the samples in the user's list. If given, there are many samples.
 
     Raises
     ------
     ValueError
-        Naming the sample and what is wrong.
+        Names the sample and the fault.
     """
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"graph must be a FactorGraph; got {graph!r}")
@@ -139,14 +139,14 @@ def as_graph_problems(graph, scores, additional, numbers=None):
 
 
 def problems_by_graph(graphs, scores, additional):
-    """Check samples of one graph, or of a list with one for each.
+    """Check samples of one graph, or of a list with one graph for each sample.
 
     Returns
     -------
     groups : list of (places, GraphProblems)
-        Samples that share a graph, by their numbers.
+        Samples that share a graph, with their numbers.
     many : bool
-        Whether there was a list.
+        Whether a list was given.
     """
     if isinstance(graphs, FactorGraph):
         problems, many = as_graph_problems(graphs, scores, additional)
@@ -217,7 +217,7 @@ def _pair_scores(value, factor, what):
 
 
 def _table_scores(value, factor, what):
-    # There may be no pairs: a grid of one row has none below each other.
+    # There may be no pairs: a grid with one row has no vertical neighbours.
     array = check_scores(value, np.ndim(value), what) if np.size(value) else np.zeros(np.shape(value))
     wanted = factor.accepted_shapes
     if array.shape not in wanted:
@@ -243,7 +243,7 @@ def _structure_scores(value, factor, what):
             if found not in accepted[name]:
                 wanted = " or ".join(map(str, accepted[name]))
                 raise ValueError(f"{what}[{name!r}] has shape {found}; it must have {wanted}")
-            # A chain of one step has an empty array of transitions for each step.
+            # A chain of one step has an empty array of transitions.
             empty = np.size(value[name]) == 0
             given[name] = np.zeros(found) if empty else check_scores(value[name], len(found), f"{what}[{name!r}]")
     return given

@@ -1,11 +1,11 @@
-"""Scores of very different sizes: what finite masks of -1e6 or -1e16 leave of the digits of the others.
+"""Scores of very different magnitudes, for example finite masks of -1e6 or -1e16, which cost the others their digits.
 
-Rounding costs a marginal between 0 and 1 all digits below that of the largest numbers it is the difference of. Two
-changes of the scores take large ones out of the sums, and do not change the solution:
+The rounding error of a marginal between 0 and 1 is that of the largest numbers whose difference it is. Two changes of
+the scores remove large numbers, and do not change the solution:
 
-- The multiplier of an equality is free. A large score that all its variables have in common is taken away.
-- Scores beyond a bound are clipped to it. If the variables of all that were clipped end at 0 (where the score is
-  negative) or 1, the solution is that of the scores as they were: these rate it as high, and no other one higher.
+- The multiplier of an equality is free. A large score that all its variables share is subtracted.
+- Scores beyond a bound are clipped to it. Suppose that all variables with clipped scores end at 0 (for negative scores)
+  or 1. Then the solution is also that of the original scores, which rate it as high, and no other one higher.
 """
 
 from itertools import pairwise
@@ -14,16 +14,16 @@ import numpy as np
 
 from ...graphs.arrays import FORBIDDEN
 
-# Scores above this are large; others are said to be far below if they are so many times smaller.
+# Scores above LARGE are large. Scores that are smaller by the factor _FAR are far below.
 LARGE, _FAR = 1e3, 1e3
-# Scores are clipped at these multiples of the largest that is kept. More is needed where factors add up many scores.
+# Clipping bounds, as multiples of the largest score that is kept. A larger one is needed if factors add up many scores.
 _CLIPS = (1e2, 1e4)
-# A marginal as close to 0 or 1 as this is moved there; the residual tells.
+# A marginal within this distance of 0 or 1 is moved there; the residual includes the move.
 _AT_BOUND = 1e-9
 
 
 class ClippedSample:
-    """A sample with smaller scores, which has the same solution if all that was clipped ends at its bound.
+    """A sample with smaller scores. It has the same solution if all clipped variables end at their bounds.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class ClippedSample:
         self._additional_excess = np.where(forbidden, 0.0, given - np.where(forbidden, 0.0, self.additional))
 
     def accepts(self, u, joint):
-        """Tell whether everything that was clipped is at its bound."""
+        """Tell whether all clipped variables are at their bounds."""
         off = np.where(self._excess < 0.0, u, 1.0 - u)[self._excess != 0.0]
-        # A structure can have an additional part many times: only those that are off are known to be at a bound.
+        # A structure can have an additional part several times, so only 0 is known to be a bound.
         own = np.where(self._additional_excess < 0.0, joint, np.inf)
         pairs = self._layout.arrays.additional_ptr[self._layout.arrays.pairs]
         own[pairs] = np.where(self._additional_excess[pairs] < 0.0, joint[pairs], 1.0 - joint[pairs])
@@ -50,7 +50,7 @@ class ClippedSample:
         return off.max(initial=0.0) <= _AT_BOUND and own.max(initial=0.0) <= _AT_BOUND
 
     def snap(self, u, joint):
-        """Move what was clipped to its bound; return by how much at most."""
+        """Move clipped variables to their bounds; return the largest move."""
         moved = 0.0
         for values, excess in ((u, self._excess), (joint, self._additional_excess)):
             at = excess != 0.0
@@ -60,7 +60,7 @@ class ClippedSample:
         return moved
 
     def offsets(self):
-        """Return what to add to multipliers and link variables, so that they are those of the original scores."""
+        """Return the terms that convert multipliers and link variables to those of the original scores."""
         arrays = self._layout.arrays
         multipliers = np.zeros(len(arrays.row_bounds) + len(arrays.pairs))
         links = np.zeros(len(arrays.links))
@@ -68,26 +68,26 @@ class ClippedSample:
             entries = slice(arrays.row_ptr[r], arrays.row_ptr[r + 1])
             multipliers[r] += nu
             links[arrays.row_links[entries]] += nu * arrays.row_coefs[entries]
-        # Any one of the factors of a variable that is off (or on) can take what makes it so the more.
+        # For a variable at its bound, the excess can be added to the link of any one of its factors.
         links[np.unique(arrays.links, return_index=True)[1]] += self._excess[np.unique(arrays.links)]
         return multipliers, links
 
 
 def clipped_samples(problems, rows, unit=1.0):
-    """Return samples to solve in place of some with large scores.
+    """Return samples with smaller scores to solve in place of some samples with large scores.
 
     Parameters
     ----------
     problems : GraphProblems
     rows : array of int
         The samples with scores above LARGE.
-    unit : float
+    Lower bound of the magnitude of scores.
         Scores below this count as being of this size.
 
     Returns
     -------
     trials : dict of int -> list of ClippedSample
-        By row: to solve in turn until one is accepted; in the last one no score is clipped.
+        By row: to be solved in this order until one is accepted. In the last one no score is clipped.
     """
     trials, layout = {}, problems.layout
     for i in rows.tolist():
@@ -107,7 +107,7 @@ def clipped_samples(problems, rows, unit=1.0):
 
 
 def with_trials(problems, rows, current):
-    """Return some samples, those of `current` (ClippedSample by row) with its scores."""
+    """Return some samples, with the scores of their `ClippedSample` if `current` has one for the row."""
     own = problems.take(rows)
     if not current:
         return own
@@ -119,7 +119,7 @@ def with_trials(problems, rows, current):
 
 
 def _shift(arrays, scores):
-    """Take from the scores of each equality's variables what the largest of them has, where that is much.
+    """Subtract from the scores of each equality's variables the largest one, if it is large.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def _shift(arrays, scores):
         nu = own.max()
         if np.isfinite(nu) and abs(nu) > LARGE:
             shifts.append((r, nu))
-            # Sums and their rounding errors: what is left may be much smaller.
+            # Exact sums as pairs of a sum and its rounding error, because the remainder can be much smaller.
             for i, taken in zip(variables[allowed], (-nu * coefs)[allowed]):
                 total = high[i] + taken
                 back = total - high[i]

@@ -24,14 +24,15 @@ from .._results.graph import LPSparseMAPResult
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 
-# Solvers aim below the tolerance asked for: what is left of the marginals' error depends on the graph. Newton's method
-# is exact in the end, and it would be a waste to stop it before; but for the sweeps over pairs, which are short of it.
+# Solvers aim at this fraction of the requested tolerance, because the error of marginals also depends on the graph.
+# Newton's method is exact in the end, so stopping it early gains nothing. "pairwise" applies to its sweeps over pairs.
 _AIM = {"newton": 1e-5, "pairwise": 1e-2, "block": 1e-1, "admm": 1e-3, "tables": 1.0}
 # Smallest residual that Newton's method aims for in a graph with structures. Smaller ones do not make the marginals of
 # a mixture of hundreds of structures more exact, and each step towards them solves the structures several times.
 _FINEST = 1e-12
 
-# Scores of this size are easy; from there they grow by this factor. Those above the third get few iterations at once.
+# Scores of this magnitude are easy. Larger ones are reached from there by this factor. Samples with scores above the
+# third number first get only few iterations, the fourth.
 _EASY, _GROWTH, _FAR, _FEW = 10.0, 10.0, 101.0, 50
 # If scores are larger than this, the rounding error of marginals exceeds 1e-6.
 _MOST_SIZE = 1e9
@@ -58,15 +59,15 @@ def lp_sparsemap(
     Parameters
     ----------
     graph : FactorGraph, or a list of these
-        One for all samples, or one for each; samples that share a graph are solved together.
+        One graph for all samples, or one for each. Samples that share a graph are solved together.
     scores : array-like, dict of str -> array-like, or a list of these
         Scores of the variables, in their shape: one array if the graph has one array of variables, else a dict by name;
-        or a list with those of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off; if a
-        structure has its negation as a part, every structure must have that part.
+        or a list with the scores of many samples. Arrays that a dict leaves out are zero. -inf switches a variable off.
+        If a structure contains its negation as a part, every structure must then have that part.
     additional : dict, or list of dict, default=None
-        Additional scores by the name of the factor: for `Pair` an array with one score a pair (or one number for all),
-        for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one for
-        each.
+        Additional scores by the name of the factor: for `Pair` an array with one score for each pair (or one number for
+        all), for `StructureFactor` a dict such as ``{"transitions": ...}``. With many samples: one dict for all, or one
+        for each.
     solver : {"auto", "newton", "block", "admm", "pairwise", "tables"}, default="auto"
         - ``"newton"``: semismooth Newton on the multipliers of the factors' inequalities, exact once the faces have
           settled; where no variable is in two structures. Of a graph that is one matching (`Xor` and `AtMostOne` over
@@ -78,26 +79,26 @@ def lp_sparsemap(
           several values with no factors but `PairTable`.
         - ``"auto"``: tables where it is possible, else newton where it is, else block.
     tol : float, default=1e-6
-        For the residual and the duality gap. Newton's method usually ends far below.
+        Tolerance of the residual and the duality gap. Newton's method usually ends far below.
     max_iter : int, default=1000
-        Most sweeps and Newton steps.
+        Maximum number of sweeps and Newton steps.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores.
     warm_start : LPSparseMAPResult or list of these, default=None
-        Earlier results of this graph to start from, one for each sample.
+        Earlier results of this graph as warm starts, one for each sample.
 
     Returns
     -------
     result : LPSparseMAPResult or LPSparseMAPBatch
-        Where a list came in, a sequence with one result for each sample, made when it is asked for, with `marginals`,
-        `gap`, `objective`, `residual`, `n_iter` and `converged` of all samples as arrays.
+        For a list, a sequence with one result for each sample, made on demand, with `marginals`, `gap`, `objective`,
+        `residual`, `n_iter` and `converged` of all samples as arrays.
 
     Raises
     ------
     ValueError
-        If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors: the factors that
-        contradict each other are named. If scores are so large, above 1e9, that rounding leaves no digits of marginals
-        between 0 and 1; large negative scores that keep variables off, as -inf does, are no matter.
+        If scores do not fit the graph, are NaN or +inf, or if no marginals satisfy all factors; the message names the
+        factors that contradict each other. Also if scores are above 1e9, so large that rounding leaves no digits of
+        marginals between 0 and 1. Large negative scores that keep variables off, as -inf does, are allowed.
 
     References
     ----------
@@ -136,18 +137,18 @@ def lp_sparsemap(
 
 
 def _solve_on(solver, problems, solutions, tol, n_jobs):
-    """Solve samples again from where solutions ended, more exactly."""
+    """Solve samples again, more accurately, starting from earlier solutions."""
     warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
     return solve_graph(problems, tol, 10_000, solver=solver, n_jobs=n_jobs, warm=warm)
 
 
 def start_of(layout, links, joint):
-    """Return what solvers on the dual variables of the links start from, one row a sample; tables take more."""
+    """Return the start of solvers on the dual variables of the links, one row a sample; tables also need `joint`."""
     return np.hstack([links, joint]) if layout.tables is not None else links
 
 
 def choose_solver(layout, solver="auto"):
-    """Return the name of the solver that serves a graph."""
+    """Return the name of the solver for a graph."""
     if solver == "auto" and layout.tables is not None:
         return "tables"
     if solver == "auto":
@@ -172,12 +173,12 @@ def solve_graph(
     ----------
     problems : GraphProblems
     warm : (multipliers, links), default=None
-        To start from, one row a sample; see `start_of`.
+        Warm start, one row for each sample; see `start_of`.
     sizes : array of shape (n_samples,), default=None
-        Those of the scores that matter, where that is known. None finds scores of very different sizes, and solves them
-        by clipping; see `clipped_samples`.
+        Magnitudes of the relevant scores, if known. By default, scores of very different magnitudes are detected, and
+        solved by clipping; see `clipped_samples`.
     keep : {"all", "marginals"}, default="all"
-        What the solutions hold; for marginals alone the graph must have nothing but pairs.
+        The contents of the solutions. ``"marginals"`` alone requires a graph of pairs only.
     deadline : float or None, default=None
         The `working_time` at which solvers end.
 
@@ -205,7 +206,7 @@ def solve_graph(
         offsets = [np.array(own) for own in zip(*(trial.offsets() for trial in current.values()))]
         own_warm = None if warm is None else [array[left] for array in warm]
         for array, offset in zip(own_warm or (), offsets):
-            # Joint marginals behind the links stay.
+            # Joint marginals after the links are not shifted.
             array[:, : offset.shape[1]] -= offset
         own = with_trials(problems, left, current)
         own_sizes = own.sizes()
@@ -214,13 +215,14 @@ def solve_graph(
         for k, (i, trial) in enumerate(current.items()):
             u, joint, statistics = found.marginals[k], found.joint[k], found.statistics[k]
             if statistics[STATUS] == INFEASIBLE:
-                # Scores have no part in that. What is found holds the proof.
+                # Infeasibility does not depend on the scores, and the solution holds its certificate.
                 trials[i] = []
                 continue
             if not trials[i] or trial.accepts(u, joint):
                 trials[i] = []
                 statistics[RESIDUAL] += trial.snap(u, joint)
-                # By the original scores: a difference of large numbers would be rounded.
+                # Compute the objective from the original scores, because a difference of large numbers would be
+                # inexact.
                 statistics[OBJECTIVE] = problems.take([i]).values(u[None], joint[None])[0] - 0.5 * (u @ u)
                 if _is_rounded(own_sizes[k], u, statistics, tol):
                     statistics[STATUS] = TOO_LARGE
@@ -232,7 +234,7 @@ def solve_graph(
 
 
 def _is_rounded(size, u, statistics, tol):
-    """Tell whether rounding leaves no digits to marginals under scores of a size, unless they are 0 or 1."""
+    """Tell whether scores of this magnitude leave rounded marginals without digits, unless these are 0 or 1."""
     if size <= _MOST_SIZE:
         return False
     solved = statistics[STATUS] == CONVERGED and statistics[RESIDUAL] <= tol and statistics[GAP] <= 1e-13 * size
@@ -240,7 +242,7 @@ def _is_rounded(size, u, statistics, tol):
 
 
 def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
-    """Solve samples; those with large scores, and those that do not converge, by way of smaller scores."""
+    """Solve samples. Those with large scores, and those that do not converge, are solved with smaller scores first."""
     far = sizes > _FAR if warm is None else np.zeros(len(sizes), bool)
     if not far.any():
         out = solve_once(problems, warm, max_iter, **options)
@@ -254,7 +256,7 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
     status = out.statistics[:, STATUS]
     left = np.flatnonzero((status == NOT_CONVERGED) & ~far)
     if len(left):
-        # Which scores there are says nothing of feasibility, and without them it is found out soonest.
+        # Feasibility does not depend on the scores, and is decided fastest with zero scores.
         none = problems.take(left).scaled(np.zeros(len(left)))
         found = solve_once(none, None, max_iter, **options | {"tol": 1e-6})
         _replace(out, found, left, found.statistics[:, STATUS] == INFEASIBLE)
@@ -275,14 +277,14 @@ def _solve_easy_first(problems, sizes, warm, *, max_iter, options):
 
 
 def _replace(out, found, left, chosen):
-    """Put the chosen ones of new solutions in the place of the old ones."""
+    """Replace old solutions by the chosen new ones."""
     before = out.statistics[left[chosen], N_ITER]
     out.put(left[chosen], found.take(chosen))
     out.statistics[left[chosen], N_ITER] += before
 
 
 def _empty(layout, n, keep):
-    """Return solutions of `n` samples to be filled."""
+    """Allocate solutions of `n` samples."""
     arrays, everything = layout.arrays, keep == "all"
     dual = len(arrays.row_bounds) + len(arrays.pairs), len(arrays.links)
     sizes = layout.n_variables, *(everything * size for size in (layout.n_additional, *dual)), 5
@@ -301,7 +303,7 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     if method == "newton" and len(arrays.structures):
         aim = max(aim, min(tol, _FINEST))
     limits, n_steps = np.array([max_iter, MOST_STRUCTURE_CALLS]), None
-    # Without links a sample costs what is open.
+    # If links are not kept, a sample costs about as much as its undecided pairs.
     costs = np.full(n, layout.n_variables + (len(arrays.links) if keep == "all" else len(arrays.pairs) // 10))
     with ends_at(deadline, limits):
         if method == "newton" and layout.matching is not None:
@@ -333,9 +335,9 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
 
 
 def _solve_by_block(problems, out, max_iter, tol, n_jobs):
-    """Solve samples that the solver of tables has not solved: with cells that are forbidden, or have large masks.
+    """Solve samples that the solver of tables has not solved, because cells are forbidden or have large masks.
 
-    Block coordinate ascent recognises contradictions, and does not depend on the size of scores.
+    Block coordinate ascent detects contradictions, and does not depend on the magnitude of scores.
     """
     left = np.flatnonzero(out.statistics[:, STATUS] == NOT_CONVERGED)
     if len(left):
@@ -344,9 +346,9 @@ def _solve_by_block(problems, out, max_iter, tol, n_jobs):
 
 
 def check_feasible(layout, solutions, many=True, numbers=None):
-    """Raise ValueError for the first sample in which no marginals satisfy all factors, or rounding hides which do.
+    """Raise ValueError for the first sample that is infeasible, or whose marginals have no digits left by rounding.
 
-    `numbers` are those of the samples, where they are not counted from 0.
+    `numbers` are the numbers of the samples in the user's list, if not counted from 0.
     """
     statistics = solutions.statistics
     if not (statistics[:, STATUS] >= INFEASIBLE).any():
@@ -376,7 +378,7 @@ def check_feasible(layout, solutions, many=True, numbers=None):
 
 
 def list_rules(factors):
-    """List factors for a message: those with a name under it, and all of them."""
+    """List factors for a message: the named ones by name, and all of them."""
     by_name = {}
     for factor in dict.fromkeys(factors):
         by_name.setdefault(factor.name, []).append(repr(factor).replace(f", name={factor.name!r}", ""))
@@ -390,7 +392,7 @@ def _name(i, many, numbers):
 
 
 def _check_warm_start(warm_start, n):
-    """Return earlier results to start from as a sequence with one for each sample, or None."""
+    """Return warm starts as a sequence with one earlier result for each sample, or None."""
     if warm_start is None:
         return None
     results = [warm_start] if isinstance(warm_start, LPSparseMAPResult) else warm_start
@@ -402,9 +404,9 @@ def _check_warm_start(warm_start, n):
 
 
 def _fits(result, layout):
-    """Tell whether the arrays of a result of the same graph are as long as kernels take them to be.
+    """Tell whether the arrays of an earlier result of the graph have the lengths that kernels expect.
 
-    The graph may have grown, and a result may be of other additional scores.
+    The graph may have grown since then, and the result may be for other additional scores.
     """
     rows, links = (len(getattr(layout.arrays, name)) for name in ("row_bounds", "links"))
     same_joint = layout.tables is None or len(result._joint) == layout.n_additional
@@ -412,7 +414,7 @@ def _fits(result, layout):
 
 
 def _warm(results, problems, numbers):
-    """Check results to start from; return their multipliers and link variables."""
+    """Check results for a warm start; return their multipliers and link variables."""
     layout = problems.layout
     for i, result in zip(numbers, results):
         same = isinstance(result, LPSparseMAPResult) and result._layout.graph is layout.graph

@@ -1,4 +1,4 @@
-"""The best values of variables that tables join, where the linear relaxation is fractional: a search by branching."""
+"""Branch and bound for the best values of variables in tables, if the linear relaxation is fractional."""
 
 from itertools import pairwise
 
@@ -7,27 +7,27 @@ import numpy as np
 from ..._core.jit import working_time
 from ...graphs.arrays import FORBIDDEN
 
-# Most relaxations of a search.
+# Maximum number of relaxations of a search.
 _MOST_NODES = 200
-# Most sweeps of coordinate ascent.
+# Maximum number of sweeps of coordinate ascent.
 _MOST_SWEEPS = 50
 
 
 def search_values(problem, u, bound, tol, size, relax, deadline=None):
     """Find the best assignment of a graph of tables, from a solution `u` of its relaxation.
 
-    Depth first; each branch gives the variable that is least decided its likeliest value, or forbids it that. There is
-    always an assignment: each relaxation is rounded, and improved one variable after the other.
+    Depth first. Each branch gives the least decided variable its likeliest value, or forbids that value. There is
+    always an assignment: each relaxation is rounded, and improved one variable at a time.
 
     Parameters
     ----------
     problem : GraphProblems
-        Of one sample.
+        A single sample.
     u : array of shape (n_variables,)
     bound : float
-        What no assignment scores more than.
+        Upper bound of the scores of all assignments.
     tol, size : float
-        The search ends where less than their product can be gained.
+        The search ends if the possible gain is less than their product.
     relax : callable
         See `sklearn_sparsemap.inference._graph.map.relax`.
     deadline : float or None
@@ -36,7 +36,7 @@ def search_values(problem, u, bound, tol, size, relax, deadline=None):
     Returns
     -------
     u, joint : arrays
-        The assignment, and which cells of the tables are on.
+        The assignment, and the cells of the tables that are on.
     value, bound : float
         Both are -inf if no assignment is allowed.
     """
@@ -76,7 +76,7 @@ def search_values(problem, u, bound, tol, size, relax, deadline=None):
 
 
 def _cells(problem, u):
-    """Return which cells of the tables an assignment has."""
+    """Return the cells of the tables that an assignment selects."""
     tables, joint = problem.layout.tables, np.zeros(problem.layout.n_additional)
     on = np.add.reduceat(u * np.arange(len(u)), tables.nodes[:-1]).astype(np.int64) - tables.nodes[:-1]
     n = np.diff(tables.nodes)[tables.ends[:, 0]]
@@ -89,7 +89,7 @@ def _value(problem, u):
 
 
 class _Climber:
-    """Improves assignments of a sample, one variable after the other."""
+    """Improves assignments of a sample, one variable at a time."""
 
     def __init__(self, problem):
         self.tables, self.scores = problem.layout.tables, problem.scores[0]
@@ -102,7 +102,7 @@ class _Climber:
             self.neighbours[j].append((i, table.reshape(n, n)))
 
     def climb(self, u):
-        """Round marginals and change values while that gains; return an assignment, as 0 and 1."""
+        """Round marginals and change values while the score rises; return an assignment, as 0 and 1."""
         nodes = self.tables.nodes.tolist()
         allowed = np.where(self.scores > 0.5 * FORBIDDEN, u, -1.0)
         values = [int(allowed[a:b].argmax()) for a, b in pairwise(nodes)]

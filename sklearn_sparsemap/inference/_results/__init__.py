@@ -1,4 +1,4 @@
-"""How structures are inferred: arrays and an oracle in; marginals, support and a certificate out."""
+"""Results of inference: marginals, support and a certificate."""
 
 from .graph import LPSparseMAPResult
 from .graph_batch import LPSparseMAPBatch

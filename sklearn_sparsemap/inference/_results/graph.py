@@ -1,4 +1,4 @@
-"""What inference in a factor graph returns."""
+"""The result of inference in a factor graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...graphs.jacobian import GraphJacobian, has_converged, structures_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Marginals as close as this to 0 or 1 count as such.
+# Marginals within this distance of 0 or 1 count as integral.
 _INTEGRAL = 1e-6
 
 
@@ -25,22 +25,20 @@ class LPSparseMAPResult:
     ----------
     marginals : ndarray, shape of the variables; or dict of str -> ndarray
         One array if the graph has one array of variables, else by name.
-    additional_marginals : dict
-        By the name of the factor: for pairs an array, the probability that both are on, or a table of the values'
-        probabilities; for structures a dict of arrays, the expected counts. One of possibly several optimal ones. Where
-        factors share a name there is a list with what belongs to each.
+    By the name of the factor. For pairs, an array with the probabilities that both are on, or a table of the values'
+    probabilities; for structures, a dict of arrays, the expected counts. One of possibly several optimal solutions. If
+    factors share a name, a list with the values of each.
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
-        Distance of the dual's value from the objective, never negative. It bounds what is missing to the optimum as
-        far as the marginals satisfy the factors, which the residual tells.
+        Distance of the dual's value from the objective, never negative. It bounds the suboptimality if the marginals
+        satisfy the factors, which the residual tells.
     residual : float
-        Largest difference between a marginal and what one of its factors makes of it: how far the marginals are from
-        satisfying all factors.
+        Largest difference between a marginal and the same marginal in one of its factors: the violation of the factors.
     n_iter : int
         Sweeps and Newton steps.
     converged : bool
-        Whether residual and gap (relative to the objective, where that is above 1) are within the tolerance.
+        Whether residual and gap (relative to the objective, if that is above 1) are within the tolerance.
     integral : bool
         Whether all marginals are 0 or 1 up to 1e-6.
 
@@ -93,7 +91,7 @@ class LPSparseMAPResult:
     def structures(self) -> dict[str, list[tuple[Any, float]]]:
         """For each named structure factor, its selected structures: dict of str -> list of (structure, probability).
 
-        Where several share a name there is a list with such a list for each.
+        If several factors share a name, a list with such a list for each.
         """
         found, graph = {}, self._layout.graph
         for f in self._layout.arrays.structures[~self._layout.of_tables[self._layout.arrays.structures]]:
@@ -115,7 +113,7 @@ class LPSparseMAPResult:
         tol : float, default=1e-12
             Relative tolerance of the method.
         max_iter : int, default=10_000
-            Most iterations of the method.
+            Maximum number of iterations of the method.
 
         Returns
         -------

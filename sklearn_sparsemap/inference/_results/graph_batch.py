@@ -1,4 +1,4 @@
-"""What inference in graphs returns for many samples: arrays, and results that are made when they are asked for."""
+"""Results of inference in graphs for many samples: arrays, and results that are made on demand."""
 
 from functools import cached_property
 from typing import Any
@@ -13,12 +13,12 @@ from .graph import LPSparseMAPResult
 
 
 class LPSparseMAPBatch(LazyResults):
-    """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made when they are asked for.
+    """The solutions of LP-SparseMAP for many samples: a sequence of `LPSparseMAPResult`, made on demand.
 
     Attributes
     ----------
     marginals : RaggedArray, or dict of str -> RaggedArray
-        Of all samples, flat in `values`; by name where a graph has several arrays of variables.
+        Marginals of all samples, flat in `values`; by name if a graph has several arrays of variables.
     objective, gap, residual : ndarray of shape (n_samples,)
         See `LPSparseMAPResult`.
     n_iter : int ndarray of shape (n_samples,)
@@ -83,7 +83,7 @@ class LPSparseMAPBatch(LazyResults):
 
     @property
     def structures(self) -> list[dict[str, Any]]:
-        """For each sample what `LPSparseMAPResult.structures` says."""
+        """The `LPSparseMAPResult.structures` of each sample."""
         return [result.structures for result in self]
 
     @cached_property
@@ -101,8 +101,8 @@ class LPSparseMAPBatch(LazyResults):
         Returns
         -------
         gradients : dict
-            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores, summed over the samples,
-            where one dict served all; else a list with one for each sample.
+            ``"scores"`` is like `marginals`. ``"additional"`` is like the additional scores: summed over the samples if
+            one dict was given for all, else a list with one for each sample.
         """
         products = [jacobian.vjp(rows) for jacobian, rows in zip(self._jacobians, self._join(vs, "vs"))]
         joint = [
@@ -125,7 +125,7 @@ class LPSparseMAPBatch(LazyResults):
         scores : list of array-like or dict, or RaggedArray, default=None
             For each sample the direction in which its scores change; None is zero.
         additional : dict, or list of dict, default=None
-            Directions of the additional scores: one dict where one dict served all samples, else a list.
+            Directions of the additional scores: one dict if one dict was given for all samples, else a list.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class LPSparseMAPBatch(LazyResults):
         return self._like_scores(found)
 
     def _join(self, values, name):
-        """Check what goes with the scores of each sample; return an array for each graph, one row a sample."""
+        """Check arrays in the shapes of each sample's scores; return an array for each graph, one row a sample."""
         if len(values) != len(self):
             raise ValueError(f"{name} holds {len(values)} arrays for {len(self)} samples; pass one for each")
         found = []
@@ -158,7 +158,7 @@ class LPSparseMAPBatch(LazyResults):
         return found
 
     def _like_scores(self, found):
-        """Return what goes with the variables, an array for each graph with one row a sample, like `marginals`."""
+        """Return arrays of the variables, one for each graph with one row a sample, in the form of `marginals`."""
         shaped = [None] * len(self)
         for (places, problems, _), rows in zip(self._groups, found):
             for i, row in zip(places, rows):
@@ -167,7 +167,7 @@ class LPSparseMAPBatch(LazyResults):
 
 
 def _stack_shaped(arrays):
-    """Return per-sample arrays of any shape as one flat RaggedArray; for dicts of these, one by name."""
+    """Return per-sample arrays of any shape as one flat RaggedArray, or dicts of arrays as a dict of these."""
     kinds = {tuple(array) if isinstance(array, dict) else None for array in arrays}
     if len(kinds) > 1:
         raise ValueError(
@@ -182,7 +182,7 @@ def _stack_shaped(arrays):
 
 
 def _sum_nested(dicts):
-    """Return the sum of dicts of arrays, or of dicts of arrays."""
+    """Return the sum of dicts of arrays, or of nested dicts of arrays."""
     first = dicts[0]
     return {
         name: _sum_nested([d[name] for d in dicts]) if isinstance(first[name], dict) else sum(d[name] for d in dicts)

@@ -1,4 +1,4 @@
-"""What inference returns: a solution with its certificate."""
+"""The result of inference: a solution with its certificate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...numerics.support import EPS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# Structures with less weight than this are rounding, and are not reported.
+# Structures with less weight than this are rounding errors, and are not reported.
 NEGLIGIBLE = 1e-12
 
 
@@ -29,7 +29,7 @@ class MAPResult(NamedTuple):
     Attributes
     ----------
     structure : object
-        As the structure's class documents it.
+        In the form that the structure's class documents.
     value : float
         Its total score.
 
@@ -91,12 +91,12 @@ class SparseMAPResult:
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float
-        Duality gap: no solution has an objective that is better by more. Hence also
-        ``|marginals - optimum|^2 <= 2 gap``.
+        Duality gap: upper bound of the optimum minus the objective. It follows that ``|marginals - optimum|^2 <= 2
+        gap``.
     n_iter : int
         Calls of the MAP oracle; 1 for a closed form.
     converged : bool
-        Whether the gap is within the tolerance asked for, or within rounding.
+        Whether the gap is within the requested tolerance, or within rounding.
 
     References
     ----------
@@ -128,7 +128,7 @@ class SparseMAPResult:
         self.converged = self.gap <= tol or self.gap <= self._rounding()
 
     def _rounding(self):
-        """Return the gap that rounding alone can leave; more generous than `rounding_of_gap`, at which solvers stop."""
+        """Return the gap that rounding alone can cause; larger than `rounding_of_gap`, at which solvers stop."""
         problem, u = self._problem, self.marginals.ravel()
         if self._by_facets:
             # Forbidden parts, with scores of -inf, have no weight.
@@ -139,7 +139,7 @@ class SparseMAPResult:
             slots, additional_slots, _ = self.support
             size = gather_rows(slots, np.abs(problem.scores))
             size = (size + gather_rows(additional_slots, np.abs(problem.additional))).max()
-        # Marginals are larger than 1 only where parts repeat.
+        # Only marginals of parts that repeat can be larger than 1.
         return 32 * EPS * (1.0 + max(problem.sizes[0], u @ u) + size)
 
     @cached_property
@@ -196,11 +196,11 @@ class SparseMAPResult:
         return self._problem.split_additional(self._expected())
 
     def _dims(self):
-        # A custom structure that went through pickle is known to kernels by another number now.
+        # A custom structure has another number after unpickling, so compute `dims` again.
         return readonly(self._structure.dims(self._problem.shape, self._problem.shapes), np.int64)
 
     def _products(self, unary, additional):
-        """Multiply a direction with the Jacobian: of the marginals and of the additional ones."""
+        """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
         slots, parts, weights = self._found
         if self._by_facets and weights[-1] == 0.0:
             out, extra = np.empty(self._problem.n_parts), np.zeros(len(self._problem.additional))
@@ -215,9 +215,9 @@ class SparseMAPResult:
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
 
-        The first derivative completes the face of the solution, which asks the oracle a few more times; later ones
-        reuse it. Time and memory grow with the square of the number of affinely independent structures that tie for
-        the optimum: few in general, very many where all scores are equal.
+        The first derivative completes the face of the solution by some calls of the oracle; later ones reuse it. Time
+        and memory grow with the square of the number of affinely independent structures that tie for the optimum: few
+        in general, very many if all scores are equal.
 
         Parameters
         ----------
@@ -254,8 +254,8 @@ class SparseMAPResult:
     def weights_vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the weights over the selected structures (reverse mode).
 
-        The selected structures are taken as they are: which ones they are does not change for small changes of the
-        scores, unless the solution is at a kink.
+        The selected structures are held fixed: they do not change for small changes of the scores, unless the solution
+        is at a kink.
 
         Parameters
         ----------
@@ -270,8 +270,8 @@ class SparseMAPResult:
         Raises
         ------
         ValueError
-            If the weights are not unique: the selected structures are affinely dependent. Those of the active set never
-            are.
+            If the weights are not unique, because the selected structures are affinely dependent. Those of the active
+            set never are.
         """
         v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
@@ -317,7 +317,7 @@ class SparseMAPResult:
         return self._weights_face
 
     def _completed(self, direction):
-        """Return the completed face, searched first along `direction`."""
+        """Return the completed face; the search begins along `direction`."""
         if self._face is None:
             p = self._problem
             spanning = complete_face(
@@ -335,7 +335,7 @@ class SparseMAPResult:
         return self._face
 
     def __repr__(self):
-        # Solved by facets, it does not know its structures until they are asked for.
+        # A facet solver's structures are computed on demand, so they may not be known yet.
         is_known = not self._by_facets or "support" in vars(self)
         structures = f"n_structures={len(self.weights)}, " if is_known else ""
         return (

@@ -1,4 +1,4 @@
-"""What inference in structures returns for many samples: arrays, and results that are made when they are asked for."""
+"""Results of inference in structures for many samples: arrays, and results that are made on demand."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -43,7 +43,7 @@ class _OfStructures(LazyResults):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        # Pickle forgets what may be written. And a custom structure is known to kernels by another number now.
+        # Unpickled arrays are writable again, and custom structures have other numbers in kernels.
         kinds = {"scores": np.float64, "additional": np.float64}
         self._problems = self._samples.problems = type(self._problems)(
             **{
@@ -53,7 +53,7 @@ class _OfStructures(LazyResults):
         )
 
     def _like_scores(self, values):
-        """Return what goes with the flat scores of all samples as one array of samples, each in its shape."""
+        """Return flat values of all scores as one array of samples, each in its shape."""
         return RaggedArray(values, self._problems.score_ptr, shapes=self._samples.shapes)
 
 
@@ -65,7 +65,7 @@ class MAPBatch(_OfStructures):
     values : ndarray of shape (n_samples,)
         Total score of each.
     structures : list
-        All structures, without a result for each.
+        All structures, without making a result for each.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class MAPBatch(_OfStructures):
 
 
 def decode_problems(structure, problems, slots, slot_ptr):
-    """Return the structures whose slots are these, those of problem i from slot_ptr[i] to slot_ptr[i + 1]."""
+    """Return the structures with these slots; those of problem i are from slot_ptr[i] to slot_ptr[i + 1]."""
     if structure._decodes_stacks and (problems.dims == problems.dims[0]).all():
         return list(structure.decode(slots.reshape(len(problems.dims), -1), problems.dims[0]))
     cuts = pairwise(slot_ptr.tolist())
@@ -104,7 +104,7 @@ class MarginalBatch(_OfStructures):
     Attributes
     ----------
     marginals : RaggedArray
-        Of all samples, each in the shape of its scores.
+        Marginals of all samples, each in the shape of its scores.
     log_partition : ndarray of shape (n_samples,)
 
     Examples
@@ -133,12 +133,12 @@ class MarginalBatch(_OfStructures):
 
 
 class SparseMAPBatch(_OfStructures):
-    """The solutions of many SparseMAP problems: a sequence of `SparseMAPResult`, each made when it is asked for.
+    """The solutions of many SparseMAP problems: a sequence of `SparseMAPResult`, each made on demand.
 
     Attributes
     ----------
     marginals : RaggedArray
-        Of all samples; `values` holds them flat, one sample after the other, in C order.
+        Marginals of all samples. `values` holds them flat, one sample after the other, in C order.
     objective, gap : ndarray of shape (n_samples,)
         See `SparseMAPResult`.
     n_iter : int ndarray of shape (n_samples,)
@@ -163,7 +163,7 @@ class SparseMAPBatch(_OfStructures):
         if samples.moved is not None:
             samples.restore(self.objective, marginals, self.additional_flat)
 
-    # All that follows is made when it is asked for: of a single sample, only its result is.
+    # All of the following is computed on demand, because a single sample needs only its result.
 
     @cached_property
     def marginals(self) -> RaggedArray:
@@ -183,7 +183,7 @@ class SparseMAPBatch(_OfStructures):
 
     @cached_property
     def _ptr(self):
-        """Where what a solver returned for each sample begins in the pools of weights, slots and additional slots."""
+        """The beginnings of each sample's solution in the pools of weights, slots and additional slots."""
         return [starts(self._statistics[:, c]) for c in (N_WEIGHTS, N_SLOTS, N_ADDITIONAL)]
 
     @cached_property
@@ -192,9 +192,9 @@ class SparseMAPBatch(_OfStructures):
         return self._statistics[:, N_STRUCTURES] == FACETS
 
     def _structures_of(self, chosen):
-        """Return the slots, additional slots and weights of all structures of some samples, and how many each has.
+        """Return the slots, additional slots and weights of all structures of some samples, and their numbers.
 
-        Of samples that were solved by facets they are found now.
+        Structures of samples that were solved by facets are computed here.
         """
         if len(chosen) == len(self) and not self._by_facets.any():
             return self._slots, self._additional_slots, self._weights, np.diff(self._ptr[0])
@@ -232,8 +232,8 @@ class SparseMAPBatch(_OfStructures):
         Returns
         -------
         gradients : dict
-            ``"scores"`` is a RaggedArray like `marginals`. For each additional score that was given: one array, summed
-            over the samples, where one array served all; else a list with one for each sample.
+            ``"scores"`` is a RaggedArray like `marginals`. For each given additional score: one array, summed over the
+            samples, if one array was given for all; else a list with one for each sample.
 
         Examples
         --------
@@ -258,7 +258,7 @@ class SparseMAPBatch(_OfStructures):
         scores : list of array-like, or RaggedArray, default=None
             For each sample the direction in which its scores change; None is zero.
         **additional : array-like, or list of them
-            Directions of the additional scores by name: one array where one array served all samples, else a list.
+            Directions of the additional scores by name: one array if one was given for all samples, else a list.
 
         Returns
         -------
@@ -303,14 +303,14 @@ class SparseMAPBatch(_OfStructures):
         return self._gradients(*self._weight_products(flat, slots, additional, n_structures, selected, counts))
 
     def weight_products(self, flat: Any) -> Any:
-        """The same for flat arrays: `flat` has an entry for each selected structure, one sample after the other."""
+        """Do the same as `weights_vjp` for a flat array with an entry for each selected structure, sample by sample."""
         slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
         selected, counts = _most_probable_first(weights, n_structures)
         return self._weight_products(readonly(flat), slots, additional, n_structures, selected, counts)
 
     def _weight_products(self, flat, slots, additional, n_structures, selected, counts):
         slots, additional = (
-            # Row s of the selected structures, wherever it stands in the pool.
+            # Row s of the selected structures, wherever it is in the pool.
             _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
             for pool, widths in ((slots, self._problems.sizes[:, 0]), (additional, self._problems.sizes[:, 1]))
         )
@@ -339,7 +339,7 @@ class SparseMAPBatch(_OfStructures):
         if n_extra == 0:
             return np.zeros(0)
         of_sample = np.repeat(np.arange(len(self)), np.diff(self._ptr[2]))
-        # Facets that have additional slots have one each.
+        # Each facet with additional slots has exactly one.
         widths = np.where(self._by_facets, 1, self._problems.sizes[:, 1])[of_sample]
         rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
         weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
@@ -348,18 +348,18 @@ class SparseMAPBatch(_OfStructures):
     def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
         """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
 
-        Over scores and additional scores together the Jacobian is symmetric: this is `vjp` and `jvp` at once.
+        Over scores and additional scores together the Jacobian is symmetric, so this is both `vjp` and `jvp`.
 
         Parameters
         ----------
         unary, extra : float64 arrays
             Directions of the scores and of the additional scores, flat, one sample after the other.
         ties_by_facets : bool, default=False
-            Whether samples with ties that were solved by facets have the derivative of these facets, which is one
-            of those that the marginals have on the sides of the kink, and soon found.
+            Whether samples with ties that were solved by facets use the derivative of these facets. It is one of the
+            one-sided derivatives at the kink, and fast.
         complete : bool, default=True
-            Whether supports are completed to those of a face. Without, the derivative is that of the mixtures of the
-            structures that were found.
+            Whether supports are completed so that they span a face. Otherwise, the derivative is that of mixtures of
+            the structures in the support.
 
         Returns
         -------
@@ -370,7 +370,7 @@ class SparseMAPBatch(_OfStructures):
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
         by_structures = np.ones(len(self), bool)
         if self._by_facets.any():
-            # The last weight tells ties.
+            # The last weight is the tie flag.
             usable = self._by_facets & (ties_by_facets | (self._weights[self._ptr[0][1:] - 1] == 0.0))
             by_structures = ~usable
             weight_ptr, slot_ptr, additional_ptr = (readonly(ptr, np.int64) for ptr in self._ptr)
@@ -390,7 +390,7 @@ class SparseMAPBatch(_OfStructures):
         return out
 
     def _products_by_structures(self, chosen, marginals, directions, out, complete):
-        """Write the products of the samples chosen, by the structures that span their faces."""
+        """Write the products of the chosen samples, by the structures that span their faces."""
         slots, additional, _, counts = self._structures_of(chosen)
         problems, found = self._problems, out
         if len(chosen) < len(self):
@@ -416,7 +416,7 @@ class SparseMAPBatch(_OfStructures):
             out.unary[places[0]], out.extra[places[1]] = found
 
     def _gradients(self, out, extra):
-        """Cut gradients of the additional scores by sample and name; sum those of shared arrays."""
+        """Split gradients of the additional scores by sample and name; sum those of shared arrays."""
         found = {"scores": self._like_scores(out)}
         if not self._own_names:
             # An array that all samples share has the same shape in all of them, so its gradients can be summed.
@@ -433,7 +433,7 @@ class SparseMAPBatch(_OfStructures):
 
 
 def _most_probable_first(weights, counts):
-    """Return the rows of the structures with weight, most probable first, sample by sample; and how many each has."""
+    """Return the rows of the structures with weight, sample by sample, most probable first, and their numbers."""
     of_sample = np.repeat(np.arange(len(counts)), counts)
     order = np.lexsort((-weights, of_sample))
     order = order[weights[order] > NEGLIGIBLE]
@@ -441,7 +441,7 @@ def _most_probable_first(weights, counts):
 
 
 def _join_flat(values, name, sizes, shapes):
-    """Check one array for each sample, in the given shapes; return them flat, one after the other."""
+    """Check one array for each sample, in the given shapes; return them flat and concatenated."""
     if len(values) != len(sizes):
         raise ValueError(f"{name} holds {len(values)} arrays for {len(sizes)} samples; pass one for each")
     if isinstance(values, RaggedArray):
@@ -463,7 +463,7 @@ def _join_flat(values, name, sizes, shapes):
 
 
 def _check_finite(flat, name, sizes):
-    """Return what goes with the samples, flat; raise ValueError for the first sample with NaN or infinity."""
+    """Return flat values of the samples; raise ValueError for the first sample with NaN or infinity."""
     wrong = np.flatnonzero(~np.isfinite(flat))
     if len(wrong):
         i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
@@ -472,14 +472,14 @@ def _check_finite(flat, name, sizes):
 
 
 def _lay_out(slots, additional, counts, sizes):
-    """Return structures, `counts[i]` of problem i, as the kernels take them."""
+    """Return structures, `counts[i]` of problem i, in the form that kernels take."""
     ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
     slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
     return Supports(readonly(slots, np.int32), slot_ptr, readonly(additional, np.int32), additional_ptr, first)
 
 
 def _take_rows(pool, ptr, first, widths, rows):
-    """Return some rows of a pool in which the rows of sample i have widths[i] entries, one after the other."""
+    """Return some rows of a pool in which the rows of sample i have widths[i] entries."""
     of_sample = np.searchsorted(first, rows, side="right") - 1
     width = widths[of_sample]
     return pool[places_of(ptr[of_sample] + (rows - first[of_sample]) * width, width)]
