@@ -1,4 +1,4 @@
-"""From what users give to what operators take: checks of shapes, which tensors of any library have."""
+"""Checks of the shapes of user input, which work for tensors of any library."""
 
 from math import prod
 from operator import index
@@ -12,7 +12,7 @@ from .graphs import accepted_shapes, graph_operator, named_factors
 
 
 class Form(NamedTuple):
-    """What is known of a call by the shapes of its arguments.
+    """The properties of a call that follow from the shapes of its arguments.
 
     Attributes
     ----------
@@ -20,13 +20,13 @@ class Form(NamedTuple):
         Whether scores have an axis of samples.
     n_samples : int
     padded : tuple of int
-        Shape of the scores of a sample, joined where there are several arrays.
+        Shape of the scores of a sample, joined if there are several arrays.
     extra : tuple of (name, tuple of int)
-        The additional scores that are given, in the order in which they are joined, with their shapes in a sample.
+        The given additional scores, in the order in which they are joined, with their shapes in a sample.
     own : tuple of bool
         Whether each has an axis of samples.
     arrays : tuple of (str, tuple of int), or None
-        Names and shapes of arrays of variables, where scores are given by name.
+        Names and shapes of arrays of variables, if scores are given by name.
     """
 
     batched: bool
@@ -55,18 +55,18 @@ def form_of_structure(structure, scores, additional):
     scores : tuple of int
         The shape of the scores.
     additional : tuple of (str, tuple of int)
-        Names and shapes of the additional scores that are given.
+        Names and shapes of the given additional scores.
 
     Raises
     ------
     ValueError
-        If shapes do not go with the structure.
+        If shapes do not fit the structure.
     TypeError
-        If it has no additional scores of such a name.
+        If it has no additional scores of this name.
     """
     if not isinstance(structure, Structure):
         raise ValueError(f"structure must be an instance such as LinearChain(); got {structure!r}")
-    # As a number: compiled programmes take attributes that differ between two calls for unknowns.
+    # As a number: `torch.compile` treats attributes that differ between two calls as symbols.
     ndim = index(structure.score_ndim)
     if len(scores) not in (ndim, ndim + 1):
         raise ValueError(
@@ -94,12 +94,12 @@ def form_of_graph(graph, scores, additional):
     scores : tuple of int, or tuple of (str, tuple of int)
         The shape of the scores, or names and shapes of several arrays.
     additional : tuple of ((str, str or None), tuple of int)
-        Owners, names and shapes of the additional scores that are given.
+        Owners, names and shapes of the given additional scores.
 
     Raises
     ------
     ValueError
-        If shapes do not go with the graph.
+        If shapes do not fit the graph.
     """
     if not isinstance(graph, FactorGraph) and not callable(graph):
         raise ValueError(f"graph must be a FactorGraph, or a function from a sample's shape to one; got {graph!r}")
@@ -128,7 +128,7 @@ def form_of_graph(graph, scores, additional):
 
 
 def label_of(key):
-    """Return how messages name additional scores of a graph."""
+    """Return the name of additional scores of a graph in messages."""
     return f"additional[{key[0]!r}]" + ("" if key[1] is None else f"[{key[1]!r}]")
 
 
@@ -145,7 +145,7 @@ def flatten_additional(additional):
 
 
 def nest_additional(form, parts):
-    """Return what goes with the additional scores of a graph, in the order of the form, as dicts in dicts."""
+    """Return arrays, in the form's order of additional scores of a graph, as nested dicts."""
     found = {}
     for ((owner, name), _), part in zip(form.extra, parts):
         if name is None:
@@ -180,7 +180,7 @@ def _has_samples(graph, scores):
 
 
 def _check_arrays(graph, scores):
-    """Check the shapes of several arrays of scores; return what `_has_samples` and `_check_size` do."""
+    """Check the shapes of several arrays of scores; return the results of `_has_samples` and `_check_size`."""
     if not isinstance(graph, FactorGraph) or set(scores) != set(graph.shapes):
         known = f"those named {graph.names}" if isinstance(graph, FactorGraph) else "one array"
         raise ValueError(f"scores names the arrays {list(scores)}, but the graph has {known}")
@@ -195,9 +195,9 @@ def _check_arrays(graph, scores):
 
 
 def _match(label, shape, accepted, n_samples):
-    """Return whether additional scores have an axis of samples, and their shape without it.
+    """Tell whether additional scores have an axis of samples; return that, and their shape without it.
 
-    `n_samples` is None where scores do not have that axis.
+    `n_samples` is None if scores do not have that axis.
     """
     if n_samples is not None and len(shape) and shape[0] in (1, n_samples) and shape[1:] in accepted:
         return True, shape[1:]

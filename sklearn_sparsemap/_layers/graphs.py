@@ -16,7 +16,7 @@ from ..inference._graph.solve import check_feasible, choose_solver, solve_graph,
 from .operators import Operator, check_values, register, warn_if_inexact
 from .padding import block_mask, check_lengths, kinds_of
 
-# Most sweeps and Newton steps where no other number is asked for.
+# Default maximum number of sweeps and Newton steps.
 _EXACT = 1000
 
 
@@ -29,12 +29,12 @@ def graph_operator(graph, extra=(), *, tol=1e-9, max_iter=None, n_jobs=None):
 
 
 def named_factors(graph):
-    """Return the factors that take additional scores, by name."""
+    """Return the factors with additional scores, by name."""
     return {factor.name: factor for factor in graph.factors if factor.name is not None and factor.kind in SCORED}
 
 
 def accepted_shapes(factor, name):
-    """Return the shapes that additional scores of a factor may have: pairs (name None), or those of a structure."""
+    """Return the accepted shapes of a factor's additional scores: of pairs (name None), or of a structure's `name`."""
     if factor.kind == TABLE:
         return factor.accepted_shapes
     if name is None:
@@ -43,7 +43,7 @@ def accepted_shapes(factor, name):
 
 
 class _Kind(NamedTuple):
-    """Samples of one shape: their layout, and which entries of the padded arrays belong to them."""
+    """Samples with equal shapes: their layout, and their entries in the padded arrays."""
 
     layout: object
     columns: np.ndarray
@@ -53,18 +53,18 @@ class _Kind(NamedTuple):
 class GraphOperator(Operator):
     """SparseMAP in factor graphs.
 
-    Scores have the padded variables of a sample in one axis where a graph has several arrays of variables.
+    If a graph has several arrays of variables, the padded variables of a sample are joined in one axis of the scores.
 
     Parameters
     ----------
     graph : FactorGraph, or callable
-        A function is called once for each shape, ``function(shape)``; its graphs have one array of variables.
+        A function ``function(shape)`` is called once for each shape; its graphs have one array of variables.
     extra : tuple of ((factor, name), shape)
         Padded additional scores; the name is None for pairs.
     tol : float
     max_iter : int or None
-        None is exact. Else there are so many sweeps and Newton steps at most, and the derivative is that of the faces
-        that they have come to.
+        None is exact. Otherwise the maximum number of sweeps and Newton steps; the derivative is then that of the faces
+        reached so far.
     n_jobs : int or None
     """
 
@@ -74,7 +74,7 @@ class GraphOperator(Operator):
         self._kind, self._graph = lru_cache(4096)(self._make_kind), lru_cache(4096)(self._make_graph)
 
     def graph_of(self, shape):
-        """Return the graph of a sample's shape."""
+        """Return the graph for a sample's shape."""
         return self.graph if isinstance(self.graph, FactorGraph) else self._graph(tuple(shape))
 
     def _make_graph(self, shape):
@@ -166,7 +166,7 @@ class GraphOperator(Operator):
         return SolvedGraphs(self, self.lay_out(scores, additional, lengths), scores.shape)
 
     def over_groups(self, function, groups):
-        """Call ``function(group, n_jobs)`` for all groups, in threads where there are many of them."""
+        """Call ``function(group, n_jobs)`` for all groups, in threads if there are many of them."""
         return over_groups(function, groups, self.n_jobs)
 
 
@@ -212,7 +212,7 @@ class SolvedGraphs:
         return rows, kind, GraphJacobian(problems, solutions, again, n_jobs), solutions
 
     def _put(self, found):
-        """Put what goes with the variables and the additional scores of each group into padded arrays."""
+        """Write values of the variables and the additional scores of each group to padded arrays."""
         n_samples = self._shape[0]
         unary = np.zeros((n_samples, int(np.prod(self._shape[1:]))))
         extra = np.zeros((n_samples, self._operator.n_additional))
@@ -234,18 +234,18 @@ class SolvedGraphs:
 
 
 def put_joint(kind, rows, joint, extra):
-    """Put additional marginals, with an entry for each pair, into padded arrays; those of a shared score are summed."""
+    """Write additional marginals, one entry for each pair, to padded arrays; those of a shared score are summed."""
     if kind.layout.expand is not None:
         joint = np.array([kind.layout.summed(own) for own in joint])
     extra[rows[:, None], kind.extra_columns] = joint
 
 
 def check_relaxed(layout, rows):
-    """Return what raises ValueError for solutions of these samples that are infeasible."""
+    """Return a function that raises ValueError if solutions of these samples are infeasible."""
     return lambda solutions: check_feasible(layout, solutions, True, rows)
 
 
 def _solve_again(problems, solutions, tol, n_jobs):
-    """Solve samples more exactly, from where solutions ended."""
+    """Solve samples more accurately, starting from earlier solutions."""
     warm = solutions.multipliers, start_of(problems.layout, solutions.links, solutions.joint)
     return solve_graph(problems, tol, 10_000, n_jobs=n_jobs, warm=warm)

@@ -1,8 +1,8 @@
-"""Chains whose transitions all score the same, as those of a network that has learned nothing yet.
+"""Chains whose transitions all have the same score, as in an untrained network.
 
-The steps are then independent: each is a projection onto the simplex. Thousands of paths tie, and of the additional
-marginals only the sums are determined. Of all mixtures that are optimal, this takes the one in which neighbours are
-independent, ``v[t, i, j] = u[t, i] u[t + 1, j]``: no transition is preferred to another one, and they all learn.
+The steps are then independent, and each is a projection onto the simplex. Thousands of paths tie, and only the sums of
+the additional marginals are determined. Among the optimal mixtures, this takes the one in which neighbours are
+independent, ``v[t, i, j] = u[t, i] u[t + 1, j]``: no transition is preferred, so all of them get gradients.
 """
 
 from functools import cached_property
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def has_constant_transitions(operator, additional):
-    """Tell whether the transitions of all samples, between any two steps, score the same."""
+    """Tell whether all transitions of all samples, between any two steps, have the same score."""
     if not operator.extra or operator.extra[0][0] != "transitions":
         return False
     shape = operator.extra[0][1]
@@ -25,12 +25,12 @@ class IndependentSteps:
     Parameters
     ----------
     inner : SolvedStructures
-        Of the same chains without transitions.
+        Solutions of the same chains without transitions.
     shape : tuple of int
         The padded shape of a sample's transitions.
     additional : array of shape (n_samples, n_additional), or (1, n_additional)
     solve : callable
-        Solves the chains as any others, for their structures.
+        Solves the chains as usual; called only if their structures are needed.
     """
 
     def __init__(self, inner, shape, additional, solve):
@@ -42,12 +42,12 @@ class IndependentSteps:
         self.values = inner.values + (transitions * additional[:, : self._n_transitions]).sum(axis=1)
 
     def _pairs(self, before, after):
-        """Return products of neighbours, flat: summed over the steps where transitions are the same at each."""
+        """Return products of neighbours, flat; summed over the steps if these share their transitions."""
         pairs = before[:, :-1, :, None] * after[:, 1:, None, :]
         return (pairs.sum(axis=1) if len(self._shape) == 2 else pairs).reshape(len(pairs), -1)
 
     def products(self, unary, extra):
-        """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
+        """Multiply padded directions of scores and additional scores with the Jacobian."""
         u, m = self.marginals, self._shape[-1]
         changes = extra[:, : self._n_transitions].reshape(len(extra), -1, m, m)
         unary = unary.copy()
@@ -66,5 +66,5 @@ class IndependentSteps:
         return self._full.batch
 
     def weight_products(self, flat):
-        """Multiply an entry for each selected structure with the Jacobians of the weights: padded arrays."""
+        """Multiply an array over the selected structures with the Jacobians of their weights; padded arrays."""
         return self._full.weight_products(flat)

@@ -1,4 +1,4 @@
-"""What losses need beside SparseMAP: the other two regularised argmaxes as operators, and gold structures as arrays."""
+"""Losses in layers: MAP and Gibbs marginals as operators, and gold structures as arrays."""
 
 from typing import NamedTuple
 
@@ -23,13 +23,13 @@ class Gold(NamedTuple):
     Attributes
     ----------
     parts : array of shape (n_samples, n_padded)
-        1 for the parts that gold has, or how often it has them where parts repeat.
+        1 for the parts of gold, or their number of occurrences if parts repeat.
     additional : array of shape (n_samples, n_additional)
-        How often it has each additional part.
+        Number of occurrences of each additional part.
     missing : array of shape (n_samples,)
-        What it costs to miss a part.
+        Cost of a missing part.
     cost : array of shape (n_samples, n_padded)
-        What losses with a margin add to the scores.
+        Terms that losses with a margin add to the scores.
     """
 
     parts: np.ndarray
@@ -56,13 +56,13 @@ def loss_operator(what, name, extra, *, cost=None, tol=1e-9, max_iter=None, n_jo
         key = "map", id(what), extra, tol, n_jobs
         return register(key, lambda: _GraphMAP(what, extra, tol, None, n_jobs))
     kind = {"map": _StructureMAP, "gibbs": _StructureGibbs}[argmax]
-    # Says why, where there are no marginals.
+    # Raises if there are no marginals.
     inference_of(what, name)
     return register((kind, type(what), what, extra, n_jobs), lambda: kind(what, extra, tol, None, n_jobs))
 
 
 class _Constant(NamedTuple):
-    """A solution whose marginals do not change where they are differentiable."""
+    """A solution whose marginals are piecewise constant."""
 
     marginals: np.ndarray
     additional: np.ndarray
@@ -117,9 +117,9 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
     ----------
     operator : StructureOperator or GraphOperator
     name : str
-        Of the loss.
+        Name of the loss.
     y : sequence
-        One structure a sample; one that is an array may be padded.
+        One structure for each sample; arrays may be padded.
     padded : tuple of int
         Shape of the padded scores of a sample.
     lengths : array of shape (n_samples, n_lengths)
@@ -129,7 +129,7 @@ def gold_of(operator, name, y, padded, lengths, *, cost=None):
     Raises
     ------
     ValueError
-        If there is no gold for each sample, or one is no structure of its problem: `y[i]` is named.
+        If the number of gold structures is wrong, or one is not a structure of its problem; the message names `y[i]`.
     """
     n_samples, n_padded = len(lengths), int(np.prod(padded))
     if len(y) != n_samples:

@@ -1,9 +1,9 @@
-"""Operators: SparseMAP of padded batches, as functions of arrays that know all else; and their register.
+"""Operators: SparseMAP of padded batches as functions of arrays, and their register.
 
-An operator takes arrays only, so that a traced programme can hold it by a number. All its arrays have an axis of
-samples first: scores (n_samples, *shape), additional scores (n_samples, n_additional), joined in the order of
-`Operator.extra`, or (1, n_additional) where all samples share them; lengths (n_samples, n_lengths), where n_lengths is
-0 for batches without padding. The Jacobian over scores and additional scores together is symmetric.
+An operator takes arrays only, so that a traced programme can refer to it by a number. All its arrays have an axis of
+samples first: scores (n_samples, *shape); additional scores (n_samples, n_additional), joined in the order of
+`Operator.extra`, or (1, n_additional) if all samples share them; lengths (n_samples, n_lengths), where n_lengths is 0
+for batches without padding. The Jacobian over scores and additional scores together is symmetric.
 """
 
 import threading
@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .._core.validation import LARGEST_SCORE, bound_masks
 from .padding import flat_size
 
-# So many operators are held, the last that were used. Who needs one for longer holds it, as modules do.
+# Number of operators that are kept, the most recently used. Code that needs one for longer keeps a reference, as
+# modules do.
 _MOST = 1024
 
 
@@ -33,7 +34,7 @@ class Operator:
     Attributes
     ----------
     handle : int
-        By which `operator` finds it.
+        The number with which `operator` looks it up.
     n_additional : int
     """
 
@@ -48,7 +49,7 @@ class Operator:
         Returns
         -------
         solved : object
-            With `marginals`, `additional`, `values` (n_samples,) and ``products(unary, extra)``.
+            Has `marginals`, `additional`, `values` (n_samples,) and ``products(unary, extra)``.
 
         Raises
         ------
@@ -63,7 +64,7 @@ _by_handle, _recent = WeakValueDictionary(), OrderedDict()
 
 
 def register(key, make):
-    """Return the operator with this key; made, if there is none."""
+    """Return the operator with this key; make it if necessary."""
     with _lock:
         if key in _recent:
             _recent.move_to_end(key)
@@ -101,7 +102,7 @@ def warn_if_inexact(converged):
 def check_values(values, sizes, what):
     """Return scores with bounded masks; raise ValueError for NaN and +inf.
 
-    `values` are flat, with `sizes[i]` of sample i, or of all samples for None.
+    `values` are flat, with `sizes[i]` entries of sample i, or of all samples together for None.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.abs(values).sum() < LARGEST_SCORE:

@@ -1,7 +1,7 @@
-"""Padded batches: which entries belong to the samples, by their shapes.
+"""Padded batches: masks of the entries that belong to the samples, by their shapes.
 
-An array of a batch has shape (n_samples, *padded); that of a sample stands at the beginning of each axis. Flat arrays
-have the entries of all samples, one after the other, in C order.
+An array of a batch has shape (n_samples, *padded); each sample is at the beginning of each axis. Flat arrays contain
+the entries of all samples, one after the other, in C order.
 """
 
 from math import prod
@@ -15,18 +15,18 @@ def check_lengths(lengths, padded, n_samples, n_lengths, what):
     Parameters
     ----------
     lengths : array of int
-        Of shape (n_samples,) or (n_samples, k) for k among `n_lengths`.
+        Shape (n_samples,), or (n_samples, k) for k among `n_lengths`.
     padded : tuple of int
-        The largest length of each kind; of those that have (n_samples,) the first.
+        The largest length along each axis; shape (n_samples,) means the first axis.
     n_lengths : tuple of int
-        Which k are possible; 1 goes without an axis, too.
+        The possible k; for 1 the axis can be omitted.
     what : str
-        What is counted, for messages.
+        The name of what is counted, for messages.
 
     Raises
     ------
     ValueError
-        If the lengths are no ints, of another shape, or out of range.
+        If the lengths are not ints, of another shape, or out of range.
     """
     lengths = np.asarray(lengths)
     if lengths.dtype.kind not in "iu":
@@ -48,21 +48,21 @@ def check_lengths(lengths, padded, n_samples, n_lengths, what):
 
 
 def block_mask(padded, shape):
-    """Tell which entries of a padded array, flat, belong to a sample: bool array."""
+    """Return a mask of the entries of a flat padded array that belong to a sample of this shape."""
     mask = np.zeros(padded, bool)
     mask[tuple(slice(n) for n in shape)] = True
     return mask.ravel()
 
 
 class Places:
-    """Where the entries of samples stand in padded arrays.
+    """The positions of the samples' entries in padded arrays.
 
     Parameters
     ----------
     masks : list of bool array
-        For each kind of sample.
+        One mask for each kind of sample.
     kinds : int array of shape (n_samples,)
-        Of which kind each sample is.
+        The kind of each sample.
     """
 
     def __init__(self, masks, kinds):
@@ -89,7 +89,7 @@ class Places:
 
 
 def kinds_of(shapes):
-    """Return the different rows of an int array, as tuples, and which of them each row is."""
+    """Return the distinct rows of an int array, as tuples, and the index of each row among them."""
     if len(shapes) and (shapes == shapes[0]).all():
         return [tuple(shapes[0].tolist())], np.zeros(len(shapes), np.int64)
     different, kinds = np.unique(shapes, axis=0, return_inverse=True)
@@ -97,5 +97,5 @@ def kinds_of(shapes):
 
 
 def flat_size(shapes):
-    """Return how many entries arrays of these shapes have together."""
+    """Return the total number of entries of arrays of these shapes."""
     return sum(prod(shape) for shape in shapes)

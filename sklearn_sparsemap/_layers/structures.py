@@ -39,7 +39,7 @@ def sample_shapes(structure, padded, lengths, n_samples):
 
 
 class _Kind(NamedTuple):
-    """Samples of one shape in padded arrays of one shape."""
+    """Samples with equal shapes in padded arrays of one shape."""
 
     mask: np.ndarray
     extra_mask: np.ndarray
@@ -49,19 +49,19 @@ class _Kind(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What of the layout of a batch its lengths determine.
+    """The parts of a batch's layout that its lengths determine.
 
     Attributes
     ----------
     places, extra_places : Places
     shapes : list of tuple
-        Different shapes of samples.
+        Distinct shapes of samples.
     kinds : list of _Kind
-        For each of these.
+        One for each of these shapes.
     kind : int array
-        Of which each sample is.
+        The kind of each sample.
     arrays : tuple
-        Of `Problems`: score_ptr, additional_start, additional_stop, dims and sizes.
+        Arrays of `Problems`: score_ptr, additional_start, additional_stop, dims and sizes.
     """
 
     places: Places
@@ -82,8 +82,8 @@ class StructureOperator(Operator):
         Padded additional scores, in the structure's order.
     tol : float
     max_iter : int or None
-        None is exact. Else structures are sought for so many calls of the oracle at most, and the derivative is that of
-        the mixtures of those that were found.
+        None is exact. Otherwise the maximum number of oracle calls; the derivative is then that of mixtures of the
+        structures found so far.
     n_jobs : int or None
     """
 
@@ -108,7 +108,7 @@ class StructureOperator(Operator):
     def lay_out(self, scores, additional, lengths):
         """Return the batch laid out for the kernels: `PaddedProblems`."""
         n_samples, padded = len(scores), scores.shape[1:]
-        # One copy of additional scores that all samples share, for each kind of sample.
+        # Additional scores that all samples share are copied once for each kind of sample.
         is_shared = len(additional) == 1
         if lengths.shape[1]:
             plan = self._make_plan(padded, n_samples, lengths, is_shared)
@@ -154,7 +154,7 @@ class StructureOperator(Operator):
 
 
 class PaddedProblems(Samples):
-    """A padded batch laid out for the kernels, and where its entries are in the padded arrays."""
+    """A padded batch laid out for the kernels, and the positions of its entries in the padded arrays."""
 
     def __init__(self, structure, problems, plan):
         super().__init__(structure, problems, plan.shapes, [k.given for k in plan.kinds], plan.kind)
@@ -167,11 +167,11 @@ class SolvedStructures:
     Parameters
     ----------
     operator : StructureOperator
-        With `max_iter`, structures are sought for so many calls of the oracle at most.
+        Its `max_iter`, if given, is the maximum number of oracle calls.
     scores, additional, lengths : arrays
-        As `Operator.solve` takes them.
+        As in `Operator.solve`.
     argmax : Entry, default=None
-        Solves another problem in place of SparseMAP.
+        Another regularised argmax, in place of SparseMAP.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class SolvedStructures:
         self.additional = padded.extra_places.put(self.batch.additional_flat)
 
     def products(self, unary, extra):
-        """Multiply a direction of scores and additional scores, as padded arrays, with the Jacobian."""
+        """Multiply padded directions of scores and additional scores with the Jacobian."""
         places, extra_places = self._padded.places, self._padded.extra_places
         unary, extra = places.take(unary.reshape(self._shape[0], -1)), extra_places.take(extra)
         if self._simplex:
@@ -213,13 +213,13 @@ class SolvedStructures:
         return places.put(unary).reshape(self._shape), extra_places.put(extra)
 
     def weight_products(self, flat):
-        """Multiply an entry for each selected structure with the Jacobians of the weights: padded arrays."""
+        """Multiply an array over the selected structures with the Jacobians of their weights; padded arrays."""
         unary, extra = self.batch.weight_products(flat)
         return self._padded.places.put(unary).reshape(self._shape), self._padded.extra_places.put(extra)
 
 
 def _centre(u, ptr, direction):
-    """Take off a direction its mean over the support of each sample, and what is off the support."""
+    """Set a direction to zero off the support of each sample, and subtract its mean on the support."""
     here = u > 0.0
     direction = np.where(here, direction, 0.0)
     means = np.add.reduceat(direction, ptr[:-1]) / np.add.reduceat(here, ptr[:-1], dtype=np.float64)

@@ -1,8 +1,8 @@
-"""The solution of a batch as a function of JAX, whose derivative is a solution of a symmetric system.
+"""The solution of a batch as a JAX function whose derivative is the solution of a symmetric linear system.
 
-All work is done by callbacks, which take and return NumPy arrays and never raise: what is wrong becomes NaN. The
-Jacobian over scores and additional scores together is symmetric, and is given to JAX as the solution of a linear system
-with a symmetric matrix; that is all that forward mode, reverse mode and derivatives of derivatives need.
+All work is done by callbacks, which take and return NumPy arrays and never raise: errors become NaN. The Jacobian over
+scores and additional scores together is symmetric. JAX sees it as the solution of a linear system with a symmetric
+matrix, which is sufficient for forward mode, reverse mode and higher derivatives.
 """
 
 from functools import cache, partial
@@ -18,12 +18,12 @@ from ._states import recall, remember
 
 @cache
 def _callback(function, handle, n_axes):
-    """Return one object for equal arguments: outside of `jax.jit` JAX compiles, and keeps, each object anew."""
+    """Return the same object for equal arguments: outside of `jax.jit`, JAX compiles and keeps each new object."""
     return partial(function, handle, n_axes)
 
 
 def _flat(array, n_axes):
-    """Return an array with the axes that `vmap` has added joined with that of the samples."""
+    """Return an array in which the axes that `vmap` has added are joined with the axis of samples."""
     first = array.ndim - n_axes + 1
     return np.asarray(array).reshape(prod(array.shape[:first]), *array.shape[first:])
 
@@ -51,7 +51,7 @@ def _solve_on_host(handle, n_axes, scores, additional, lengths):
 
 
 def _one_by_one(handle, scores, additional, lengths):
-    """Solve samples of which some are wrong; these get NaN."""
+    """Solve samples one by one; invalid ones get NaN."""
     found = [np.full(shape, np.nan) for shape in (scores.shape, additional.shape, scores.shape[:1])]
     for i in range(len(scores)):
         try:
@@ -91,9 +91,9 @@ def solve(handle, scores, additional, lengths):
     Parameters
     ----------
     handle : int
-        Of an `Operator`.
+        Number of an `Operator`.
     scores, additional, lengths : arrays
-        As operators take them, but that each sample has its additional scores.
+        As in operators, except that each sample has its own additional scores.
     """
     shapes = (
         jax.ShapeDtypeStruct(scores.shape, scores.dtype),
@@ -119,7 +119,7 @@ def _(handle, primals, tangents):
         function = _callback(_multiply_on_host, handle, scores.ndim)
         return jax.pure_callback(function, shape, *batch, directions, vmap_method="broadcast_all")
 
-    # As one array: where one of the two is constant, the system is not linear in both.
+    # Joined in one array, because the system is not linear in both if one of the two is constant.
     n_parts = prod(u.shape[1:])
     joined = jnp.concatenate([unary.reshape(len(u), n_parts), extra], 1)
     product = jax.lax.custom_linear_solve(lambda x: x, joined, multiply, symmetric=True)

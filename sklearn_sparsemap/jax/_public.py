@@ -45,8 +45,8 @@ def sparsemap(
 ) -> Any:
     """Solve SparseMAP for a padded batch, differentiably: marginals that are mixtures of few structures.
 
-    Passes through `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp` and what is made of them; it is a callback to the CPU.
-    The arguments are those of `sklearn_sparsemap.torch.sparsemap`, with arrays in place of tensors, and without
+    Works with `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp` and their combinations; it is a callback to the CPU. The
+    arguments are those of `sklearn_sparsemap.torch.sparsemap`, with arrays in place of tensors, and without
     `return_structures`.
 
     Parameters
@@ -55,11 +55,11 @@ def sparsemap(
     scores : Array of shape (batch, ...) or of the shape of one sample
         Computed in float64, returned in its dtype. -inf forbids a part. The batch may be empty.
     lengths : int Array, default=None
-        Which part of each sample is no padding.
+        The size of each sample without padding.
     temperature : float, default=1.0
-        Multiplies the regulariser.
+        Factor of the regulariser.
     max_iter : int, default=None
-        None is exact. Else at most so many structures are looked for.
+        None is exact. Otherwise the maximum number of calls of the MAP oracle.
     n_jobs : int, default=None
         Number of threads over the samples; -1 uses all cores.
     tol : float, default=1e-9
@@ -67,28 +67,28 @@ def sparsemap(
     return_additional : bool, default=False
         Whether to return the additional marginals, too.
     additional : dict of str -> Array, default=None
-        Additional scores, where their names are those of other parameters.
+        Additional scores whose names are also names of other parameters.
     **more : Array
-        Additional scores by name, for all samples, or with an axis of samples before.
+        Additional scores by name, for all samples, or with a leading axis of samples.
 
     Returns
     -------
     marginals : Array, shape of scores
-        Zero in the padding. In a traced programme NaN for samples with NaN, lengths out of range, or scores that forbid
-        every structure.
+        Zero in the padding. In a traced programme, NaN for samples with NaN, lengths out of range, or scores that
+        forbid every structure.
     additional_marginals : dict of str -> Array
         If `return_additional`.
 
     Raises
     ------
     ValueError
-        If shapes are wrong; and outside of traced programmes, if scores are NaN or +inf, lengths out of range, or
+        If shapes are wrong. Outside of traced programmes also if scores are NaN or +inf, lengths out of range, or
         scores forbid every structure.
 
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` is None and a sample does not converge, as for tied scores of 1e6 and above.
+        If `max_iter` is None and a sample does not converge, for example with tied scores of 1e6 and above.
 
     Examples
     --------
@@ -132,13 +132,13 @@ def lp_sparsemap(
 ) -> Any:
     """Solve LP-SparseMAP for a batch, differentiably: sparse marginals that satisfy all factors of a graph.
 
-    The arguments are those of `sklearn_sparsemap.torch.lp_sparsemap`, with arrays in place of tensors; see `sparsemap`
-    for what differs.
+    The arguments are those of `sklearn_sparsemap.torch.lp_sparsemap`, with arrays in place of tensors; `sparsemap`
+    describes the differences.
 
     Parameters
     ----------
     graph : FactorGraph, or callable
-        One for all samples; or a function that makes one from the shape of a sample.
+        One graph for all samples, or a function that makes one from the shape of a sample.
     scores : Array, or dict of str -> Array
         A dict for graphs with several arrays of variables.
     additional : dict, default=None
@@ -206,7 +206,7 @@ def _as_floats(values, name, dtype=None):
 
 
 def _call(own, form, values, given, lengths, temperature):
-    """Solve by an operator; return marginals and the list of additional marginals, in the user's shapes."""
+    """Solve with an operator; return marginals and the list of additional marginals, in the user's shapes."""
     if not form.batched:
         values = values[None]
     n = form.n_samples
@@ -220,14 +220,14 @@ def _call(own, form, values, given, lengths, temperature):
     rows = _as_lengths(lengths, n, form.batched)
     u, v, objectives, _ = solve(own.handle, values, joined, rows)
     if not any(isinstance(array, jax.core.Tracer) for array in (u, objectives)) and np.isnan(objectives).any():
-        # Says what is wrong.
+        # Raises an error with the cause.
         own.solve(*(np.asarray(array, np.float64) for array in (values, joined)), np.asarray(rows, np.int64))
     shapes = [shape for _, shape in form.extra]
     return (u if form.batched else u[0]), _split(v, shapes, form.batched)
 
 
 def _as_lengths(lengths, n_samples, batched):
-    """Return lengths as an int array with one row a sample, of no columns for None; values are not looked at."""
+    """Return lengths as an int array with one row for each sample, without columns for None; values are not checked."""
     if lengths is None:
         return jnp.zeros((n_samples, 0), jnp.int32)
     lengths = jnp.asarray(lengths)
@@ -240,7 +240,7 @@ def _as_lengths(lengths, n_samples, batched):
 
 
 def _split(flat, shapes, batched):
-    """Cut what is joined along the last axis into arrays of the given shapes."""
+    """Split an array along its last axis into arrays of the given shapes."""
     ends = np.cumsum([prod(shape) for shape in shapes])
     parts = [
         flat[:, end - prod(shape) : end].reshape(flat.shape[0], *shape) for shape, end in zip(shapes, ends.tolist())

@@ -1,7 +1,7 @@
-"""What was found for a batch, for its derivatives: the last solutions, by numbers that travel with the marginals.
+"""Storage of the latest solutions for their derivatives, by numbers that accompany the marginals.
 
-Arrays of JAX have no identity, and live as long as its programmes please: so only the last solutions are kept, up to
-some memory. One that was forgotten is found once more.
+Arrays of JAX have no identity, and their lifetime is up to its programmes. So only the latest solutions are kept, up to
+a limit of memory. A solution that was deleted is computed again.
 """
 
 import threading
@@ -10,14 +10,14 @@ from itertools import count
 
 import numpy as np
 
-# Bytes of scores, of which solutions take a few times as much.
+# bytes of the scores of all stored batches; their solutions take a few times as much
 _MOST_BYTES = 1 << 26
 
 _lock, _numbers, _states = threading.Lock(), count(1), OrderedDict()
 
 
 def remember(solved, scores):
-    """Return keys, an int32 array of shape (n_samples, 2): the number of the solution, and that of the sample."""
+    """Return keys, an int32 array of shape (n_samples, 2): the number of the solution, and the number of the sample."""
     with _lock:
         number = next(_numbers) % (1 << 31)
         _states[number] = solved, scores
@@ -28,9 +28,9 @@ def remember(solved, scores):
 
 
 def recall(keys, scores):
-    """Return the solution that goes with keys, and which rows are those of each of its directions; or None.
+    """Return the solution with these keys, and the rows of each of its directions; or None.
 
-    Rows may be in any order, and each as often as there are directions: array of shape (n_directions, n_samples).
+    Rows may be in any order, and each occurs once for each direction: array of shape (n_directions, n_samples).
     """
     numbers, rows = keys[:, 0], keys[:, 1]
     solved, known = _states.get(int(numbers[0]), (None, None))
@@ -38,7 +38,7 @@ def recall(keys, scores):
         return None
     order = np.argsort(rows, kind="stable").reshape(len(known), -1)
     fits = (rows[order] == np.arange(len(known))[:, None]).all()
-    # Numbers start anew in each process.
+    # Numbers restart in each process, so compare the scores, too.
     if not fits or not np.array_equal(scores[order[:, 0]], known, equal_nan=True):
         return None
     return solved, order.T

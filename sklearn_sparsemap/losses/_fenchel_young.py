@@ -1,12 +1,11 @@
-"""Fenchel-Young losses: how far scores are from a gold structure, and the gradient that training follows
-(Niculae et al. 2018, section 4).
+"""Fenchel-Young losses between scores and a gold structure, and their gradients (Niculae et al. 2018, section 4).
 
-A loss is a regulariser Omega with its regularised argmax q*::
+A loss is defined by a regulariser Omega and its regularised argmax q*::
 
     loss(scores; gold) = max_q [scores.q - Omega(q)] + Omega(gold) - scores.gold,     gradient = q* - gold
 
-Value and gradient are written once, in _kernel.py; the public class and the training kernels both call it. The
-regularised argmax goes in as a first-class function: SparseMAP, MAP or Gibbs marginals.
+Value and gradient are implemented once, in _kernel.py, for the public class and the training kernels. The regularised
+argmax (SparseMAP, MAP or Gibbs marginals) is passed as a first-class function.
 """
 
 from __future__ import annotations
@@ -39,20 +38,19 @@ class FenchelYoungLoss:
     Parameters
     ----------
     structure : Structure or FactorGraph
-        What is predicted. In a graph, SparseMAP and MAP are those of its linear relaxation.
+        The kind of structure. For a graph, SparseMAP and MAP are those of its linear relaxation.
     name : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
-        The regulariser Omega, and with it q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference` (perceptron,
-        hinge); negative entropy and `marginal_inference` (crf). Those named ``margin_``, and the structured hinge loss,
-        have the cost of a wrong structure taken off the regulariser, which is to add it to the scores: gold must be
-        ahead of others by their cost.
+        The regulariser Omega, which also determines q*: ``1/2 |u|^2`` and `sparsemap`; zero and `map_inference`
+        (perceptron, hinge); negative entropy and `marginal_inference` (crf). In the losses named ``margin_``, and the
+        structured hinge loss, the regulariser also subtracts the cost of wrong structures, so inference adds the cost
+        to the scores. The score of gold must then exceed other scores by their cost.
     temperature : float, default=1.0
-        Multiplies the regulariser, costs included: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
+        Factor of the regulariser and of the cost: ``loss_t(scores) = t * loss_1(scores / t)``. Small values approach
         the structured perceptron.
     cost : array-like of shape (n_labels, n_labels), default=None
-        For structures made of labels: what it costs to predict the label of the column where that of the row is right,
-        not negative, and 0 on the diagonal. None costs 1 for each part that gold does not have; and 1 for each part of
-        gold that is missing, where structures differ in their number of parts (else a wrong part implies a missing
-        one).
+        For structures of labels: the cost of predicting the label of the column if gold has the label of the row, not
+        negative, and 0 on the diagonal. By default each part that is not in gold costs 1. If structures differ in their
+        number of parts, each missing gold part costs 1, too (otherwise a wrong part implies a missing one).
     tol : float, default=1e-9
         Duality gap of the inference.
 
@@ -104,24 +102,24 @@ class FenchelYoungLoss:
         scores : array-like, or a list of them
             As in `sparsemap`.
         gold : structure, or a list of them
-            In the form in which the structure decodes; of a graph an assignment: True and False, or 1 and 0, in the
+            In the form in which the structure decodes; for a graph an assignment: True and False, or 1 and 0, in the
             shape of the variables, or a dict of these.
         n_jobs : int, default=None
             Number of threads over the samples of a list.
         **additional : array-like
-            Additional scores, as in `sparsemap`; of a graph ``additional``, as in `lp_sparsemap`.
+            Additional scores, as in `sparsemap`; for a graph ``additional``, as in `lp_sparsemap`.
 
         Returns
         -------
         loss : float
         gradient : dict of str -> ndarray
-            With respect to ``"scores"`` and to each additional score that was given; of a graph to ``"scores"`` and
-            ``"additional"``. Where a list came in, a list of such pairs is returned.
+            With respect to ``"scores"`` and to each given additional score; for a graph to ``"scores"`` and
+            ``"additional"``. For a list of samples, a list of such pairs is returned.
 
         Raises
         ------
         ValueError
-            If the scores are not as `sparsemap` wants them, or `gold` is not a structure of the problem.
+            If the scores are invalid for `sparsemap`, or `gold` is not a structure of the problem.
         """
         check_n_jobs(n_jobs)
         if isinstance(self.structure, FactorGraph):
@@ -184,7 +182,7 @@ class FenchelYoungLoss:
 
 
 def inference_of(structure, name):
-    """Return the oracle and the solvers, all compiled, that compute the regularised argmax of a loss."""
+    """Return the compiled oracle and solvers for the regularised argmax of a loss."""
     argmax = LOSSES[name].argmax
     if argmax == "map":
         return structure.oracle, solvers_of(None, map_argmax)
@@ -199,7 +197,7 @@ def loss_form(structure, name, temperature, cost, n_labels=None):
     Raises
     ------
     ValueError
-        If the cost is not what `FenchelYoungLoss` asks for, or the loss has no margin for it.
+        If the cost is invalid (see `FenchelYoungLoss`), or the loss has no margin.
     """
     flat = np.zeros(0)
     if cost is not None:

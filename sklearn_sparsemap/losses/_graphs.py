@@ -15,10 +15,10 @@ from ..inference._graph.problems import GraphProblems, as_graph_problems
 from ..inference._graph.solve import check_feasible, solve_graph
 from ._recipes import LOSSES
 
-# The residual of inference in training.
+# Tolerance of the residual of inference in training.
 _TOL = 1e-7
 _MAX_ITER = 1000
-# A larger duality gap, relative to 1 + the loss, is called inexact.
+# Largest duality gap, relative to 1 + the loss, that counts as accurate.
 _INEXACT = 1e-4
 # With pair tables, inference ends at a duality gap of this fraction of max(loss, 1). The loss is at least half the
 # squared error of the marginals, so the relative error of the gradient is at most the square root of this fraction.
@@ -26,14 +26,14 @@ EXACT, ROUGH = 5e-5, 1e-3
 
 
 def gold_parts(graph, layout, y):
-    """Write an assignment as marginals of the variables and of the additional scores.
+    """Return an assignment as marginals of the variables and of the additional scores.
 
     Parameters
     ----------
     graph : FactorGraph
     layout : Layout
     y : array-like of bool or 0/1, shape of the variables; or dict of str -> array-like
-        Of variables of several values also the numbers of the values, ints in their shape without the last axis.
+        For variables with several values, also the indices of the values, ints in their shape without the last axis.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def gold_parts(graph, layout, y):
     Raises
     ------
     ValueError
-        If y is no assignment of the variables, or violates a factor, which is named.
+        If y is not an assignment of the variables, or violates a factor, which the message names.
     """
     arrays = layout.arrays
     if not isinstance(y, dict):
@@ -56,7 +56,7 @@ def gold_parts(graph, layout, y):
     for name, shape in graph.shapes.items():
         array = np.asarray(y[name])
         if array.dtype == object:
-            # Bools and ints among each other.
+            # A mixture of bools and ints.
             array = np.array(array.tolist())
         n_states = graph.n_states.get(name)
         if n_states is not None and array.shape == shape[:-1]:
@@ -92,14 +92,14 @@ def gold_parts(graph, layout, y):
 
 
 def _one_of_each(y, n_states, name):
-    """Return numbers of values as one entry for each value."""
+    """Return indices of values as one-hot vectors."""
     if y.dtype.kind not in "buif" or not np.isin(y, np.arange(n_states)).all():
         raise ValueError(f"{name} must hold whole numbers from 0 to {n_states - 1}, the values of its variables")
     return y.astype(np.int64)[..., None] == np.arange(n_states)
 
 
 def _parts_of_structure(factor, arrays, f, p, n_additional):
-    """Return the additional parts of the structure that has just the parts `p`: the best one if these score 1."""
+    """Return the additional parts of the structure with exactly the parts `p`: the best structure if these score 1."""
     dims = readonly(arrays.dims[arrays.dims_ptr[f] : arrays.dims_ptr[f + 1]], np.int64)
     n_slots, n_extra, n_work = arrays.sizes[f, :3]
     slots, extra = np.full(n_slots, -1, np.int32), np.full(n_extra, -1, np.int32)
@@ -156,16 +156,16 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
     Parameters
     ----------
     name : str
-        One of LOSSES, not of the Gibbs kind.
+        A name in LOSSES, except for losses with Gibbs marginals.
     temperature : float
     problems : GraphProblems
     gold : (u, joint)
-        As `gold_parts` returns, with one row a sample.
+        As returned by `gold_parts`, with one row for each sample.
     memory : dict, default=None
-        Of these samples from call to call, where there are tables: inference starts from ``memory["warm"]``, one row a
-        sample, where that is not NaN, and leaves its solutions there.
+        Memory of these samples between calls, for graphs with tables. Inference starts from ``memory["warm"]``, one
+        row for each sample, unless that is NaN, and stores its solutions there.
     share : float
-        Where there are tables: the duality gap of inference, as a share of the loss, or of 1 where that is less.
+        For graphs with tables: duality gap of inference, as a fraction of max(loss, 1).
 
     Returns
     -------
@@ -174,7 +174,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
         Gradients with respect to the scores.
     joint_residuals : array of shape (n_samples, n_additional)
     inexact : bool array of shape (n_samples,)
-        Whether inference ended so far from the optimum that it matters.
+        Whether inference ended so far from the optimum that the loss is inaccurate.
     """
     recipe, layout, (u, joint) = LOSSES[name], problems.layout, gold
     # Each part that is not in gold costs 1. Each missing gold part also costs 1, unless all assignments have the same
@@ -194,7 +194,7 @@ def graph_losses(name, temperature, problems, gold, n_jobs=None, memory=None, sh
             scaled.scales[:, 2] = scaled.values(u, joint) - 0.5 * u.sum(axis=1)
             tol, most = np.sqrt(2.0 * share), max(most, 2.0 * share)
         warm = memory.get("warm") if is_tables and memory is not None else None
-        # Tables know of no multipliers.
+        # Tables have no multipliers.
         start = None if warm is None else (np.zeros((len(scores), len(layout.arrays.row_bounds))), warm)
         solutions = solve_graph(scaled, tol, _MAX_ITER, n_jobs=n_jobs, warm=start)
         if is_tables and memory is not None:
@@ -224,8 +224,7 @@ def check_graph(graph, n_rows):
     Returns
     -------
     n_outputs : int
-        How many scores a row has: one, or where variables have several values and rows are those of variables, one for
-        each value.
+        Number of scores of a row: one or, if variables have several values and rows are variables, one for each value.
     """
     if not isinstance(graph, FactorGraph):
         raise ValueError(f"the function `structure` must return a FactorGraph; got {type(graph).__name__}")

@@ -1,4 +1,4 @@
-"""The loss of one sample with its gradient, as public calls and training kernels share it."""
+"""The loss of one sample with its gradient, for public calls and training kernels."""
 
 from collections import namedtuple
 
@@ -30,24 +30,24 @@ Target = namedtuple("Target", ["scores", "additional", "dims", "sizes", "gold_sl
 Losses = namedtuple("Losses", ["losses", "residuals", "additional_residuals"])
 LOSSES = types.NamedUniTuple(FLOATS_OUT, 3, Losses)
 
-# The structures of each sample's last solution, from which its next one starts: up to `capacity` of them, at
-# slots[slot_start[i]:] and so on; capacity 0 remembers nothing. `limit[0]` is the most calls of the oracle for a loss,
-# as in numerics/solver.py: whoever holds the memory can end the inference under way by setting it to 0.
+# The structures of each sample's last solution, as warm start for the next one: up to `capacity` of them, at
+# slots[slot_start[i]:] and so on; capacity 0 stores nothing. `limit[0]` is the maximum number of oracle calls for a
+# loss, as in numerics/solver.py. Setting it to 0 ends the running inference.
 Memory = namedtuple(
     "Memory", ["capacity", "counts", "slots", "slot_start", "additional", "additional_start", "weights", "limit"]
 )
 MEMORY = types.NamedTuple([types.int64, INTS_OUT, PARTS_OUT, INTS, PARTS_OUT, INTS, FLOATS_OUT, INTS_OUT], Memory)
 
-# Most calls of the oracle for a loss. Scores near zero with structures that all but tie would take many more, for a
-# gain that no training would notice.
+# Maximum number of oracle calls for a loss. Scores near zero with nearly tied structures would take many more, for a
+# gain that is negligible in training.
 _MAX_ITER = 1000
-# A loss with a larger gap than this, relative to 1 + loss, counts as not converged.
+# Largest gap, relative to 1 + loss, of a converged loss.
 _INEXACT = 1e-4
 
 
 @kernel
 def _remember(memory, i, slots, additional_slots, weights, k):
-    """Keep the weightiest structures of a solution for the next one."""
+    """Store the structures of a solution with the largest weights for the next one."""
     n_slots, n_additional = slots.shape[1], additional_slots.shape[1]
     kept = min(k, memory.capacity)
     chosen = np.zeros(k, np.bool_)
@@ -67,10 +67,10 @@ def _remember(memory, i, slots, additional_slots, weights, k):
 
 @kernel
 def _add_cost(scores, gold_slots, cost, missing, repeats):
-    """Add to each part what it costs to have it when this is the gold structure.
+    """Add to the score of each part its cost with respect to the gold structure.
 
-    To miss a gold part costs `missing`: to have it takes as much off what an empty structure costs, which is `missing`
-    times the number of gold parts. Where parts repeat, nothing else costs.
+    Missing a gold part costs `missing`. An empty structure has the cost `missing` times the number of gold parts, and
+    each gold part subtracts `missing`. If parts repeat, there is no other cost.
     """
     if repeats:
         for part in gold_slots:
@@ -92,17 +92,17 @@ def _add_cost(scores, gold_slots, cost, missing, repeats):
 
 @kernel
 def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, additional_residual):
-    """Compute the loss of a sample, which is sample `i` to the memory, and its gradient.
+    """Compute the loss of a sample, which has index `i` in the memory, and its gradient.
 
-    `residual` is overwritten with the gradient with respect to the scores; the target's weight times the gradient with
+    `residual` is overwritten with the gradient with respect to the scores. The target's weight times the gradient with
     respect to the additional scores is added to `additional_residual`.
 
     Returns
     -------
     loss : float
-        NaN if the scores forbid all structures, infinite if they forbid gold only.
+        NaN if the scores forbid all structures, infinite if they forbid only gold.
     gap : float
-        Duality gap of the inference, by which the loss may be too small.
+        Duality gap of the inference, an upper bound of the error of the loss.
     """
     n_slots, n_additional = target.sizes[0], target.sizes[1]
     scores, additional = target.scores, target.additional
@@ -166,7 +166,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
     for part in target.gold_additional:
         if part >= 0:
             additional_residual[part] -= target.weight
-    # The cost of gold itself is zero: what it takes off by being there is what missing all of it would cost.
+    # The cost of gold is zero: its parts subtract exactly the cost of missing all of them.
     loss = objective + (0.5 * form.quadratic + form.missing) * n_gold - gold_score
     # Rounding can make the loss of a fitted sample negative; NaN stays NaN.
     return form.temperature * (loss if not loss < 0.0 else 0.0), form.temperature * gap
@@ -174,13 +174,13 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
 
 @kernel
 def is_inexact(loss, gap):
-    """Tell whether the inference of a loss ended so far from the optimum that it matters."""
+    """Tell whether the inference of a loss ended so far from the optimum that the loss is inaccurate."""
     return gap > _INEXACT * (1.0 + abs(loss))
 
 
 @entry(types.void(ORACLE, SOLVERS, LOSS_FORM, PROBLEMS, GOLD, types.float64, MEMORY, types.int64, types.int64, LOSSES))
 def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, stop, out):
-    """Compute the losses and gradients of samples start..stop, each sample's additional gradient by itself."""
+    """Compute the losses and gradients of samples start..stop, with separate additional gradients for each sample."""
     offset = 0
     for i in range(start):
         offset += problems.additional_stop[i] - problems.additional_start[i]
@@ -204,7 +204,7 @@ def losses_of_range(oracle, solvers, form, problems, gold, tol, memory, start, s
 
 
 def join_gold(encoded):
-    """Join encoded gold structures, a list of ``(slots, additional_slots)``, for the kernels."""
+    """Join encoded gold structures, a list of ``(slots, additional_slots)``, in the form that kernels take."""
     slots, additional = zip(*encoded)
     return Gold(
         readonly(np.concatenate(slots), np.int32),
@@ -215,16 +215,16 @@ def join_gold(encoded):
 
 
 def new_memory(sizes, max_bytes, most=16):
-    """Make the memory of the samples' last solutions.
+    """Allocate the memory of the samples' last solutions.
 
     Parameters
     ----------
-    sizes : array with one row a sample
+    One row for each sample; see `Structure.layout`.
         See `Structure.layout`.
     max_bytes : int
-        The memory allowed. If not even two structures a sample fit, nothing is remembered.
+        Memory limit. If it has no room for two structures of each sample, nothing is stored.
     most : int, default=16
-        Most structures to remember of a sample.
+        Maximum number of stored structures of a sample.
     """
     n = len(sizes)
     a_structure = 4 * int(sizes[:, :2].sum()) + 8 * n

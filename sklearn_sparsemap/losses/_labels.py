@@ -1,20 +1,20 @@
-"""Losses of label sets: SparseMAP, the structured hinge, and the logistic loss of labels by themselves."""
+"""Losses of label sets: SparseMAP, the structured hinge, and the logistic loss of independent labels."""
 
 import numpy as np
 
 from .._core.validation import check_choice
 
 LABEL_LOSSES = ("sparsemap", "hinge", "logistic")
-# Tolerances of the inference in training: of LP-SparseMAP, whose solver aims far below, and of the relaxation of MAP.
+# Tolerances of inference in training: of LP-SparseMAP, whose solver aims far below, and of the relaxation of MAP.
 _TOL, _RELAX_TOL = 1e-3, 1e-5
-# A larger duality gap, relative to 1 + the loss, is called inexact.
+# Largest duality gap, relative to 1 + the loss, that counts as accurate.
 _INEXACT = 1e-3
 
 
 def partly_known_losses(name, temperature, graph, scores, gold, known, weights, n_jobs=None):
-    """Compute losses and gradients of label sets of which some labels are unknown: they are free.
+    """Compute losses and gradients of label sets in which some labels are unknown, and free.
 
-    Of SparseMAP, the loss is how much better the labels could be than with the known ones fixed.
+    The SparseMAP loss is the maximum over all label sets minus the maximum with the known labels fixed.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def partly_known_losses(name, temperature, graph, scores, gold, known, weights, 
 
     Returns
     -------
-    As `label_losses`; the others are parameters as there.
+    As in `label_losses`, which describes the other parameters.
     """
     own = scores / temperature
     if name == "sparsemap":
@@ -42,7 +42,7 @@ def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n
     Parameters
     ----------
     name : {"sparsemap", "hinge", "logistic"}
-        hinge counts wrong labels, missing and superfluous ones, as its cost.
+        The cost of hinge is the number of wrong labels, missing or superfluous.
     temperature : float
     graph : LabelGraph or OneLabel
     scores : array of shape (n_samples, n_labels)
@@ -50,18 +50,18 @@ def label_losses(name, temperature, graph, scores, edge_scores, gold, weights, n
     gold : array of shape (n_samples, n_labels)
         1.0 and 0.0.
     weights : array of shape (n_samples,)
-        With which gradients are summed.
+        Weights of the samples in sums of gradients.
 
     Returns
     -------
     losses : array of shape (n_samples,)
-        Without weights.
+        Unweighted losses.
     residuals : array of shape (n_samples, n_labels)
         Weighted gradients with respect to the scores.
     edge_gradient : array of shape (n_edges,)
         Weighted sum of the gradients with respect to the edge scores.
     inexact : int
-        Number of samples whose inference did not come near the optimum.
+        Number of samples whose inference ended too far from the optimum.
     """
     check_choice("loss", name, LABEL_LOSSES)
     gold_scores = (scores * gold).sum(axis=1)

@@ -1,8 +1,8 @@
-"""What makes a loss."""
+"""The components of a loss."""
 
 from collections import namedtuple
 
-# Its regularised argmax, and whether the cost of a wrong structure is part of its regulariser.
+# The regularised argmax, and whether the cost of a wrong structure is part of the regulariser.
 Recipe = namedtuple("Recipe", ["argmax", "margin"])
 LOSSES = {
     "sparsemap": Recipe("sparsemap", False),

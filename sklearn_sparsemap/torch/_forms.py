@@ -1,4 +1,4 @@
-"""From what users give to the tensors that operators take."""
+"""Conversion of user input to the tensors that operators take."""
 
 from math import prod
 
@@ -8,7 +8,7 @@ _HALF = torch.float16, torch.bfloat16
 
 
 def as_scores(scores, name="scores"):
-    """Return scores as a tensor of float32 or float64: half precision is too coarse for what follows."""
+    """Return scores as a tensor of float32 or float64; half precision is converted, because it is too coarse."""
     if not isinstance(scores, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor; got {type(scores).__name__}")
     if not scores.is_floating_point():
@@ -17,13 +17,13 @@ def as_scores(scores, name="scores"):
 
 
 def result_dtype(scores):
-    """Return the dtype of results: that of the scores, or under autocast float32 for half precision."""
+    """Return the dtype of results: that of the scores, or float32 for half precision under autocast."""
     is_half = scores.dtype in _HALF
     return torch.float32 if is_half and torch.is_autocast_enabled(scores.device.type) else scores.dtype
 
 
 def as_lengths(lengths, n_samples, batched):
-    """Return lengths as an int tensor with one row a sample, of no columns for None; values are not looked at."""
+    """Return lengths as an int tensor, one row a sample, without columns for None; values are not checked."""
     if lengths is None:
         return torch.empty((n_samples, 0), dtype=torch.int64)
     lengths = torch.as_tensor(lengths)
@@ -53,7 +53,7 @@ def join_additional(arrays, own, scores):
     ----------
     arrays : list of Tensor
     own : sequence of bool
-        Whether each has an axis of samples, which may be of size 1.
+        Whether each has an axis of samples, which may have size 1.
     scores : Tensor
     """
     n_samples = scores.shape[0]
@@ -74,10 +74,10 @@ def as_tensors(values, given, form, lengths, temperature):
     values : Tensor
         Scores, with an axis of samples.
     given : dict of Tensor
-        Additional scores, by the names that `form` has for them.
+        Additional scores, by their names in `form`.
     form : Form
     lengths, temperature
-        As the user gave them.
+        In the user's form.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def as_tensors(values, given, form, lengths, temperature):
 
 
 def split_joined(flat, shapes, batched):
-    """Cut what is joined along the last axis into tensors of the given shapes."""
+    """Split a tensor along its last axis into tensors of the given shapes."""
     if not shapes:
         return []
     parts = flat.split([prod(shape) for shape in shapes], 1)

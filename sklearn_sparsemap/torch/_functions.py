@@ -1,7 +1,7 @@
-"""The same as functions of PyTorch's autograd, which know forward mode and the transforms of `torch.func`.
+"""The operators as PyTorch autograd functions, which support forward mode and the transforms of `torch.func`.
 
-Operators pass through `torch.compile` and `torch.export`, which take no function with a forward mode; in eager mode it
-is the other way round. `solve` is whichever goes.
+`torch.compile` and `torch.export` support operators, but not functions with a forward mode. In eager mode it is the
+other way round. `solve` uses the one that is supported.
 """
 
 from inspect import signature
@@ -12,13 +12,13 @@ from ..torch import _ops
 
 
 def _signed(function):
-    """Keep the signature of a function, for which `torch.autograd.Function.apply` asks at each call."""
+    """Cache the signature of a function, which `torch.autograd.Function.apply` reads at each call."""
     function.__signature__ = signature(function)
     return function
 
 
 class _Multiply(torch.autograd.Function):
-    """Products with the Jacobian: linear in the directions, and piecewise constant in all else."""
+    """Products with the Jacobian: linear in the directions, and piecewise constant in the other arguments."""
 
     generate_vmap_rule = True
 

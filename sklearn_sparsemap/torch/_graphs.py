@@ -35,36 +35,36 @@ def lp_sparsemap(
     Parameters
     ----------
     graph : FactorGraph, or callable
-        One for all samples; or a function that makes one from the shape of a sample, with one array of variables in
-        that shape. It is called once for each shape; its graphs are kept as long as the function.
+        One graph for all samples, or a function that makes one from the shape of a sample, with one array of variables
+        in that shape. The function is called once for each shape; its graphs are kept as long as the function.
     scores : Tensor of shape (batch, ...), or of the shape of the variables; or dict of str -> Tensor
         A dict for graphs with several arrays of variables. With a function there is always an axis of samples. float32
-        or float64; computed in float64 on the CPU, returned in its dtype on its device. -inf keeps a variable off.
+        or float64; computed in float64 on the CPU, and returned in its dtype on its device. -inf keeps a variable off.
     additional : dict, default=None
         By the names of factors: scores of pairs, or a dict of a structure's additional scores. For all samples, or with
-        an axis of samples before.
+        a leading axis of samples.
     lengths : int Tensor of shape (batch,) or (batch, n_axes), default=None
-        With a function: the shape of each sample; the rest is padding. Of shape (batch,), the size of the first axis;
+        With a function: the shape of each sample; the rest is padding. With shape (batch,), the size of the first axis
         or, if the variables are those of a tree, the number of words. Pair scores, and a structure's, are padded in the
         same way.
     temperature : float, default=1.0
         Multiplies the regulariser.
     max_iter : int, default=None
-        None is exact. Else there are at most so many sweeps and Newton steps, the marginals may violate factors, and
-        the derivative is that of the faces to which they have come.
+        None is exact. Otherwise the maximum number of sweeps and Newton steps. The marginals may then violate factors,
+        and the derivative is that of the faces reached so far.
     n_jobs : int, default=None
         Number of threads over the samples, forward and backward; -1 uses all cores.
     tol : float, default=1e-10
-        For the residual and the duality gap.
+        Tolerance of the residual and the duality gap.
     return_additional : bool, default=False
-        Whether to return the additional marginals, too; they have derivatives as the marginals do.
+        Whether to return the additional marginals, too. They are differentiable like the marginals.
 
     Returns
     -------
     marginals : Tensor, like `scores`
         Zero in the padding.
     additional_marginals : dict
-        If `return_additional`: like `additional`, with an axis of samples. That of a single score which many pairs
+        If `return_additional`: like `additional`, with an axis of samples. The marginal of a score that several pairs
         share is the sum of theirs.
 
     Raises
@@ -76,7 +76,7 @@ def lp_sparsemap(
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` is None and a sample does not converge, as for tied scores of 1e6 and above.
+        If `max_iter` is None and a sample does not converge, for example with tied scores of 1e6 and above.
 
     References
     ----------
@@ -119,19 +119,19 @@ def _handle(graph, extra, tol, max_iter, n_jobs):
 
 @torch.compiler.assume_constant_result
 def _form(graph, scores, additional):
-    # Not as a class: what is constant in a compiled programme are numbers, strings and tuples.
+    # A plain tuple, because compiled programmes support only numbers, strings and tuples as constants.
     return tuple(form_of_graph(graph, scores, additional))
 
 
 def prepare_graph(graph, scores, additional, lengths, temperature):
-    """Check what the user gave; see `lp_sparsemap`.
+    """Check the user's input; see `lp_sparsemap`.
 
     Returns
     -------
     dtype : torch.dtype
-        That of the results.
+        Dtype of the results.
     tensors : (scores, additional, lengths)
-        As `_ops.solve` takes them, divided by the temperature.
+        In the form of `_ops.solve`, divided by the temperature.
     form : Form
     """
     if isinstance(scores, dict):

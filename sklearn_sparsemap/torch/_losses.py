@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class FenchelYoungLoss(nn.Module):
     """A loss between scores and gold structures of a padded batch; see `sklearn_sparsemap.losses.FenchelYoungLoss`.
 
-    The gradient of SparseMAP's losses is differentiable once more. Inference is that of `sparsemap`, in the forward
-    pass only.
+    The gradient of SparseMAP losses is differentiable once more. Inference is that of `sparsemap`, and runs in the
+    forward pass only.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class FenchelYoungLoss(nn.Module):
     loss : {"sparsemap", "margin_sparsemap", "perceptron", "hinge", "crf", "margin_crf"}, default="sparsemap"
         The last two are for structures only.
     temperature : float, default=1.0
-        Multiplies the regulariser, costs included.
+        Factor of the regulariser and of the cost.
     reduction : {"mean", "sum", "none"}, default="mean"
         Over the samples. The mean over an empty batch is NaN, as in PyTorch.
     cost : array-like of shape (n_labels, n_labels), default=None
-        For structures made of labels, in losses with a margin.
+        Costs for structures of labels, in losses with a margin.
     max_iter : int, default=None
         None is exact; see `sparsemap`.
     n_jobs : int, default=None
@@ -81,7 +81,7 @@ class FenchelYoungLoss(nn.Module):
         check_options(temperature, tol, max_iter, n_jobs)
         self.structure, self.loss, self.temperature, self.reduction = structure, loss, temperature, reduction
         self.cost, self.max_iter, self.n_jobs, self.tol = cost, max_iter, n_jobs, tol
-        # Tells at once what cannot be.
+        # Raises for invalid combinations.
         self._operator(())
 
     def _operator(self, extra):
@@ -96,23 +96,23 @@ class FenchelYoungLoss(nn.Module):
         scores : Tensor of shape (batch, ...) or of the shape of one sample
             As in `sparsemap` and `lp_sparsemap`.
         y : Tensor, or list of structures
-            In the form in which the structure decodes, padded where samples are: chains (batch, n_steps), trees
-            (batch, max_words), matchings (batch, n_rows), subsets (batch, n), `Simplex` (batch,). Of graphs 0 and 1 in
-            the shape of the variables. Of one sample its structure itself.
+            Gold structures, in the form in which the structure decodes, padded if samples are: chains (batch, n_steps),
+            trees (batch, max_words), matchings (batch, n_rows), subsets (batch, n), `Simplex` (batch,). For graphs, 0
+            and 1 in the shape of the variables. For a single sample, its structure.
         lengths : int Tensor, default=None
             As in `sparsemap` and `lp_sparsemap`.
         **additional : Tensor
-            As in `sparsemap`; of graphs ``additional``, as in `lp_sparsemap`.
+            As in `sparsemap`; for graphs ``additional``, as in `lp_sparsemap`.
 
         Returns
         -------
         loss : Tensor
-            A number; or of shape (batch,) where ``reduction="none"``.
+            A number; or of shape (batch,) if ``reduction="none"``.
 
         Raises
         ------
         ValueError
-            If `y` holds what is no structure of its problem, or is forbidden; and as `sparsemap` does.
+            If an entry of `y` is not a structure of its problem, or is forbidden; otherwise as in `sparsemap`.
         """
         if isinstance(self.structure, FactorGraph) or callable(self.structure):
             unknown = sorted(set(additional) - {"additional"})
@@ -149,12 +149,12 @@ class FenchelYoungLoss(nn.Module):
         return self.temperature * losses
 
     def extra_repr(self) -> str:
-        """Return what stands between the brackets of the module's repr."""
+        """Return the options in the module's repr."""
         return f"{self.structure!r}, loss={self.loss!r}, temperature={self.temperature}, reduction={self.reduction!r}"
 
 
 def _as_structures(y, batched):
-    """Return gold structures as a sequence of arrays or what else the structure decodes to."""
+    """Return gold structures as a sequence, in the form in which the structure decodes."""
     y = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else y
     if not batched:
         y = [y]

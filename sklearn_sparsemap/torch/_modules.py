@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SparseMAP(nn.Module):
-    """SparseMAP as a layer without weights of its own; see `sparsemap`.
+    """SparseMAP as a layer without learnable weights; see `sparsemap`.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class SparseMAP(nn.Module):
     Raises
     ------
     ValueError
-        Where an option is out of its range; and from a call, as `sparsemap`.
+        If an option is out of range; calls raise it as `sparsemap` does.
 
     Examples
     --------
@@ -83,12 +83,12 @@ class SparseMAP(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """Return what stands between the brackets of the module's repr."""
+        """Return the options in the module's repr."""
         return f"{self.structure!r}, temperature={self.temperature}, max_iter={self.max_iter}"
 
 
 class LPSparseMAP(nn.Module):
-    """LP-SparseMAP as a layer without weights of its own; see `lp_sparsemap`.
+    """LP-SparseMAP as a layer without learnable weights; see `lp_sparsemap`.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class LPSparseMAP(nn.Module):
     Raises
     ------
     ValueError
-        Where an option is out of its range; and from a call, as `lp_sparsemap`.
+        If an option is out of range; calls raise it as `lp_sparsemap` does.
 
     Examples
     --------
@@ -144,5 +144,5 @@ class LPSparseMAP(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """Return what stands between the brackets of the module's repr."""
+        """Return the options in the module's repr."""
         return f"{self.graph!r}, temperature={self.temperature}, max_iter={self.max_iter}"

@@ -1,4 +1,4 @@
-"""Structures that PyTorch's own operations solve, for tensors that stay on their device."""
+"""Structures that PyTorch's operations solve, for tensors that stay on their device."""
 
 import torch
 
@@ -19,12 +19,12 @@ def native_operator(structure, *, tol, max_iter, n_jobs):
 
 
 class NativeOperator:
-    """As an `Operator`, but of tensors on any device.
+    """Like an `Operator`, but for tensors on any device.
 
     Parameters
     ----------
     compiled : StructureOperator
-        Solves what Newton's method fails at: in the main what is infeasible, of which it says so.
+        Solves samples at which Newton's method fails. These are mostly infeasible, which it reports.
     """
 
     n_additional = 0
@@ -33,7 +33,7 @@ class NativeOperator:
         self.compiled, self.structure, self.handle = compiled, compiled.structure, -1
 
     def solve_tensors(self, scores, lengths):
-        """Solve a batch of float64 scores: `NativeSolution`."""
+        """Solve a batch of float64 scores; return a `NativeSolution`."""
         shape = scores.shape[1:]
         if lengths.shape[1]:
             what, accepted = self.structure.counted_lengths()
@@ -69,7 +69,7 @@ class NativeSolution:
         self.marginals, self._project, self._mended = marginals, project, None
 
     def mend(self, compiled, scores, lengths, rows):
-        """Solve some samples by the compiled method."""
+        """Replace the solutions of some samples by those of the compiled method."""
         array = scores[rows].cpu().numpy()
         try:
             solved = compiled.solve(array, array[:, :0].reshape(len(array), -1)[:, :0], lengths[rows].cpu().numpy())
@@ -85,7 +85,7 @@ class NativeSolution:
         self.values = (linear - 0.5 * u * u).flatten(1).sum(1)
 
     def multiply(self, directions):
-        """Multiply directions, (n_directions, *shape of marginals), with the Jacobian."""
+        """Multiply directions, shape (n_directions, *shape of marginals), with the Jacobian."""
         out = self._project(directions)
         if self._mended is not None:
             solved, rows = self._mended

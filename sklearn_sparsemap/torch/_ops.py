@@ -1,8 +1,8 @@
-"""The two operators that PyTorch knows: the solution of a batch, and products with its Jacobian.
+"""The two PyTorch operators: the solution of a batch, and products with its Jacobian.
 
-Both take all that is no tensor by the number of an `Operator`. Tensors go to the CPU and back, but for those of a
-`NativeOperator`. Shapes are those of `_layers.operators`; all samples may share additional scores, which is then told
-from their stride.
+Both refer to an `Operator` by its number, and all other arguments are tensors. Tensors are copied to the CPU and back,
+except for a `NativeOperator`. Shapes are those of `_layers.operators`. If all samples share additional scores, their
+stride along the axis of samples is 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .._layers.operators import operator
 from ._native import NativeOperator, NativeSolution
 from ._states import recall, remember
 
-# PyTorch does not promise to keep these. Where they are missing, all calls go by the dispatcher.
+# These are private in PyTorch. If they are missing, all calls use the dispatcher.
 try:
     from torch._C import _dispatch_keys, _is_tracing
     from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -32,13 +32,13 @@ def as_numpy(tensor):
 
 
 def shared_as_numpy(additional):
-    """Return additional scores as an array, of one sample where all share them."""
+    """Return additional scores as an array, with a single row if all samples share them."""
     is_shared = len(additional) > 1 and additional.stride(0) == 0
     return as_numpy(additional[:1] if is_shared else additional)
 
 
 def like(array, tensor):
-    """Return an array as a tensor of its own, with the dtype and on the device of another one."""
+    """Copy an array to a tensor with the dtype and on the device of another one."""
     return torch.from_numpy(array).to(tensor.device, tensor.dtype, copy=True)
 
 
@@ -70,10 +70,10 @@ def _(scores, additional, lengths, handle):
 
 
 def solution_of(scores, additional, lengths, handle, keys):
-    """Return the solution of a batch of at least one sample, by its keys, or found once more."""
+    """Return the solution of a batch of at least one sample, by its keys; solve again if it is not stored."""
     solved = recall(keys)
     if solved is None:
-        # They hold the solution.
+        # The solution is stored as long as its keys exist.
         keys = _solve(scores, additional, lengths, handle)[-1]
         solved = recall(keys)
     return solved
@@ -84,7 +84,7 @@ def _multiply(
 ) -> tuple[Tensor, Tensor]:
     """Multiply directions with the Jacobian of a batch, which is symmetric.
 
-    `unary` and `extra` may have any number of directions, each for all samples, one after the other.
+    `unary` and `extra` may have several directions for all samples, one after the other.
     """
     if not len(scores):
         return torch.zeros_like(unary), torch.zeros_like(extra)
@@ -108,19 +108,19 @@ def _(scores, additional, lengths, keys, unary, extra, handle):
 
 
 def _hold_numbers(tensors):
-    """Tell whether tensors are plain ones on the CPU, of no transform or trace, and no mode is to see operators."""
+    """Tell whether tensors are plain CPU tensors, outside of transforms, traces and dispatch modes."""
     if _PLAIN is None or _get_current_dispatch_mode() is not None or _is_tracing():
         return False
     return all(_dispatch_keys(tensor).raw_repr() == _PLAIN for tensor in tensors)
 
 
 def solve_for(*tensors):
-    """Return `solve`, or its function where tensors hold numbers: that saves the dispatcher's 50 us."""
+    """Return the operator `solve` or, for plain tensors, its Python function, which saves the dispatcher's 50 us."""
     return _solve if _hold_numbers(tensors) else solve
 
 
 def multiply_for(*tensors):
-    """Return `multiply`, or its function; see `solve_for`."""
+    """Return the operator `multiply`, or its Python function; see `solve_for`."""
     return _multiply if _hold_numbers(tensors) else multiply
 
 
@@ -130,7 +130,7 @@ def _with_axis(tensor, axis, size):
 
 
 def _joined(tensor):
-    """Join the first two axes; what is shared along both stays so."""
+    """Join the first two axes; a tensor that is shared along both remains so."""
     if tensor.stride(0) == 0 and tensor.stride(1) == 0:
         return tensor[0, :1].expand(tensor.shape[0] * tensor.shape[1], *tensor.shape[2:])
     return tensor.flatten(0, 1)
@@ -153,7 +153,7 @@ def _(info, in_dims, scores, additional, lengths, keys, unary, extra, handle):
     size, batch, directions = info.batch_size, (scores, additional, lengths, keys), (unary, extra)
     directions = [_with_axis(t, axis, size) for t, axis in zip(directions, in_dims[4:6])]
     if all(axis is None for axis in in_dims[:4]):
-        # More directions for the same samples.
+        # Only directions are batched: more directions for the same samples.
         out = multiply(*batch, *(_joined(t) for t in directions), handle)
         return tuple(_split(part, size) for part in out), (0, 0)
     n = scores.shape[0] if in_dims[0] is None else scores.movedim(in_dims[0], 0).shape[1]
@@ -166,7 +166,7 @@ def _(info, in_dims, scores, additional, lengths, keys, unary, extra, handle):
 
 
 def keep_solution(ctx, inputs, output):
-    """Save for the backward pass of `solve` what `solve_backward` takes."""
+    """Save the arguments of `solve_backward` for the backward pass of `solve`."""
     scores, additional, lengths, ctx.handle = inputs
     u, v, _, keys = output
     saved = scores, additional, lengths, keys, u, v
@@ -177,7 +177,7 @@ def keep_solution(ctx, inputs, output):
 
 
 def solve_backward(ctx, product, unary, extra, values):
-    """Return gradients of scores and additional scores, by those of what `solve` returns, or None."""
+    """Return gradients of scores and additional scores, given those of the results of `solve`, or None."""
     *batch, u, v = ctx.saved_tensors
     found = None, None
     if unary is not None or extra is not None:

@@ -1,9 +1,9 @@
-"""What a forward pass found, for its backward pass: found again by the keys that go with the marginals.
+"""Storage of forward solutions for the backward pass, by the keys that accompany the marginals.
 
-Operators of PyTorch return tensors only, so solutions go beside them. Their keys are a tensor of which nothing matters
-but where it lies: as long as its memory lives, no other tensor has its address, and when it is freed the solution is
-forgotten. A copy of the keys (by a hook that moves saved tensors, say) is known to nobody; the solution is then found
-once more.
+Operators of PyTorch return tensors only, so solutions are stored separately. The only relevant property of a key tensor
+is its address: as long as its memory is allocated, no other tensor has this address, and when it is freed the solution
+is deleted. A copy of the keys (for example by a hook that moves saved tensors) has another address. The solution is
+then computed again.
 """
 
 import weakref
@@ -15,11 +15,11 @@ _states = {}
 
 
 def remember(solved, n_samples):
-    """Return keys, an int64 tensor of shape (n_samples,), by which `recall` finds a solution as long as they live."""
+    """Return keys, an int64 tensor of shape (n_samples,), by which `recall` finds a solution while they exist."""
     if not n_samples:
-        # Nothing to keep, and no address of its own.
+        # There is nothing to store, and an empty tensor has no unique address.
         return torch.empty(0, dtype=torch.int64)
-    # Memory of its own, even if there is only one sample.
+    # NumPy allocates separate memory, even for a single sample.
     array = np.arange(n_samples)
     address = array.ctypes.data
     _states[address] = solved
@@ -28,7 +28,7 @@ def remember(solved, n_samples):
 
 
 def recall(keys):
-    """Return the solution that goes with all of these keys in their order, or None."""
+    """Return the solution that has exactly these keys, in this order, or None."""
     if keys.device.type != "cpu" or not keys.is_contiguous() or keys.storage_offset() != 0:
         return None
     solved = _states.get(keys.untyped_storage().data_ptr())

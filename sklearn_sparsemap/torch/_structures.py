@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class SelectedStructures(NamedTuple):
-    """What `sparsemap` selects.
+    """The selected structures of `sparsemap`.
 
     Attributes
     ----------
     marginals : Tensor, shape of scores
     structures : list
-        For each sample a list of its selected structures, most probable first; that list itself for a single sample.
+        For each sample a list of its selected structures, most probable first; for a single sample just this list.
     weights : list of Tensor
-        For each sample the probabilities of these, differentiable once; that tensor itself for a single sample.
+        For each sample the probabilities of these, differentiable once; for a single sample just this tensor.
     additional_marginals : dict of str -> Tensor
     """
 
@@ -56,51 +56,51 @@ def sparsemap(
 ) -> Any:
     """Solve SparseMAP for a padded batch, differentiably: marginals that are mixtures of few structures.
 
-    Maximises ``scores.u + additional.v - temperature / 2 |u|^2`` [1]_. The derivative is exact: the marginals are
-    piecewise linear in all scores, and the second derivative is zero. It is the same in forward and in reverse mode.
+    Maximises ``scores.u + additional.v - temperature / 2 |u|^2`` [1]_. The derivative is exact. The marginals are
+    piecewise linear in all scores, so the second derivative is zero. The Jacobian is the same in forward and in reverse
+    mode.
 
     Parameters
     ----------
     structure : Structure
         For example ``LinearChain()``.
     scores : Tensor of shape (batch, ...) or of the shape of one sample
-        float32 or float64 (half precision goes by float32); computed in float64, on the CPU but for what `backend`
-        says, and returned in its dtype on its device. -inf forbids a part. The batch may be empty.
+        float32 or float64 (half precision is converted to float32). Computed in float64, on the CPU unless `backend`
+        says otherwise, and returned in its dtype on its device. -inf forbids a part. The batch may be empty.
     lengths : int Tensor of shape (batch,) or (batch, 2), default=None
-        Which part of each sample is no padding: steps of chains (or steps and states), words of trees (whose scores
+        The size of each sample without padding: steps of chains (or steps and states), words of trees (whose scores
         have shape (batch, max_words + 1, max_words)), rows and columns of matchings, parts of others.
     temperature : float, default=1.0
-        Multiplies the regulariser: the larger, the more structures are selected.
+        Factor of the regulariser: the larger, the more structures are selected.
     max_iter : int, default=None
-        None is exact. Else at most so many structures are looked for (calls of the MAP oracle), and the derivative is
-        that of the mixtures of those that were found. `Simplex`, `Subset`, `Matching` and chains without transitions
-        are exact always.
+        None is exact. Otherwise the maximum number of calls of the MAP oracle; the derivative is then that of mixtures
+        of the structures found so far. `Simplex`, `Subset`, `Matching` and chains without transitions are always exact.
     n_jobs : int, default=None
         Number of threads over the samples, forward and backward; -1 uses all cores.
     tol : float, default=1e-9
         Duality gap.
     backend : {"auto", "compiled", "native"}, default="auto"
         ``"compiled"`` computes on the CPU, ``"native"`` (`Matching` and `Simplex`) in batched operations of PyTorch, on
-        the device of the scores. ``"auto"`` is native where it can, for scores that are not on the CPU.
+        the device of the scores. ``"auto"`` is native if possible, for scores that are not on the CPU.
     return_additional : bool, default=False
-        Whether to return the additional marginals, too; they have derivatives as the marginals do.
+        Whether to return the additional marginals, too. They are differentiable like the marginals.
     return_structures : bool, default=False
         Whether to return the selected structures and their weights; not in compiled programmes.
     additional : dict of str -> Tensor, default=None
-        Additional scores, where their names are those of other parameters.
+        Additional scores whose names are also names of other parameters.
     **more : Tensor
-        Additional scores by name, for example `transitions`: in the shapes that the structure's class documents, for
-        all samples, or with an axis of samples before. Where both could be meant, it is the axis of samples; an axis of
-        size 1 makes it clear.
+        Additional scores by name, for example `transitions`, in the shapes that the structure's class documents: for
+        all samples, or with a leading axis of samples. An ambiguous leading axis is taken as the axis of samples; an
+        axis of size 1 makes shared scores explicit.
 
     Returns
     -------
     marginals : Tensor, shape of scores
         Zero in the padding.
     additional_marginals : dict of str -> Tensor
-        If `return_additional`: with an axis of samples, padded as the additional scores are.
+        If `return_additional`: with an axis of samples, padded like the additional scores.
     found : SelectedStructures
-        In place of both, if `return_structures`.
+        Instead of both, if `return_structures`.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def sparsemap(
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` is None and a sample does not converge, as for tied scores of 1e6 and above.
+        If `max_iter` is None and a sample does not converge, for example with tied scores of 1e6 and above.
 
     References
     ----------
@@ -147,14 +147,14 @@ def sparsemap(
 
 
 def _handle_of(structure, extra, tol, max_iter, n_jobs, native):
-    """Return the number of the operator of a structure, which a compiled function may have made itself."""
+    """Return the number of a structure's operator. In a compiled function, the structure may have been made there."""
     if not torch.compiler.is_compiling() or not _is_bare(structure):
         return _handle(structure, extra, tol, max_iter, n_jobs, native)
     params = ()
     for name, value in vars(structure).items():
         if value is not None and not isinstance(value, int | float | str):
             raise ValueError(f"{type(structure).__name__} cannot be made in a compiled function; make it outside")
-        # An int that differs between two calls is taken for an unknown; `index` makes it a number again.
+        # Compiled programmes treat an int that differs between two calls as a symbol; `index` makes it a number again.
         if isinstance(value, bool):
             value = bool(index(value))
         elif isinstance(value, int):
@@ -165,7 +165,7 @@ def _handle_of(structure, extra, tol, max_iter, n_jobs, native):
 
 @torch.compiler.assume_constant_result
 def _is_bare(structure):
-    # The tracer keeps the attributes of an object that the traced function makes apart from it.
+    # The tracer stores the attributes of an object that is made in the traced function separately.
     return not vars(structure)
 
 
@@ -184,7 +184,7 @@ def _handle(structure, extra, tol, max_iter, n_jobs, native):
 
 
 def use_native(structure, backend, device, need_structures=False):
-    """Tell whether operations of PyTorch are to solve; raise ValueError where they cannot."""
+    """Tell whether to use operations of PyTorch; raise ValueError if they are requested but not possible."""
     check_choice("backend", backend, ("auto", "compiled", "native"))
     possible = is_native(structure) and not need_structures
     if backend == "native" and not possible:
@@ -194,14 +194,14 @@ def use_native(structure, backend, device, need_structures=False):
 
 
 def prepare(structure, scores, lengths, temperature, additional):
-    """Check what the user gave; see `sparsemap`.
+    """Check the user's input; see `sparsemap`.
 
     Returns
     -------
     dtype : torch.dtype
-        That of the results.
+        Dtype of the results.
     tensors : (scores, additional, lengths)
-        As `_ops.solve` takes them, divided by the temperature.
+        In the form of `_ops.solve`, divided by the temperature.
     form : Form
     """
     values = as_scores(scores)
