@@ -219,7 +219,7 @@ def new_memory(sizes, max_bytes, most=16):
 
     Parameters
     ----------
-    One row for each sample; see `Structure.layout`.
+    sizes : array with one row a sample
         See `Structure.layout`.
     max_bytes : int
         Memory limit. If it has no room for two structures of each sample, nothing is stored.

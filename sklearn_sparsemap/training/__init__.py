@@ -1,1 +1,1 @@
-"""How weights are learned: online and batch optimisers over flat data. They know losses, but no estimator."""
+"""Online and batch optimisers over flat data. They use losses, but no estimators."""

@@ -1,4 +1,4 @@
-"""Adam, in place and in threads: one pass over the weights, also where the features of the batch are sparse."""
+"""Adam, in place and in threads, in one pass over the weights, even if the features of the batch are sparse."""
 
 import numpy as np
 from numba import types
@@ -12,7 +12,7 @@ _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
 
 @kernel(fast_sums=True)
 def move(weights, gradient, first, second, rate, second_scale, alpha):
-    """Move weights by their gradient plus ``alpha`` times themselves."""
+    """Update weights by Adam's step for the gradient plus ``alpha`` times the weights."""
     for i in range(weights.shape[0]):
         g = gradient[i] + alpha * weights[i]
         m = _BETA_1 * first[i] + (1.0 - _BETA_1) * g
@@ -29,7 +29,7 @@ def move(weights, gradient, first, second, rate, second_scale, alpha):
     )
 )  # fmt: skip
 def move_range(weights, gradient, first, second, rate, second_scale, alpha, start, stop):
-    """Move the weights from `start` to `stop`."""
+    """Update the weights from `start` to `stop`."""
     move(weights[start:stop], gradient[start:stop], first[start:stop], second[start:stop], rate, second_scale, alpha)
 
 
@@ -40,9 +40,9 @@ def move_range(weights, gradient, first, second, rate, second_scale, alpha, star
     )
 )  # fmt: skip
 def move_rows_range(weights, columns, residuals, first, second, rate, second_scale, alpha, start, stop):
-    """Move the weights of features `start` to `stop`; the gradient of each is summed from its entries in the batch.
+    """Update the weights of features `start` to `stop`; the gradient of each is summed over its entries in the batch.
 
-    `columns` are the features of the batch by column: for each feature its samples.
+    `columns` are the features of the batch in CSC: for each feature its samples.
     """
     gradient = np.empty(weights.shape[1])
     for feature in range(start, stop):
@@ -69,16 +69,16 @@ class Adam:
         self.n_steps = 0
 
     def step(self, arrays, gradients, rates, alphas, n_jobs=None):
-        """Move all arrays.
+        """Update all arrays.
 
         Parameters
         ----------
         arrays : list of arrays
         gradients : list
-            For each either an array, or ``(features, residuals)`` of a sparse batch, for ``features.T @ residuals``:
-            that product is never stored.
+            For each either an array, or ``(features, residuals)`` of a sparse batch. The latter means ``features.T @
+            residuals``, which is never stored.
         rates, alphas : lists of float
-            Of each array: learning rate, and strength of the penalty ``alpha / 2 * |weights|^2``.
+            For each array: learning rate, and strength of the penalty ``alpha / 2 * |weights|^2``.
         """
         self.n_steps += 1
         scale = 1.0 / (1.0 - _BETA_1**self.n_steps)

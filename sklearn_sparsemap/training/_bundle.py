@@ -1,9 +1,9 @@
-"""A proximal bundle method, for objectives that are convex but have kinks (Kiwiel 1990).
+"""A proximal bundle method, for convex objectives with kinks (Kiwiel 1990).
 
-At a kink the gradient says little about other directions. So each evaluation's gradient is kept, as a plane below the
-loss. The next point is the minimum of the highest plane, the penalty, and a quadratic term that keeps it near the best
-point so far. Some mean of the gradients then stands for the gradient at the best point: it is small only near the
-optimum.
+At a kink the gradient says little about other directions. So the gradient of each evaluation is kept, as a cutting
+plane below the loss. The next point minimises the maximum of the planes, plus the penalty, plus a quadratic term that
+keeps it near the best point so far. A convex combination of the gradients then replaces the gradient at the best point.
+It is small only near the optimum.
 
 Reference: Kiwiel, Proximity control in bundle methods for convex nondifferentiable minimization. Mathematical
 Programming 46, 1990.
@@ -11,19 +11,20 @@ Programming 46, 1990.
 
 import numpy as np
 
-# A step counts if it gains this share of what the planes promise; with the second share, steps may become longer.
+# A step is taken if it gains this fraction of the gain that the planes predict. Above the second fraction, steps may
+# become longer.
 _SERIOUS, _VERY_GOOD = 0.1, 0.5
-# The planes may take so much memory, but so many there are at least, and at most.
+# Memory limit of the planes, and their minimum and maximum number.
 _PLANE_BYTES = 64 * 2**20
 _FEWEST_PLANES, _MOST_PLANES = 20, 200
 _SMALLEST_PROXIMITY = 1e-10
-# Relative to the loss: what the planes promise is rounding from here on.
+# A predicted gain of at most this, relative to the loss, is rounding error.
 _ROUNDING = 16 * np.finfo(float).eps
-# So little, relative to the loss, is left to gain at most: losses themselves are not known better.
+# Largest possible gain, relative to the loss, at which to stop; losses are not more accurate than this.
 _NOTHING = 1e-12
-# The objective no longer moves where so many calls gain less than this share of tol, relative to the loss.
+# Give up if this many calls gain less than this fraction of tol, relative to the loss.
 _MOST_IDLE, _IDLE_GAIN = 100, 1e-3
-# Relative rounding of the multipliers' optimality conditions, and what makes their equations regular.
+# Relative rounding error of the optimality conditions of the multipliers, and ridge of their equations.
 _SLACK, _RIDGE = 1e-15, 1e-13
 
 
@@ -35,7 +36,7 @@ def simplex_qp(hessian, linear, start):
     hessian : positive semidefinite array of shape (n, n)
     linear : array of shape (n,)
     start : array of shape (n,)
-        A point of the simplex, best near the solution.
+        A point of the simplex, ideally near the solution.
 
     Returns
     -------
@@ -57,14 +58,14 @@ def simplex_qp(hessian, linear, start):
             if not out.any():
                 x[places] = wanted / wanted.sum()
                 break
-            # As far as the first of them gets to zero, which leaves.
+            # Move until the first variable reaches zero, and fix it there.
             steps = np.where(out, old / np.where(out, old - wanted, 1.0), np.inf)
             moved = np.maximum(old + steps.min() * (wanted - old), 0.0)
             moved[steps.argmin()] = 0.0
             x[places] = moved / moved.sum()
             free = x > 0.0
         if entered >= 0 and not free[entered]:
-            # It left at once: what it promised was rounding.
+            # It left at once, so its reduced cost was rounding error.
             break
         slope = hessian @ x + linear
         entered = int(slope.argmin())
@@ -75,7 +76,7 @@ def simplex_qp(hessian, linear, start):
 
 
 class _Planes:
-    """Gradients of the loss, and by how much their planes are below it at the best point."""
+    """Gradients of the loss, and the amounts by which their planes are below it at the best point."""
 
     def __init__(self, gradient, penalised):
         self.penalised = penalised
@@ -84,7 +85,7 @@ class _Planes:
         self.gradients[0] = gradient
         self.n = 1
         self.errors, self.multipliers = np.zeros(1), np.ones(1)
-        # Products of the gradients: over the penalised weights, and over the others.
+        # Products of the gradients, over the penalised weights and over the others.
         self.products = [np.atleast_2d(gradient[mask] @ gradient[mask]) for mask in (penalised, ~penalised)]
 
     @property
@@ -102,7 +103,7 @@ class _Planes:
             self.products[k] = np.block([[self.products[k], column[:-1, None]], [column[None]]])
 
     def _forget(self):
-        """Drop a quarter of the planes: those that matter least, the oldest first."""
+        """Drop a quarter of the planes: those with the smallest multipliers, the oldest first."""
         order = np.lexsort((-np.arange(self.n), -self.multipliers))[: self.n - self.n // 4]
         kept = np.sort(order)
         self.gradients[: len(kept)] = self.gradients[kept]
@@ -112,33 +113,33 @@ class _Planes:
 
 
 def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, after_step):
-    """Minimise ``loss(x) + alpha/2 |x[penalised]|^2`` where the loss is convex.
+    """Minimise ``loss(x) + alpha/2 |x[penalised]|^2`` for a convex loss.
 
     Parameters
     ----------
     loss_gradient : callable
-        From a point to the objective and its gradient, or any subgradient, both with the penalty.
+        Maps a point to the objective and a subgradient of it, both with the penalty.
     x : array of shape (n,)
-        Where to start.
+        The start.
     penalised : bool array of shape (n,)
     alpha : float
     tol : float
-        Stops where a mean of gradients has no larger entry, and its planes are at the best point within a hundredth of
-        that below the objective, relative to 1 or the objective; or where they prove that nothing is left to gain.
+        Stops if the averaged gradient has no larger entry, and its planes are at most tol / 100 below the objective at
+        the best point, relative to 1 or the objective; or if the planes prove that no gain is possible.
     most_calls : int
-        Most calls of `loss_gradient`.
+        Maximum number of calls of `loss_gradient`.
     after_step : callable
-        Called with the point and the objective there after each step; a true result stops.
+        Called with the point and its objective after each step; a true result stops.
 
     Returns
     -------
     x : array of shape (n,)
     value : float
-        The objective there.
+        The objective at x.
     largest : float
-        Largest entry of the mean of the gradients.
+        Largest entry of the averaged gradient.
     message : str
-        Why it stopped; empty if it converged, or was stopped.
+        The reason for a failure; empty if it converged, or was stopped.
     """
 
     def without_penalty(point):
@@ -151,7 +152,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
     proximity = max(float(np.linalg.norm(gradient)), _SMALLEST_PROXIMITY)
     run, largest_error, n_calls, noted, noted_at = 0, np.inf, 1, value, 1
     while True:
-        # The step to the minimum of the model, by its dual: the multipliers of the planes.
+        # The step to the minimum of the model, from its dual: the multipliers of the planes.
         curvature, own = np.where(penalised, proximity + alpha, proximity), alpha * np.where(penalised, x, 0.0)
         hessian = planes.products[0] / (proximity + alpha) + planes.products[1] / proximity
         planes.multipliers = simplex_qp(hessian, planes.errors + planes.held @ (own / curvature), planes.multipliers)
@@ -163,7 +164,7 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         scale = max(1.0, abs(value))
         if largest <= tol and error <= 0.01 * tol * scale:
             return x, value, largest, ""
-        # The planes and the penalty bound the objective from below, if nothing is left to gain in the other weights.
+        # If the slope in the other weights is zero, the planes and the penalty bound the objective from below.
         known = alpha > 0.0 and np.abs(slope[~penalised]).max(initial=0.0) <= tol
         if known and error + slope[penalised] @ slope[penalised] / (2.0 * alpha) <= _NOTHING * scale:
             return x, value, largest, ""
@@ -176,7 +177,8 @@ def minimize_bundle(loss_gradient, x, penalised, *, alpha, tol, most_calls, afte
         point = x + step
         new_value, new_loss, gradient, new_slope = without_penalty(point)
         n_calls += 1
-        # The objective is convex: its slope at the new point bounds the gain from below, and is not lost in rounding.
+        # By convexity, the slope at the new point bounds the gain from below. Unlike the difference of values, it is
+        # not lost in rounding.
         gain, before = max(value - new_value, -(new_slope @ step)), proximity
         wanted = 2.0 * proximity * (1.0 - gain / promised)
         if gain >= _SERIOUS * promised:

@@ -1,11 +1,12 @@
-"""The columns of large sparse features as online learning sees them: equal ones as one, the frequent ones first.
+"""The columns of large sparse features for online learning: equal ones merged, the frequent ones first.
 
-Words that occur once bring many columns that are the same in all rows: of CoNLL-2000's, two of three. Their weights
-have the same gradients at each step, and so all rules move them alike. One column then stands for all, whose weight is
-the sum of theirs. What is left has a fifth fewer entries, a third of the weights, and those that are read most lie side
-by side.
+Words that occur once bring many columns that are equal in all rows: two of three in CoNLL-2000. Their weights have the
+same gradient at each step, so all rules update them equally. One column then represents all of them, and its weight is
+the sum of theirs. This saves a fifth of the entries and two thirds of the weights, and the weights that are read most
+are adjacent.
 
-Columns are told apart by 64-bit sums of random numbers, one for each entry, together with the number of entries.
+Columns are identified by a 64-bit hash, the sum of random numbers, one for each entry, together with the number of
+entries.
 """
 
 import numpy as np
@@ -16,17 +17,17 @@ from .._core.jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, UINTS, UI
 from ..numerics.places import places_of
 from ._data import LinearModel, Rows, make_rows
 
-# Features with fewer entries are learned as they are.
+# entries; smaller data are learned without merging
 _MANY = 2**18
-# A score is the sum of so many sums, each over some of the columns, which as many threads can make.
+# A score is the sum of this many partial sums, each over a part of the columns. As many threads can compute them.
 N_PIECES = 4
-# Columns that are made the user's again together.
+# Number of columns that are expanded together.
 _AT_ONCE = 2**16
 
 
 @kernel
 def _mix(number):
-    """Return a random 64-bit number for a number (splitmix64)."""
+    """Return a pseudorandom 64-bit hash of a number (splitmix64)."""
     z = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -35,25 +36,25 @@ def _mix(number):
 
 @entry(types.int64(PARTS, INTS, UINTS, UINTS_OUT, PARTS_OUT, PARTS_OUT, PARTS_OUT))
 def _find_equal(indices, indptr, bits, sums, counts, table, kinds):
-    """Number the different columns in the order of their places; those without entries are -1.
+    """Number the distinct columns in the order of their indices; those without entries get -1.
 
     Parameters
     ----------
     indices, indptr : int arrays
         CSR rows.
     bits : uint64 array
-        Those of the entries' values, or nothing where all are the same.
+        Bits of the entries' values; empty if all values are equal.
     sums, counts : arrays of shape (n_columns,)
         Zeros at first; counts[c] is then the number of entries of column c.
     table : int array
         Filled with -1; its size is a power of two, and more than the number of columns.
     kinds : int array of shape (n_columns,)
-        Written.
+        Output.
 
     Returns
     -------
     n : int
-        How many different columns there are.
+        Number of distinct columns.
     """
     for r in range(indptr.shape[0] - 1):
         word = _mix(r)
@@ -80,29 +81,29 @@ def _find_equal(indices, indptr, bits, sums, counts, table, kinds):
 
 @entry(types.int64(PARTS, INTS, PARTS, INTS, PARTS_OUT, PARTS_OUT, INTS_2D_OUT, INTS_OUT))
 def _merge_rows(indices, indptr, places, cuts, seen, merged, begins, sources):
-    """Write the columns that stand for those of each row, once each, in the order of the pieces.
+    """Write the merged columns of each row, once each, in the order of the pieces.
 
     Parameters
     ----------
     indices, indptr : int arrays
         CSR rows.
     places : int array of shape (n_columns,)
-        What stands for each column; -1 is left out.
+        The merged column of each column; -1 is omitted.
     cuts : int array of shape (n_pieces + 1,)
-        Where the pieces of the new columns begin.
+        The beginnings of the pieces of merged columns.
     seen : int array of shape (cuts[-1],)
         Filled with -1.
     merged : int array
-        Written, row after row.
+        Output, row by row.
     begins : int array of shape (n_pieces + 1, n_rows)
-        Written with where they begin for each row, piece by piece, and last where they end.
+        Output: the beginning of each row's columns, for each piece, and their end.
     sources : int array
-        Written with the entry of each that is written, unless empty.
+        Output: the original entry of each written column, unless empty.
 
     Returns
     -------
     n : int
-        How many were written.
+        Number of columns written.
     """
     n, n_pieces = np.int64(0), cuts.shape[0] - 1
     for r in range(indptr.shape[0] - 1):
@@ -121,7 +122,7 @@ def _merge_rows(indices, indptr, places, cuts, seen, merged, begins, sources):
 
 
 class Columns:
-    """What stands for the columns of some features.
+    """Merged columns of features.
 
     Parameters
     ----------
@@ -130,16 +131,16 @@ class Columns:
     Attributes
     ----------
     rows : Rows
-        The features in other columns. Their entries have the values that the columns had; scores add them up with the
-        sums of equal weights.
+        The features in merged columns. The values of entries are unchanged; scores multiply them with sums of equal
+        weights.
     places : int array of shape (n_features,)
-        What stands for each column; -1 where it has no entries.
+        The merged column of each column; -1 if it has no entries.
     multiplicity : array of shape (n_columns,)
-        For how many columns each one stands.
+        Number of columns that each merged column represents.
     cuts : int array of shape (N_PIECES + 1,)
-        Where the pieces of the columns begin, each of which has its part of the frequent ones.
+        The beginnings of the pieces of columns. Each piece has its share of the frequent columns.
     begins : int array of shape (N_PIECES + 1, n_rows)
-        Where the entries of each row begin, piece by piece, and last where they end.
+        The beginning of each row's entries, for each piece, and their end.
     """
 
     def __init__(self, X):
@@ -153,7 +154,7 @@ class Columns:
         filled = kinds >= 0
         frequencies, self.multiplicity = np.empty(n, np.int32), np.bincount(kinds[filled], minlength=n)
         frequencies[kinds[filled]] = counts[filled]
-        # The most frequent one is the first of the first piece, the next one of the second, and so on.
+        # Distribute columns over the pieces by frequency, round-robin.
         by_rank = np.argsort(-frequencies, kind="stable")
         sizes = (n + N_PIECES - 1 - np.arange(N_PIECES)) // N_PIECES
         self.cuts = readonly(np.concatenate([[0], np.cumsum(sizes)]), np.int64)
@@ -170,14 +171,14 @@ class Columns:
             own.indices, own.indptr, readonly(self.places, np.int32), self.cuts, np.full(n, -1, np.int32), merged,
             begins, sources,
         )  # fmt: skip
-        # In place, so that nothing is held twice.
+        # In place, to avoid a second copy.
         merged.resize(left, refcheck=False)
         data = own.data[sources[:left]] if len(own.data) else own.data
         self.begins, ends = readonly(begins, np.int64), np.append(begins[0], left)
         self.rows = Rows(readonly(data, data.dtype), readonly(merged, np.int32), readonly(ends, np.int64))
 
     def narrow(self, X):
-        """Return other rows, in CSR, so that their products with the weights are the scores."""
+        """Convert other CSR rows so that their products with the merged weights are the scores."""
         places = self.places[X.indices]
         known = places >= 0
         indptr = np.concatenate([[0], np.cumsum(known)])[X.indptr]
@@ -191,7 +192,7 @@ class Columns:
         ----------
         model : LinearModel
         sparse_coef : bool
-            Whether its `coef` is to be a CSR matrix.
+            Whether the result's `coef` is a CSR matrix.
         """
         coef = model.coef
         if not sparse_coef and not sparse.issparse(coef):
@@ -205,7 +206,7 @@ class Columns:
         indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         data, indices = np.empty(indptr[-1], coef.dtype), np.empty(indptr[-1], coef.indices.dtype)
         for start in range(0, len(self.places), _AT_ONCE):
-            # A part at a time: the numbers of all entries would take more memory than the weights.
+            # In blocks, because the indices of all entries would take more memory than the weights.
             chosen = slice(start, start + _AT_ONCE)
             places, own = self.places[chosen], lengths[chosen]
             entries = places_of(coef.indptr[places], own)
@@ -217,7 +218,7 @@ class Columns:
 
 
 def columns_of(X, coef):
-    """Return `Columns` for features that are large enough, and weights that are zero still; else None."""
+    """Return `Columns` if the features are large enough, and the weights still zero; else None."""
     if not sparse.issparse(X) or X.nnz < _MANY or (coef.nnz if sparse.issparse(coef) else coef.any()):
         return None
     return Columns(X)

@@ -1,25 +1,26 @@
-"""The course of a training, in a bounded number of entries."""
+"""The course of a training in a bounded number of entries."""
 
 MOST_ENTRIES = 2048
 
 
 class Course:
-    """What was noted along a training; as it gets longer, each entry stands for more of it.
+    """Records of a training; as it gets longer, each entry represents a longer period.
 
-    Once there are `most` entries, each two become one, and from then on twice as many notes make up an entry.
+    When there are `most` entries, pairs of entries are merged, and from then on each entry represents twice as many
+    records.
 
     Parameters
     ----------
     merge : callable
-        From two entries, and how many notes each stands for, to one.
+        Merges two entries, given the number of records that each represents.
     most : int, default=None
-        An even number; None is `MOST_ENTRIES`.
+        Maximum number of entries, even. Default: `MOST_ENTRIES`.
 
     Attributes
     ----------
     entries : list
     last : object
-        What was noted last, None at first.
+        The latest record, None at first.
     """
 
     def __init__(self, merge, most=None):
@@ -28,7 +29,7 @@ class Course:
         self._per_entry, self._in_last = 1, 1
 
     def note(self, entry):
-        """Note what comes next."""
+        """Append a record."""
         self.last = entry
         if self.entries and self._in_last < self._per_entry:
             self.entries[-1] = self.merge(self.entries[-1], entry, self._in_last, 1)

@@ -1,4 +1,4 @@
-"""What the optimisers learn from and what they learn: flat training data, and the weights of a linear model."""
+"""Flat training data, and the weights of a linear model."""
 
 from collections import namedtuple
 
@@ -17,23 +17,23 @@ from ._task import n_scores
 Targets = namedtuple("Targets", ["row_ptr", "dims", "sizes", "gold", "weights"])
 TARGETS = types.NamedTuple([INTS, INTS_2D, INTS_2D, GOLD, FLOATS], Targets)
 
-# Features as CSR rows; those without data hold ones, where a kernel says so.
+# Features as CSR rows. Rows without data hold ones, if a kernel supports that.
 Rows = namedtuple("Rows", ["data", "indices", "indptr"])
 ROWS = types.NamedTuple([FLOATS, PARTS, INTS], Rows)
-# The same in half the memory, for kernels that are compiled a second time where they are needed.
+# The same in half the memory, for kernels with a second compiled version.
 ROWS_32 = types.NamedTuple([FLOATS_32, PARTS, INTS], Rows)
 
-# Entries that are looked at together.
+# Number of entries that are checked together.
 _PIECE = 2**16
-# Most scores for which an oracle is asked at once whether targets are structures.
+# Maximum number of scores in one check of targets by the oracle.
 _BLOCK = 2**22
-# Most parts of a wrong target that a message lists.
+# Maximum number of parts of a wrong target in a message.
 _SHOWN = 12
 
 
 @kernel
 def target_of(targets, i, scores, additional):
-    """Return what is asked of sample `i` under its scores."""
+    """Return the `Target` of sample `i` for its scores."""
     gold = targets.gold
     return Target(
         scores,
@@ -76,7 +76,7 @@ class LinearModel:
         Raises
         ------
         ValueError
-            If the arrays do not go together.
+            If the shapes of the arrays do not match.
         """
         n_outputs = len(self.intercept)
         axes = self.coef.ndim, self.intercept.ndim, self.additional.ndim
@@ -86,7 +86,7 @@ class LinearModel:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        # An edited file may hold anything.
+        # The state may be from an edited file.
         check_matrix(self.coef, "coef_")
         self.sizes  # noqa: B018
 
@@ -96,7 +96,7 @@ class LinearModel:
         return self.coef.dtype
 
     def astype(self, dtype):
-        """Return the model with weights of a type: itself, if it has that."""
+        """Return the model with weights of a type; the model itself if it has that type."""
         arrays = self.coef, self.intercept, self.additional
         return self if self.dtype == dtype else LinearModel(*(array.astype(dtype) for array in arrays))
 
@@ -110,7 +110,7 @@ class LinearModel:
         return LinearModel(self.coef.copy(), self.intercept.copy(), self.additional.copy())
 
     def penalty(self, alpha):
-        """Return ``alpha/2 |w|^2`` over all weights but the intercept."""
+        """Return ``alpha/2 |w|^2`` over all weights except the intercept."""
         return 0.5 * alpha * (squared_norm(self.coef) + squared_norm(self.additional))
 
 
@@ -128,20 +128,20 @@ def linear_problems(structure, grids, n_outputs):
     ----------
     structure : Structure
     grids : int array of shape (n_samples, n_axes)
-        Shapes of the samples' rows, as of a `RaggedArray`.
+        Shapes of the samples' rows, as in a `RaggedArray`.
     n_outputs : int
 
     Returns
     -------
     dims, sizes : int64 arrays with one row a sample
-        What `Structure.dims` and `Structure.layout` return.
+        The results of `Structure.dims` and `Structure.layout`.
     shapes : list of tuple
         Shapes of the samples' scores.
 
     Raises
     ------
     ValueError
-        Naming the first sample that has no scores of such a structure.
+        Names the first sample whose shape is invalid for the structure.
     """
     given = structure.learned_shapes(n_outputs)
     kinds, first, which = np.unique(grids, axis=0, return_index=True, return_inverse=True)
@@ -165,7 +165,7 @@ def encode_gold(structure, laid_out, n_outputs, codes):
     ----------
     structure : Structure
     laid_out : tuple
-        What `linear_problems` returns.
+        The result of `linear_problems`.
     n_outputs : int
     codes : sequence
         The gold structure of each sample, in the form in which `structure` decodes.
@@ -177,12 +177,12 @@ def encode_gold(structure, laid_out, n_outputs, codes):
     Raises
     ------
     ValueError
-        Naming the first sample whose gold structure is none. Where `encode` is not strict, the oracle tells.
+        Names the first sample whose gold structure is invalid. If `encode` is not strict, the oracle checks it.
     """
     dims, sizes, shapes = laid_out
     n = len(dims)
     if structure.codes_are_slots:
-        # A label is its own part: no need to go through millions of them one by one.
+        # A label is its own part, so millions of labels need no loop.
         none = np.zeros(n + 1)
         return Gold(
             readonly(codes, np.int32),
@@ -218,10 +218,10 @@ def encode_gold(structure, laid_out, n_outputs, codes):
 
 
 def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
-    """Tell which of some sets of parts are structures, by asking the oracle once about each.
+    """Tell which sets of parts are structures, by one call of the oracle for each.
 
-    Its own parts score 1 and others -1, so that a structure is the best one. Additional scores, of the same kind, are
-    so small that they only decide between structures of the same parts.
+    The parts of the set score 1 and others -1, so that a structure is the best one. Additional scores have the same
+    signs, and are so small that they only decide between structures with the same parts.
 
     Parameters
     ----------
@@ -261,18 +261,17 @@ def is_structure(oracle, dims, sizes, n_parts, n_additional, encoded):
 
 
 def make_rows(X, *, lean=False):
-    """Return features as CSR rows for the kernels; zeros of dense features are left out.
+    """Return features as CSR rows for the kernels; zeros of dense features are omitted.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_rows, n_features)
     lean : bool, default=False
-        Whether nothing is copied that need not be: float32 stays float32, and of features that are all one there are no
-        data.
+        Whether to avoid copies: float32 remains float32, and features that are all one have no data.
     """
     X = sparse.csr_array(X)
     if not X.has_canonical_format:
-        # Each entry takes a step of its own.
+        # Each entry takes its own step, so duplicates must be summed.
         X = X.copy()
         X.sum_duplicates()
     data = X.data
@@ -284,13 +283,13 @@ def make_rows(X, *, lean=False):
 
 
 def all_ones(data):
-    """Tell whether an array holds nothing but ones, looking at a piece at a time."""
+    """Tell whether all entries of an array are ones, in blocks."""
     return all((data[start : start + _PIECE] == 1.0).all() for start in range(0, len(data), _PIECE))
 
 
 @entry(types.void(PARTS, INTS, INTS, INTS_2D_OUT))
 def _cut_rows(indices, indptr, cuts, begins):
-    """Write for each cut where the entries of each row begin whose columns are not before it."""
+    """Write for each cut the beginning of each row's entries whose columns are not before the cut."""
     for r in range(indptr.shape[0] - 1):
         at = indptr[r]
         for c in range(cuts.shape[0]):
@@ -300,13 +299,13 @@ def _cut_rows(indices, indptr, cuts, begins):
 
 
 def begins_of_pieces(rows, cuts):
-    """Return where the entries of each row begin, piece by piece of the columns, and last where they end.
+    """Return the beginning of each row's entries, for each piece of the columns, and their end.
 
     Parameters
     ----------
     rows : Rows
     cuts : int sequence
-        In order; where the pieces begin but for the first one.
+        The beginnings of all pieces except the first, in order.
 
     Returns
     -------

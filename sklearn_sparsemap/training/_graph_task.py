@@ -13,20 +13,20 @@ from ..inference._graph.solve import check_feasible, solve_graph
 from ..losses._graphs import EXACT, ROUGH, gold_parts, graph_losses
 from ._task import Task, accuracy_of, f1_of
 
-# Most bytes for solutions to start from.
+# bytes; maximum memory for warm starts
 _WARM_START_BYTES = 512 * 2**20
-# The residual of inference at prediction, and most iterations.
+# Tolerance of the residual at prediction, and maximum number of iterations.
 _TOL, _MAX_ITER = 1e-8, 5000
 
 
 class SolutionMemory:
-    """Solutions of samples to start from another time, in so many bytes; those that come too late have no place."""
+    """Solutions of samples as warm starts, up to a memory limit; further ones are not stored."""
 
     def __init__(self, n_bytes):
         self._left, self._rows = n_bytes, {}
 
     def recall(self, numbers):
-        """Return what `graph_losses` takes, for samples of one graph by their numbers."""
+        """Return the memory that `graph_losses` takes, for samples of one graph by their numbers."""
         rows = [self._rows.get(i) for i in numbers.tolist()]
         known = [row for row in rows if row is not None]
         if not known:
@@ -35,7 +35,7 @@ class SolutionMemory:
         return {"warm": np.array([none if row is None else row for row in rows], np.float64)}
 
     def keep(self, numbers, memory):
-        """Keep what `graph_losses` has left there; half the digits will do."""
+        """Store the solutions that `graph_losses` wrote to its memory, in single precision."""
         for i, row in zip(numbers.tolist(), memory.get("warm", ())):
             row = row.astype(np.float32)
             if i not in self._rows and self._left >= row.nbytes:
@@ -54,17 +54,17 @@ class GraphTask(Task):
     graphs : list of FactorGraph
         One for each sample; samples may share them.
     layouts : list of Layout
-        Samples with the same one are solved together.
+        Samples with the same layout are solved together.
     additional_shapes : dict
     n_outputs : int, default=1
-        How many scores a row has: one for each value, where rows are those of variables of several values.
+        Number of scores of a row: one for each value, if rows are variables with several values.
 
     Attributes
     ----------
     map_time_limit : float or None
-        Most seconds for the best assignment of a sample.
+        Maximum number of seconds for the best assignment of a sample.
     memory : SolutionMemory or None
-        Shared by tasks of some of the samples, which have these `numbers` in it.
+        Shared by tasks of subsets of the samples, which have these `numbers` in it.
     numbers : int array of shape (n_samples,)
     """
 
@@ -80,7 +80,7 @@ class GraphTask(Task):
         return np.repeat([not layout.fixed_size for layout in self.layouts], np.diff(self.row_ptr))[:, None]
 
     def learn(self, gold, weights, loss, temperature, cost=None):
-        """Return a task that knows what is right, an assignment of the variables of each sample, and the loss."""
+        """Return a task with the loss and with gold, an assignment of the variables of each sample."""
         if cost is not None:
             raise ValueError("cost is for structures made of labels; leave it at None")
         found = self.copy()
@@ -88,7 +88,7 @@ class GraphTask(Task):
         return found
 
     def _parts(self, assignments):
-        """Write the assignments of all samples as marginals; see `gold_parts`."""
+        """Return the assignments of all samples as marginals; see `gold_parts`."""
         found = []
         for i, parts in enumerate(zip(self.graphs, self.layouts, assignments)):
             try:
@@ -112,7 +112,7 @@ class GraphTask(Task):
 
     @cached_property
     def _groups(self):
-        """Samples that share a layout, and are solved together: list of (numbers, rows of their variables, layout)."""
+        """Samples that share a layout and are solved together: list of (numbers, rows of their variables, layout)."""
         groups = {}
         for i, layout in enumerate(self.layouts):
             groups.setdefault(id(layout), []).append(i)
@@ -122,12 +122,12 @@ class GraphTask(Task):
 
     @cached_property
     def _gold(self):
-        """What is right in each group: list of (marginals of the variables, of the additional scores)."""
+        """Gold of each group: list of (marginals of the variables, of the additional scores)."""
         return [tuple(map(np.array, zip(*(self.gold[i] for i in places)))) for places, _, _ in self._groups]
 
     @cached_property
     def _own_memory(self):
-        """What `loss_gradient` starts from, from call to call."""
+        """Warm starts of `loss_gradient` between calls."""
         return SolutionMemory(_WARM_START_BYTES)
 
     def _problems(self, scores, additional):
@@ -180,7 +180,7 @@ class GraphTask(Task):
         return self.in_shapes(u), gaps, objectives
 
     def in_shapes(self, scores):
-        """Cut what goes with the scores of all samples into arrays in the shapes of the variables."""
+        """Split values for the scores of all samples into arrays in the shapes of the variables."""
         found = np.empty(len(self.graphs), dtype=object)
         for places, rows, layout in self._groups:
             for i, own in zip(places, scores[rows].reshape(len(places), -1)):

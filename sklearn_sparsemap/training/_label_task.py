@@ -16,12 +16,12 @@ class LabelTask(Task):
     loss : str
     temperature : float
     gold : float array or CSR of shape (n_samples, n_labels), default=None
-        To learn from.
+        Gold labels.
     weights : array of shape (n_samples,), default=None
     map_time_limit : float, default=None
-        Most seconds for the best labels of a sample.
+        Maximum number of seconds for the best labels of a sample.
     known : bool array of shape (n_samples, n_labels), default=None
-        Which of the gold labels are known; None is all.
+        Mask of the gold labels that are known. By default, all.
     """
 
     def __init__(self, graph, loss, temperature, gold=None, weights=None, map_time_limit=None, known=None):
@@ -33,8 +33,8 @@ class LabelTask(Task):
 
     @property
     def has_kinks(self):
-        # The hinge has them everywhere. In the score of an edge any loss with inference has one at zero: which pairs of
-        # marginals go with those of the labels jumps there.
+        # Hinge has kinks everywhere. SparseMAP has one where the score of an edge is zero: the optimal marginals of the
+        # pair jump there.
         return self.loss == "hinge" or (self.loss == "sparsemap" and len(self.graph.edges) > 0)
 
     def take(self, places):
@@ -63,7 +63,7 @@ class LabelTask(Task):
         if self.loss == "logistic":
             return self.graph.gibbs(scores)[1], None, None
         if self.loss == "hinge":
-            # Its margin reaches from -1, where a label should be off, to 1.
+            # With the margin, scores for which a label is uncertain range from -1 to 1.
             scores, additional = 0.5 * (scores + 1.0), 0.5 * additional
         solution = self.graph.solve(scores, additional, n_jobs=n_jobs)
         return solution.marginals, solution.gap, solution.objective

@@ -1,4 +1,4 @@
-"""L-BFGS: the exact objective over all samples, minimised to the end; at kinks by a bundle method."""
+"""L-BFGS on the objective over all samples, with a bundle method at kinks."""
 
 from functools import lru_cache
 
@@ -8,36 +8,36 @@ from threadpoolctl import ThreadpoolController
 from ._bundle import minimize_bundle
 from ._quasi_newton.descent import Descent
 
-# An iteration gains nothing where it gains less than this, relative to the loss.
+# Gains of an iteration below this, relative to the loss, count as none.
 _NOTHING = 64 * np.finfo(float).eps
-# A new start of L-BFGS after a failed line search must have gained this much, relative to the loss, for another one.
+# After a failed line search, L-BFGS restarts only if the previous restart gained this much, relative to the loss.
 _LEAST_GAIN = 1e-6
-# L-BFGS creeps along a kink where so many iterations gain less than this, relative to the loss.
+# L-BFGS creeps along a kink if this many iterations gain less than this, relative to the loss.
 _CREEPS_AFTER, _CREEPING = 10, 1e-4
 
 
 @lru_cache(maxsize=1)
 def _thread_pools():
-    # Looking for the libraries takes as long as a small fit.
+    # Finding the libraries takes as long as a small fit.
     return ThreadpoolController()
 
 
 def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     """Minimise with L-BFGS, and at kinks with a bundle method.
 
-    The loss is smooth in the scores of the unary parts, but can have kinks in the additional scores, which its
-    regulariser does not see. At a kink L-BFGS gets stuck, or creeps along it, short of the minimum; a bundle method
-    goes on from there. Where there are no kinks, a line search that fails is repeated once without L-BFGS's memory.
+    The loss is smooth in the scores of the unary parts, but can have kinks in the additional scores, which are not
+    regularised. At a kink L-BFGS stalls, or creeps along it, and a bundle method takes over. Without kinks, a failed
+    line search is repeated once with an empty memory of L-BFGS.
 
     Parameters
     ----------
     objective : BatchObjective
     model : LinearModel
-        Where to start.
+        The start.
     max_iter : int
-        Most iterations. Each evaluation of the bundle method counts as one.
+        Maximum number of iterations. Each evaluation of the bundle method counts as one.
     tol : float
-        Largest entry of the gradient at which to stop; at a kink, of a mean of gradients nearby.
+        Stops if no entry of the gradient is larger or, at a kink, of the averaged subgradient.
     after_iteration : callable
         Called with the model and the objective's value after each iteration; a true result stops.
 
@@ -45,11 +45,11 @@ def minimize_lbfgs(objective, model, *, max_iter, tol, after_iteration):
     -------
     model : LinearModel
     loss : float
-        The objective there.
+        The objective at the model.
     message : str
-        Why it stopped; empty if it converged or was stopped.
+        The reason for a failure; empty if it converged or was stopped.
     """
-    # The vectors are short: threads of BLAS would wait for each other, ten times as long as one of them works.
+    # The vectors are so short that BLAS threads would spend ten times as long waiting as working.
     with _thread_pools().limit(limits=1, user_api="blas"):
         return _minimize(objective, model, max_iter, tol, after_iteration)
 
@@ -102,7 +102,7 @@ def _explained(message, largest, tol):
 
 
 def _creeps(values, slopes):
-    """Tell whether iterations gain next to nothing, though the gradient does not get smaller."""
+    """Tell whether iterations gain almost nothing although the gradient does not decrease."""
     n = _CREEPS_AFTER
     if len(values) < 2 * n:
         return False

@@ -1,8 +1,8 @@
-"""Columns of sparse features that are the same in all rows, learned as one.
+"""Merging of sparse feature columns that are equal in all rows.
 
-Words that occur once bring many such columns: in text, every third to second one. Their weights have the same gradient,
-and the same minimum. As one weight, of sqrt(k) times the size for k columns, in a column of sqrt(k) times the values,
-they have the same scores and the same penalty, and the steps of L-BFGS are the same, too: it is invariant under
+Words that occur once bring many such columns: every third to second one in text. Their weights have the same gradient
+and the same minimum. k equal columns are replaced by one column with sqrt(k) times the values, and their weights by one
+weight of sqrt(k) times the size. Scores and penalty do not change, nor do the steps of L-BFGS, which is invariant under
 rotations. Columns without entries have no weight.
 """
 
@@ -12,21 +12,21 @@ from scipy import sparse
 from ..numerics.places import places_of, starts
 from ._data import LinearModel
 
-# Columns are merged if no more than this share of them is left.
+# Columns are merged if at most this fraction of them remains.
 _WORTHWHILE = 0.9
 
 
 class Merging:
-    """What samples and models are with and without equal columns.
+    """Conversion of features and models between original and merged columns.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_rows, n_features)
     n_outputs : int
-        Columns of the weights. Where features have more entries than there are weights, nothing is merged: to look for
-        equal columns takes as long as some iterations do, and would save little of each.
+        Columns of the weights. Nothing is merged if the features have more entries than there are weights: finding
+        equal columns would take as long as several iterations, and save little of each.
     penalised : bool
-        Whether the weights are. If not, nothing would make those of equal columns equal.
+        Whether the weights are penalised. If not, weights of equal columns need not be equal.
 
     Attributes
     ----------
@@ -46,18 +46,18 @@ class Merging:
         chosen, places, counts = np.unique(first[first >= 0], return_inverse=True, return_counts=True)
         if len(chosen) > _WORTHWHILE * len(first):
             return
-        # In the order of their first rows: what a row has is near to what the next one has.
+        # In the order of their first rows, so that adjacent rows use adjacent columns.
         order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
         chosen, places, counts = chosen[order], np.argsort(order)[places], counts[order]
         self._n_features, self._scale = len(first), np.sqrt(counts)
-        # Columns with entries, and where the weight of each is.
+        # Columns with entries, and the index of their weights.
         self._filled, self._places = np.flatnonzero(first >= 0), places
         merged = columns[:, chosen]
         merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
         self.X = merged.tocsr()
 
     def shrink(self, model):
-        """Return a model of the merged columns that gives a model's scores."""
+        """Return the model of the merged columns with the same scores."""
         if self._places is None:
             return model
         coef = np.zeros((len(self._scale), model.coef.shape[1]))
@@ -74,9 +74,9 @@ class Merging:
 
 
 def first_equal(columns):
-    """Return for each column of a canonical CSC matrix the first one that equals it; -1 for those without entries.
+    """Return for each column of a canonical CSC matrix the first column that equals it; -1 for columns without entries.
 
-    Columns are told apart by random sums of their entries; those that have the same one are compared.
+    Columns are hashed by random sums of their entries; those with equal hashes are compared.
     """
     indptr, indices, data = columns.indptr.astype(np.int64), columns.indices, columns.data
     lengths, first = np.diff(indptr), np.full(columns.shape[1], -1)

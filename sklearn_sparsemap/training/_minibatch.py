@@ -1,4 +1,4 @@
-"""Learning a network and additional scores together: mini-batches of any task, with an update rule."""
+"""Mini-batch learning of a network with additional scores, for any task and update rule."""
 
 from copy import deepcopy
 from functools import partial
@@ -16,12 +16,12 @@ _BATCH_SIZE = 16
 
 
 class MinibatchOptimizer:
-    """Mini-batches of a task, with a pace and a penalty of their own for the additional scores.
+    """Mini-batches of a task, with a separate learning rate and penalty for the additional scores.
 
     Parameters
     ----------
     network : Network
-        Where to start; changed in place.
+        The initial network, modified in place.
     rule : Adam or AdaGrad
     rng : RandomState, default=None
         For dropout.
@@ -32,34 +32,34 @@ class MinibatchOptimizer:
         self.unconverged = 0
 
     def configure(self, *, rates, alphas, batch_size, n_jobs, dropout=0.0, fit_intercept=True):
-        """Set what may change between epochs.
+        """Set options that can change between epochs.
 
         Parameters
         ----------
         rates, alphas : (float, float)
-            Learning rates, and strengths of the penalties: of the network, and of the additional scores.
+            Learning rates, and strengths of the penalties, for the network and for the additional scores.
         """
         if not all(array.flags.writeable for array in self.network.arrays):
-            # Loaded from a memory map.
+            # Arrays loaded from a memory map are read-only.
             self.network, self.rule = self.network.copy(), deepcopy(self.rule)
         self.rates, self.alphas, self.batch_size = rates, alphas, batch_size
         self.n_jobs, self.dropout, self.fit_intercept = n_jobs, dropout, fit_intercept
 
     @property
     def n_steps(self):
-        """How many mini-batches were visited."""
+        """Number of mini-batches visited."""
         return self.rule.n_steps
 
     def model(self):
-        """Return the network, which goes on changing."""
+        """Return the network itself, which further training modifies."""
         return self.network
 
     def penalty(self):
-        """Return the penalty of the present weights."""
+        """Return the penalty of the current weights."""
         return self.network.penalty(*self.alphas)
 
     def epoch(self, task, X, order):
-        """Visit samples, rows of a `RaggedArray`, once in this order; return the sum of their weighted losses."""
+        """Visit samples, rows of a `RaggedArray`, once in this order; return the weighted sum of their losses."""
         network, total, n_layers = self.network, 0.0, len(self.network.coefs)
         rates = [self.rates[0]] * (2 * n_layers) + [self.rates[1]]
         # Intercepts are not penalised.
@@ -72,7 +72,7 @@ class MinibatchOptimizer:
             # If each sample is a single row, index the rows directly.
             features = X.values[chosen] if X.values.shape[0] == len(X) else X[chosen].values
             layers, masks = network.forward(features, self.dropout, self.rng)
-            # Inference is in float64, whatever the weights are.
+            # Inference is in float64 for all types of weights.
             scores, additional = (a.astype(np.float64, copy=False) for a in (layers[-1], network.additional))
             loss, residuals, joined, n_inexact = batch.loss_gradient(scores, additional, self.n_jobs, mean=True)
             residuals = residuals.astype(layers[-1].dtype, copy=False)
@@ -81,7 +81,7 @@ class MinibatchOptimizer:
                 gradients[n_layers : 2 * n_layers] = map(np.zeros_like, network.intercepts)
             self.unconverged += n_inexact
             total += loss
-            # A step that has begun is completed before Ctrl-C takes effect.
+            # Complete the step before Ctrl-C takes effect.
             interruptible(partial(self.rule.step, network.arrays, gradients, rates, alphas, self.n_jobs), lambda: None)
         return total
 
@@ -92,7 +92,7 @@ class LinearMinibatchOptimizer(MinibatchOptimizer):
     Parameters
     ----------
     model : LinearModel
-        Where to start.
+        The initial model.
     average : bool
         Whether `model` returns the average of the weights after each step.
     """
@@ -103,14 +103,14 @@ class LinearMinibatchOptimizer(MinibatchOptimizer):
         super().__init__(network, AdaGrad(network.arrays, average))
 
     def configure(self, *, alpha, eta0, fit_intercept, n_jobs, batch_size=_BATCH_SIZE):
-        """Set what may change between epochs."""
+        """Set options that can change between epochs."""
         super().configure(
             rates=(eta0, eta0), alphas=(alpha, alpha), batch_size=batch_size, n_jobs=n_jobs,
             fit_intercept=fit_intercept,
         )  # fmt: skip
 
     def model(self):
-        """Return the present model, averaged if that was asked for."""
+        """Return the current model, averaged over the steps if `average`."""
         return LinearModel(*self.rule.weights(self.network.arrays))
 
     @property
@@ -128,7 +128,7 @@ class LinearMinibatchOptimizer(MinibatchOptimizer):
 
 
 class AdaGrad:
-    """AdaGrad's sums of some arrays of weights, which it changes in place, with a proximal step of the penalty.
+    """AdaGrad's state for some arrays of weights, which are modified in place, with a proximal step of the penalty.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class AdaGrad:
         self.n_steps = 0
 
     def step(self, arrays, gradients, rates, alphas, n_jobs=None):
-        """Move all arrays; see `Adam.step`."""
+        """Update all arrays; see `Adam.step`."""
         self.n_steps += 1
         for k, (weights, gradient, rate, alpha) in enumerate(zip(arrays, gradients, rates, alphas)):
             if isinstance(gradient, tuple):
@@ -157,7 +157,7 @@ class AdaGrad:
                 self.sums[k] += weights
 
     def weights(self, arrays):
-        """Return copies of the arrays, averaged if that was asked for."""
+        """Return copies of the arrays, averaged over the steps if `average`."""
         if self.sums is None or not self.n_steps:
             return [array.copy() for array in arrays]
         return [total / self.n_steps for total in self.sums]

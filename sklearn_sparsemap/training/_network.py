@@ -1,4 +1,4 @@
-"""A multilayer perceptron with ReLU and dropout, whose outputs are scores; and what is learned beside them."""
+"""A multilayer perceptron with ReLU and dropout, whose outputs are scores, and additional scores."""
 
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ class Network:
 
     @classmethod
     def initial(cls, sizes, n_additional, rng):
-        """Draw weights as Glorot and Bengio do; `sizes` are those of all layers. Without hidden ones all are zero."""
+        """Draw weights like Glorot and Bengio; `sizes` are those of all layers. All are zero without hidden layers."""
         coefs, intercepts = [], []
         for n_in, n_out in pairwise(sizes):
             bound = np.sqrt(6.0 / (n_in + n_out)) if len(sizes) > 2 else 0.0
@@ -31,9 +31,9 @@ class Network:
         return cls(coefs, intercepts, np.zeros(n_additional))
 
     def check(self, n_features, n_outputs, n_additional):
-        """Raise ValueError unless the weights lead from so many features to so many outputs, and are finite.
+        """Raise ValueError unless the weights have these shapes and are finite.
 
-        Users may have assigned or edited them; kernels rely on the number of additional scores.
+        Users may have assigned or edited them, and kernels rely on the number of additional scores.
         """
         sizes = [n_features, *(np.size(intercept) for intercept in self.intercepts)]
         shapes = [np.shape(array) for array in self.arrays]
@@ -67,7 +67,7 @@ class Network:
         layers : list of arrays
             The inputs of each layer, and the scores last.
         masks : list of arrays
-            What dropout multiplied each hidden layer by; empty without dropout.
+            The factors by which dropout multiplied each hidden layer; empty without dropout.
         """
         layers, masks = [X], []
         for depth, (coef, intercept) in enumerate(zip(self.coefs, self.intercepts)):
@@ -86,9 +86,9 @@ class Network:
         return self.forward(X)[0][-1]
 
     def backward(self, layers, masks, residuals):
-        """Return the gradients of `arrays`, but for the additional scores, from those of the scores.
+        """Return the gradients of `arrays`, except for the additional scores, given those of the scores.
 
-        The first is a tuple ``(features, residuals)`` where the features are sparse.
+        The first is a tuple ``(features, residuals)`` if the features are sparse.
         """
         coefs, intercepts = [], []
         for depth in range(len(self.coefs) - 1, -1, -1):

@@ -16,7 +16,7 @@ class BatchObjective:
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows of all samples.
     template : LinearModel
-        Any model of the right shapes.
+        A model with the right shapes.
     alpha : float
     fit_intercept : bool
     n_jobs : int or None
@@ -32,7 +32,7 @@ class BatchObjective:
 
     @property
     def penalised(self):
-        """Which weights of a flat vector are penalised: all but the intercept."""
+        """Mask of the penalised weights in a flat vector: all except the intercept."""
         n, (_, m) = int(np.prod(self.shape)), self.shape
         mask = np.ones(n + m + self.n_additional, bool)
         mask[n : n + m] = False
@@ -48,7 +48,7 @@ class BatchObjective:
         return np.concatenate([model.coef.ravel(), model.intercept, model.additional])
 
     def loss_gradient(self, vector, out=None):
-        """Return the objective and its gradient at the model in a flat vector; the gradient is put into `out`."""
+        """Return the objective and its gradient at the model in a flat vector; the gradient is written to `out`."""
         model, gradient = self.unpack(vector), np.empty_like(vector) if out is None else out
         scores = self.features.scores(model)
         loss, residuals, joined, self.unconverged = self.task.loss_gradient(scores, model.additional, self.n_jobs)

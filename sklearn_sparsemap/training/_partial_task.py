@@ -1,12 +1,12 @@
-"""Samples of a structure made of labels, of which some are unknown.
+"""Samples of a structure of labels, with unknown labels.
 
-What is known leaves a face of the marginal polytope: that of the completions. The loss is by how much the best score
-over the polytope, with the regulariser, exceeds the best one over that face; for crf it is the negative log-probability
-of all completions together. Both terms are the loss of the structure against any completion, the second one under
-scores that forbid what goes against what is known: so both are computed as ever.
+The known labels restrict the marginal polytope to a face, that of the completions. The loss is the regularised maximum
+over the polytope minus the regularised maximum over that face. For crf it is the negative log-probability of all
+completions together. Both terms are losses of the structure for one and the same completion, the second one under
+scores that forbid parts that contradict the known labels. So both are computed by the usual code.
 
-The loss is a difference of convex functions. L-BFGS minimises it as it is; where it has kinks, the second term is then
-made linear, so that a convex loss is left, again and again (the convex-concave procedure).
+The loss is a difference of convex functions. L-BFGS minimises it directly. If it has kinks, the second term is
+linearised, and the remaining convex loss is minimised, repeatedly (the convex-concave procedure).
 
 Reference: Yuille and Rangarajan, The Concave-Convex Procedure. Neural Computation 15, 2003.
 """
@@ -20,20 +20,20 @@ from ._task import Task
 
 
 class PartialTask(StructureTask):
-    """Samples of a structure made of labels, some of which are unknown."""
+    """Samples of a structure of labels, some of which are unknown."""
 
-    # In kernels a sample has one gold structure; mini-batches ask for losses only.
+    # Kernels support only one gold structure for each sample, so mini-batches are used, which need only losses.
     sequential = has_kinks = False
     epochs = Task.epochs
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
-        """Return a task that knows what is right, codes of labels or `UNKNOWN`, and the loss that says so."""
+        """Return a task with the loss and with gold, codes of labels or `UNKNOWN`."""
         found = super().learn(RaggedArray(self._complete(gold), gold.indptr), weights, loss, temperature, cost)
         found.codes = gold.values
         return found
 
     def _complete(self, gold):
-        """Return the codes of a structure for each sample that has the labels that are known."""
+        """Return the codes of a structure for each sample that agrees with the known labels."""
         codes, known = gold.values.copy(), np.flatnonzero(gold.values != UNKNOWN)
         allowed = np.zeros((len(codes), self.n_outputs))
         allowed[known] = -np.inf
@@ -61,7 +61,7 @@ class PartialTask(StructureTask):
         Returns
         -------
         rows : int array
-            Those of the samples that have unknown labels; the gradient is zero in all others.
+            Rows of the samples that have unknown labels; the gradient is zero in all others.
         loss, residuals, joined, n_inexact
         """
         if getattr(self, "_restricted", None) is None:
@@ -89,7 +89,7 @@ class PartialTask(StructureTask):
         return loss - own_loss, residuals, joined, n_inexact + own_inexact
 
     def made_linear(self, scores, additional, n_jobs):
-        """Return a task whose loss is convex, not below this one's, and equal to it under these scores."""
+        """Return a task whose loss is convex, an upper bound of this one's, and equal to it under these scores."""
         found = self.copy()
         found.__class__ = _LinearTask
         found.tangent = scores, additional, self.completions(scores, additional, n_jobs)
@@ -97,7 +97,7 @@ class PartialTask(StructureTask):
 
 
 class _LinearTask(PartialTask):
-    """Samples with the second term of the loss linear, by its gradient at some scores."""
+    """Samples with the second term of the loss linearised at some scores."""
 
     has_kinks = Task.has_kinks
 
@@ -110,5 +110,5 @@ class _LinearTask(PartialTask):
 
 
 def _places_within(lengths):
-    """Return 0, 1, ... within each of some stretches: int array."""
+    """Return 0, 1, ... within each of several consecutive segments: int array."""
     return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -1,4 +1,4 @@
-"""Products of the features of all samples with weights, and with residuals: the two that a gradient needs."""
+"""Products of the features of all samples with weights and with residuals, for objectives and gradients."""
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -10,9 +10,9 @@ from ..numerics.cholesky import add_scaled, dot
 from ._data import ROWS, begins_of_pieces, make_rows
 from ._quasi_newton.pieces import PIECE, Pieces
 
-# Rows are cut into at most this many ranges.
+# Maximum number of ranges of rows.
 _N_RANGES = 64
-# Multiplications of a call on a single thread; products of fewer are not worth threads.
+# Multiplications in a call on a single thread; and the least number that is worth threads.
 _COST_PER_CALL, _MANY = 2**22, 2**17
 
 
@@ -22,7 +22,7 @@ def _add_two(total, value, source, other_value, other):
         total[j] += value * source[j] + other_value * other[j]
 
 
-# Columns are not negative; of an unsigned number Numba knows that.
+# Columns are not negative; unsigned indices tell Numba so.
 @kernel(fast_sums=True)
 def _sum_of_ones(indices, coef):
     total = 0.0
@@ -81,8 +81,8 @@ def scores_of_rows(rows, coef, intercept, start, stop, out):
 def transposed_product(rows, begins, ends, column, residuals, width, out):
     """Fill `out` with the part of ``rows.T @ residuals`` that begins at a column; both are flat, of `width` columns.
 
-    The entries begins[i]..ends[i] of row i are those of the part. Goes through the rows, because what most of them have
-    stays in the processor's cache.
+    The entries begins[i]..ends[i] of row i belong to this part. The loop runs over rows, because most features that
+    rows share stay in the processor's cache.
     """
     ones = rows.data.shape[0] == 0
     for i in range(out.shape[0]):
@@ -102,7 +102,7 @@ def transposed_product(rows, begins, ends, column, residuals, width, out):
 
 @entry(types.void(types.float64, types.float64, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
 def penalise_range(share, alpha, coef, out, start, stop, table):
-    """Turn pieces start..stop of `out` into ``share * out + alpha * coef``; `table` gets the squares of `coef`."""
+    """Replace pieces start..stop of `out` by ``share * out + alpha * coef``; write the squares of `coef` to `table`."""
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, coef.shape[0])
         for i in range(first, last):
@@ -111,7 +111,7 @@ def penalise_range(share, alpha, coef, out, start, stop, table):
 
 
 class DenseFeatures:
-    """Features as a dense array; BLAS does the work.
+    """Features as a dense array; products by BLAS.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class DenseFeatures:
 
 
 class SparseFeatures:
-    """Features as CSR rows; of a product with their transpose, each thread makes the part of some columns.
+    """Features as CSR rows; in products with their transpose, each thread computes some columns.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class SparseFeatures:
     n_outputs : int
         Columns of the weights.
     n_jobs : int or None
-        Number of threads. Each entry of a product is summed up by one of them, in the same order.
+        Number of threads. A single thread sums up each entry of a product, always in the same order.
     """
 
     def __init__(self, X, n_outputs, n_jobs):

@@ -14,13 +14,13 @@ from ._data import ROWS, Rows, all_ones
 # Sparse weights as CSR rows, one for each feature.
 _Weights = namedtuple("_Weights", ["data", "indices", "indptr"])
 
-# Multiplications of a call on a single thread.
+# Multiplications in a call on a single thread.
 _COST_PER_CALL = 2**22
 
 
 @kernel
 def _look_ahead(rows, weights, r):
-    """Begin to fetch where the weights of the features of row `r` are."""
+    """Prefetch the row pointers of the weights of row `r`'s features."""
     for at in range(rows.indptr[r], rows.indptr[r + 1]):
         prefetch(weights.indptr, np.int64(rows.indices[at]))
 
@@ -28,7 +28,7 @@ def _look_ahead(rows, weights, r):
 def _add_products(rows, weights, scores):
     """Add to `scores` the products of features and sparse weights; rows without data hold ones.
 
-    As most of the time goes into fetching what lies anywhere in memory, that is begun a row, or two, ahead.
+    Most time is spent on memory access at random places, so data are prefetched one or two rows ahead.
     """
     n, has_data = scores.shape[0], rows.data.shape[0] != 0
     for r in range(min(n, 2)):
@@ -59,7 +59,7 @@ _ADD_PRODUCTS = {
 def linear_scores(X, model, n_jobs):
     """Compute the scores of rows under a linear model, as float64.
 
-    Products of dense weights of float32 are summed up in that type.
+    Products of dense weights of float32 are summed in that type.
 
     Parameters
     ----------
@@ -107,6 +107,6 @@ def linear_scores(X, model, n_jobs):
 
 
 def _slice(X, start, stop):
-    """Return the arrays of some rows of a CSR matrix: views, but for where the rows end."""
+    """Return the arrays of some rows of a CSR matrix, as views except for `indptr`."""
     first, last = X.indptr[start], X.indptr[stop]
     return X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first

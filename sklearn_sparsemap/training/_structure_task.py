@@ -18,15 +18,15 @@ from ..numerics.polytope_solver import SOLVERS
 from ._data import TARGETS, Targets, encode_gold, linear_problems, target_of
 from ._task import Task, accuracy_of, f1_of
 
-# The samples are always cut into at most this many ranges, so that sums do not depend on the number of threads.
+# Maximum number of ranges of samples; it is fixed, so that sums do not depend on the number of threads.
 _N_RANGES = 64
-# Parts of a call on a single thread: a call takes some 100 us, and a call under way ends at Ctrl-C.
+# Parts in a call on a single thread. A call takes some 100 us, and Ctrl-C ends a running call.
 _COST_PER_CALL = 2**20
-# The code of a label that nobody knows.
+# The code of an unknown label.
 UNKNOWN = -2
-# Duality gap of the inference: L-BFGS compares losses that differ by little.
+# Duality gap of the inference, small because L-BFGS compares losses that are close.
 _TOL = 1e-12
-# Memory for the solutions of the samples, from which the next epoch starts.
+# bytes for the samples' solutions, the warm starts of the next epoch
 _WARM_START_BYTES = 512 * 2**20
 
 
@@ -35,8 +35,8 @@ def residuals_of_ranges(oracle, solvers, form, scores, additional, targets, memo
     """Compute the weighted losses of the samples of some ranges, and their gradients with respect to the scores.
 
     Range r has the samples cuts[r]..cuts[r + 1]. It sums into its own row of `sums` (zeros at first): weighted loss,
-    number of samples whose inference did not converge, and the gradient with respect to the additional scores.
-    A limit of 0 in the memory ends the work, and leaves it undone.
+    number of samples whose inference did not converge, and the gradient with respect to the additional scores. A limit
+    of 0 in the memory stops the work, which is then incomplete.
     """
     n_outputs = scores.shape[0] // targets.row_ptr[-1]
     for r in range(cuts.shape[0] - 1):
@@ -60,9 +60,9 @@ class StructureTask(Task):
     ----------
     structure : Structure
     X : RaggedArray
-        Features. Only the numbers of rows, and `shapes` where they are known, matter here.
+        Features. Only the numbers of rows, and `shapes` if they are known, are used here.
     n_outputs : int
-        Scores of a row: one for each label, or a single one.
+        Number of scores of a row: one for each label, or a single one.
     """
 
     sequential = True
@@ -81,7 +81,7 @@ class StructureTask(Task):
         return linear_problems(self.structure, self.grids, self.n_outputs)
 
     def learn(self, gold, weights, loss, temperature=1.0, cost=None):
-        """Return a task that knows what is right, and the loss that says so.
+        """Return a task with gold structures and a loss.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class StructureTask(Task):
             The structure of each sample, in the form in which `structure` decodes.
         weights : array of shape (n_samples,)
         loss, temperature, cost
-            As of `FenchelYoungLoss`.
+            As in `FenchelYoungLoss`.
         """
         found = self.under(loss, temperature, cost)
         found.gold, found.weights = encode_gold(self.structure, found.laid_out, self.n_outputs, gold), weights
@@ -113,12 +113,12 @@ class StructureTask(Task):
 
     @property
     def targets(self):
-        """What the kernels learn from."""
+        """The targets, in the form that kernels take."""
         dims, sizes, _ = self.laid_out
         return Targets(readonly(self.row_ptr, np.int64), dims, sizes, self.gold, readonly(self.weights))
 
     def memory(self, remember=True):
-        """Make the memory of the samples' solutions; see `new_memory`."""
+        """Allocate the memory of the samples' solutions; see `new_memory`."""
         return new_memory(self.laid_out[1], _WARM_START_BYTES if remember and self.form.quadratic else 0)
 
     def epochs(self, optimizer, X, remember=True):
@@ -127,7 +127,7 @@ class StructureTask(Task):
 
     @cached_property
     def _learned(self):
-        """What stays the same from one call of `loss_gradient` to the next."""
+        """Data that are the same at each call of `loss_gradient`."""
         return self.targets, self.memory(), readonly(cut_evenly(np.diff(self.row_ptr), _N_RANGES), np.int64)
 
     def loss_gradient(self, scores, additional, n_jobs):
@@ -176,7 +176,7 @@ class StructureTask(Task):
         return self.in_shapes(marginals), statistics[:, GAP], statistics[:, OBJECTIVE]
 
     def in_shapes(self, values):
-        """Cut what goes with the scores of all samples into arrays in the shapes of the scores."""
+        """Split values for the scores of all samples into arrays in the shapes of the scores."""
         if self.is_flat:
             return values.reshape(-1, self.n_outputs)
         flat, shapes = values.ravel(), self.laid_out[2]
@@ -210,7 +210,7 @@ def is_flat(structure):
 
 
 def object_array(samples):
-    """Return samples as a 1-D object array, also when all have the same shape."""
+    """Return samples as a 1-D object array, even if all have the same shape."""
     array = np.empty(len(samples), dtype=object)
     for i, sample in enumerate(samples):
         array[i] = sample

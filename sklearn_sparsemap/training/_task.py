@@ -1,4 +1,4 @@
-"""What optimisers and estimators know of samples: one protocol for structures, factor graphs and label sets."""
+"""The protocol of samples for optimisers and estimators: structures, factor graphs and label sets."""
 
 from copy import copy
 
@@ -8,27 +8,27 @@ from ..losses._fenchel_young import LOSSES
 
 
 class Task:
-    """Samples laid out for inference under any scores; once they `learn` what is right, with the loss of the scores.
+    """Samples laid out for inference under any scores; `learn` adds gold and a loss.
 
-    Scores are an array with one row for each row of the features of all samples, and with `n_outputs` columns.
-    Additional scores are flat, and the same for all samples.
+    Scores are an array with one row for each row of the features of all samples, and `n_outputs` columns. Additional
+    scores are flat, and the same for all samples.
 
     Attributes
     ----------
     row_ptr : int array of shape (n_samples + 1,)
-        Where the rows of each sample begin.
+        The beginnings of the samples' rows.
     weights : array of shape (n_samples,)
         Set by `learn`.
     n_outputs : int
     additional_shapes : dict
-        What is learned beside the scores of the rows: name -> shape, or name -> such a dict.
+        Learned additional scores: name -> shape, or name -> a dict of these.
     loss : str
     varies : bool, or array of shape (n_rows, 1)
-        Whether structures differ in their number of parts; or which rows are of samples where they do.
+        Whether structures differ in their number of parts; or a mask of the rows of samples in which they do.
     is_flat : bool
         Whether a sample is a single row with a single label.
     sequential : bool
-        Whether compiled code learns sample by sample; else mini-batches are learned.
+        Whether compiled code learns one sample at a time; otherwise mini-batches are used.
     """
 
     sequential = varies = is_flat = False
@@ -41,18 +41,18 @@ class Task:
 
     @property
     def has_kinks(self):
-        """Whether the loss may have no gradient somewhere: in the additional scores of SparseMAP."""
+        """Whether the loss may be nondifferentiable: in the additional scores of SparseMAP."""
         return LOSSES[self.loss].argmax == "sparsemap" and self.n_additional > 0
 
     def copy(self):
-        """Return a task that may be changed; what has an underscore follows from the rest, and is made anew."""
+        """Return a task that may be modified; attributes with an underscore are derived, and computed again."""
         found = copy(self)
         for name in [name for name in vars(found) if name.startswith("_")]:
             delattr(found, name)
         return found
 
     def take(self, places):
-        """Return a task of the samples of some numbers; a subclass takes what else it has for each sample."""
+        """Return a task of a selection of samples; a subclass selects its own attributes."""
         found = self.copy()
         found.row_ptr = np.concatenate([[0], np.cumsum(self.row_ptr[places + 1] - self.row_ptr[places])])
         if self.weights is not None:
@@ -68,8 +68,8 @@ class Task:
         additional : array of shape (n_additional,)
         n_jobs : int or None
         mean : bool, default=False
-            Whether the gradient is that of the weighted mean, as mini-batches want it; else of the weighted sum, as is
-            the loss. Only tasks that are not `sequential` know this.
+            Whether the gradient is that of the weighted mean, for mini-batches; otherwise it is that of the weighted
+            sum, like the loss. Only tasks that are not `sequential` support this.
 
         Returns
         -------
@@ -79,42 +79,42 @@ class Task:
         joined : array of shape (n_additional,)
             Gradient with respect to the additional scores.
         n_inexact : int
-            Number of samples whose inference did not come near the optimum.
+            Number of samples whose inference ended too far from the optimum.
         """
         raise NotImplementedError
 
     def epochs(self, optimizer, X, remember=True):
-        """Return a function that lets an optimiser visit samples in an order: it returns their weighted losses' sum.
+        """Return a function that visits samples in an order, and returns the weighted sum of their losses.
 
         Parameters
         ----------
-        optimizer : MinibatchOptimizer, or where the task is `sequential` OnlineOptimizer
+        optimizer : MinibatchOptimizer, or OnlineOptimizer if the task is `sequential`
         X : RaggedArray
         remember : bool, default=True
-            Whether an epoch may start from solutions of the one before.
+            Whether an epoch may warm start from solutions of the previous one.
         """
         return lambda order: optimizer.epoch(self, X, order)
 
     def predict(self, scores, additional, n_jobs):
-        """Return the best structure of each sample, in the form in which gold ones are given to `learn`."""
+        """Return the best structure of each sample, in the form of gold structures in `learn`."""
         raise NotImplementedError
 
     def marginals(self, scores, additional, n_jobs):
-        """Return the marginals of each sample, and arrays of duality gaps and objectives (None where it is exact)."""
+        """Return the marginals of each sample, and arrays of gaps and objectives (None if inference is exact)."""
         raise NotImplementedError
 
     def agreement(self, gold, predicted, weights):
-        """Return the share of parts that are right, or where structures differ in their number of parts their F1."""
+        """Return the fraction of correct parts or, if structures differ in their number of parts, the F1 of parts."""
         raise NotImplementedError
 
 
 def n_scores(shapes):
-    """Return how many additional scores of some shapes there are."""
+    """Return the number of additional scores of these shapes."""
     return sum(map(n_scores, shapes.values())) if isinstance(shapes, dict) else int(np.prod(shapes))
 
 
 def split_scores(flat, shapes):
-    """Cut flat additional scores, or what goes with them, into views by name."""
+    """Split flat additional scores, or arrays of the same length, into views by name."""
     found, start = {}, 0
     for name, shape in shapes.items():
         part = flat[start : start + n_scores(shape)]
@@ -124,13 +124,13 @@ def split_scores(flat, shapes):
 
 
 def accuracy_of(right, weights):
-    """Return the share of what is right, from one bool array and one weight a sample."""
+    """Return the fraction of True entries in bool arrays, one for each sample, weighted by sample."""
     return float(np.average(np.concatenate(right), weights=np.repeat(weights, [len(r) for r in right])))
 
 
 def f1_of(pairs, weights):
-    """Return the F1 of parts, from the slots of the right and the predicted structure and one weight of each sample."""
+    """Return the F1 of parts, from the slots of gold and predicted structures, and the samples' weights."""
     counts = [(((gold == found) & (gold >= 0)).sum(), (gold >= 0).sum() + (found >= 0).sum()) for gold, found in pairs]
     n_right, n = weights @ np.array(counts, np.float64)
-    # Without any parts, all agree.
+    # Without any parts, gold and prediction agree.
     return float(2.0 * n_right / n) if n else 1.0

@@ -81,8 +81,8 @@ def clipped_samples(problems, rows, unit=1.0):
     problems : GraphProblems
     rows : array of int
         The samples with scores above LARGE.
-    Lower bound of the magnitude of scores.
-        Scores below this count as being of this size.
+    unit : float
+        Lower bound of the magnitude of scores.
 
     Returns
     -------

@@ -25,9 +25,10 @@ class LPSparseMAPResult:
     ----------
     marginals : ndarray, shape of the variables; or dict of str -> ndarray
         One array if the graph has one array of variables, else by name.
-    By the name of the factor. For pairs, an array with the probabilities that both are on, or a table of the values'
-    probabilities; for structures, a dict of arrays, the expected counts. One of possibly several optimal solutions. If
-    factors share a name, a list with the values of each.
+    additional_marginals : dict
+        By the name of the factor. For pairs, an array with the probabilities that both are on, or a table of the
+        values' probabilities; for structures, a dict of arrays, the expected counts. One of possibly several optimal
+        solutions. If factors share a name, a list with the values of each.
     objective : float
         ``scores.marginals + additional.additional_marginals - 1/2 |marginals|^2``.
     gap : float

@@ -31,7 +31,7 @@ class Alignment(Structure):
           down, or both. Each step of either sequence is aligned, possibly with several steps. A structure is an int
           array of shape (n_cells, 2), the cells of the path.
         - ``"global"``: each step is aligned with at most one step of the other sequence, in order, and is a gap
-        otherwise [2]_. A structure is an int array of shape (n_rows,): the column of each row, or -1.
+          otherwise [2]_. A structure is an int array of shape (n_rows,): the column of each row, or -1.
         - ``"local"``: the same for a part of either sequence [3]_. Only gaps between the first pair and the last one
           count, and there may be no pair at all, for a score of 0.
 

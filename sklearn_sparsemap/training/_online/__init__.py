@@ -1,1 +1,1 @@
-"""Online training, sample after sample: step rules, stores of weights, and the loop over samples."""
+"""Online training, one sample at a time: step rules, stores of weights, and the loop over samples."""

@@ -1,7 +1,7 @@
-"""Dense weights, and what all stores of weights share: places, counters of a fit, and which columns a thread has.
+"""Dense weights, and the common part of all stores of weights: places, counters, and the columns of a thread.
 
-A store holds the weights of an online optimiser in one array, by places: first the intercept, then the additional
-scores, then the weights of pairs of feature and output.
+A store holds the weights of an online optimiser in one array, and a place is an index into it. The intercept comes
+first, then the additional scores, then the weights of pairs of feature and output.
 """
 
 from collections import namedtuple
@@ -24,43 +24,44 @@ Dense = namedtuple(
         "state",
     ],
 )
-# By the type of the weights. Kernels compute in float64, whatever they read and write.
+# By the type of the weights. Kernels compute in float64 for all types.
 DENSE = {
     dtype: types.NamedTuple([types.int64] * 2 + [floats] * 3, Dense)
     for dtype, floats in (("float64", FLOATS_OUT), ("float32", FLOATS_32_OUT))
 }
 
-# Places of the counters, of which each thread has its own row. Those of the first thread are shared with the caller,
-# who may set STOP from another thread: PLACE is where in the order an epoch goes on, FRONT how many places of the store
-# have been handed out to threads. The others are for stores of pairs: where a thread takes its next place and where its
-# places end, weights that exist, what shrinkages note; and by size the first free block, see pairs.py.
+# Indices of the counters. Each thread has its own row. The first thread's row is shared with the caller, which may set
+# STOP from another thread. PLACE is the position in the order of samples at which an epoch continues, and FRONT the
+# number of places of the store that were assigned to threads. The others are for stores of pairs: the next and the end
+# of a thread's places, the number of existing weights, the records of shrinkages, and for each size the first free
+# block, see pairs.py.
 STEP, SINCE, STOP, UNCONVERGED, PLACE, TOP, HELD, N_RECORDS, N_SHRINKAGES, FRONT, END, FREE = range(12)
 N_KINDS = 32
-# A multiple of a cache line.
+# A multiple of the integers in a cache line.
 N_COUNTERS = 48
 
-# The columns that a thread has. Columns are cut into pieces, and a score is the sum of the pieces' sums, so that it
-# does not depend on how many threads there are. A thread has the pieces from `first` on up to `last`. Of row r, the
-# entries begins[p, r] to begins[p + 1, r] are of piece p. Its scores are `stride` behind those of the piece before.
+# The columns of a thread. Columns are cut into pieces, and a score is the sum of the pieces' sums, so that it does not
+# depend on the number of threads. A thread has the pieces from `first` to `last`. The entries begins[p, r] to begins[p
+# + 1, r] of row r are in piece p. The scores of consecutive pieces are `stride` apart.
 Share = namedtuple("Share", ["begins", "first", "last", "stride"])
 SHARE = types.NamedTuple([INTS_2D] + [types.int64] * 3, Share)
 
-# Stores with more places than that are not in the processor's nearest caches, and what is needed next is fetched ahead.
+# Stores with more places than this do not fit into the fast caches, so data are prefetched.
 _NEAR = 2**16
 # Floats in a cache line.
 LINE_OF_FLOATS = 8
 
 
 def new_dense(coef, dense, *, first_state, average):
-    """Make a store of these weights.
+    """Make a store with these weights.
 
     Parameters
     ----------
     coef : array of shape (n_features, n_outputs)
     dense : array
-        Intercept and additional scores; all of the store has their type.
+        Intercept and additional scores. The whole store has their type.
     first_state : float or None
-        What the step rule's state of a weight is at first; None if it keeps none.
+        Initial state of the step rule for each weight; None if it has no state.
     average : bool
     """
     values = np.concatenate([dense, coef.ravel()], dtype=dense.dtype)
@@ -70,9 +71,9 @@ def new_dense(coef, dense, *, first_state, average):
 
 @kernel
 def add_at(values, sums, place, delta, step):
-    """Add `delta` to a weight, from this step on.
+    """Add `delta` to a weight, effective from this step on.
 
-    Like all that is done for each weight it takes arrays, not the store: Numba passes all fields of that at each call.
+    Functions for single weights take arrays, not the store, because Numba passes all fields of a store at each call.
     """
     values[place] += delta
     if sums.shape[0]:
@@ -81,7 +82,7 @@ def add_at(values, sums, place, delta, step):
 
 @kernel
 def no_space(store):
-    """Return how many more places a feature can take: it has all of them."""
+    """Return 0, the number of additional places that a feature may need: it has all of them."""
     return 0
 
 
@@ -94,7 +95,7 @@ def locate_dense(store, counters, features, outputs, stride, places):
 
 
 def new_counters(n_threads):
-    """Make the counters of some threads."""
+    """Allocate the counters of threads."""
     counters = np.zeros((n_threads, N_COUNTERS), np.int64)
     counters[:, FREE : FREE + N_KINDS] = -1
     return counters
@@ -102,20 +103,20 @@ def new_counters(n_threads):
 
 @kernel
 def is_far(store):
-    """Tell whether it pays to fetch weights ahead."""
+    """Tell whether prefetching weights pays off."""
     return store.values.shape[0] > _NEAR
 
 
 @kernel
 def begin_scores(values, piece, here):
-    """Write what the scores of a row begin with: the intercept is with the first piece."""
+    """Initialise the scores of a row; the intercept belongs to the first piece."""
     for j in range(here.shape[0]):
         here[j] = values[j] if piece == 0 else 0.0
 
 
 @kernel
 def fetch_ahead(array, start, stop):
-    """Begin to fetch the floats of a range."""
+    """Prefetch a range of floats."""
     for place in range(start, stop, LINE_OF_FLOATS):
         prefetch(array, place)
     prefetch(array, stop - 1)

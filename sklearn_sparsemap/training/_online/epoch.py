@@ -1,8 +1,8 @@
-"""The loop over samples: a whole epoch is one compiled call a thread, for each step rule with each store it goes with.
+"""The loop over samples: an epoch is one compiled call for each thread, for each valid pair of step rule and store.
 
-Threads share the columns, not the samples: each one scores with its own weights, and moves these. So a weight stays in
-the caches of one core, moves in the order of the samples, and is the same whatever the number of threads. In between,
-the samples of a block, which see the same weights, are solved by the threads in turn.
+Threads divide the columns, not the samples: each computes scores with its own weights, and updates these. So a weight
+stays in the caches of one core, is updated in the order of the samples, and does not depend on the number of threads.
+Between scoring and updating, the threads solve the samples of a block in turn; these see the same weights.
 """
 
 from collections import namedtuple
@@ -29,20 +29,20 @@ Team = namedtuple(
     "Team", ["counters", "signals", "scores", "residuals", "additional", "losses", "total", "multiplicity"]
 )
 _TEAM = types.NamedTuple([INTS_2D_OUT, INTS_OUT] + [FLOATS_OUT] * 5 + [FLOATS], Team)
-# Which of the threads this is, the columns it has, and how many samples see the same weights.
+# The number of this thread, its columns, and the number of samples that see the same weights.
 Part = namedtuple("Part", ["me", "n_threads", "batch_size", "share"])
 _PART = types.NamedTuple([types.int64] * 3 + [SHARE], Part)
 
-# At the beginning of the last line of signals: a thread has failed. Behind it: the present block is not completed; the
-# store has no space for the next one.
+# Flags at the beginning of the last line of signals: a thread has failed; the current block was not completed; the
+# store has no space for the next block.
 FAILED, _ABANDONED, _FULL = 0, 1, 2
-# A thread whose places in the store do not suffice for a block gets those for so many.
+# A thread without enough places in the store for a block gets places for this many blocks.
 _BLOCKS_AHEAD = 8
 
 
 @kernel
 def hand_out(store, counters, wanted):
-    """Give each thread so many places of the store; return whether there are as many."""
+    """Assign places of the store to each thread; return whether there are enough."""
     shared = counters[0]
     for t in range(counters.shape[0]):
         own = counters[t]
@@ -62,7 +62,7 @@ def hand_out(store, counters, wanted):
 
 @kernel
 def _entries_of(rows, targets, order, start, stop):
-    """Count the entries of the features of some samples of an order."""
+    """Count the feature entries of some samples of an order."""
     n = np.int64(0)
     for number in range(start, min(stop, order.shape[0])):
         i = order[number]
@@ -73,8 +73,8 @@ def _entries_of(rows, targets, order, start, stop):
 def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, team, part):
     """Visit the samples in this order, from place ``PLACE`` of the counters on, updating `store`.
 
-    For the first block it has space. That place is then where there is none for another one; the number of samples at
-    the end.
+    The store must have space for the first block. The epoch ends early if there is no space for another one. ``PLACE``
+    is then the next sample; at the end it is the number of samples.
     """
     me, n_threads, share = part.me, part.n_threads, part.share
     own, shared = team.counters[me], team.counters[0]
@@ -98,7 +98,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
         if not meet(team.signals, me, n_threads):
             return
         if me == 0:
-            # Nobody makes weights now. This block's are made before the threads meet again.
+            # No thread creates weights at this point. Those of this block are created before the next barrier.
             wanted = space(store) * _entries_of(rows, targets, order, start, stop + part.batch_size)
             if not hand_out(store, team.counters[:n_threads], wanted):
                 team.signals[end_of_signals + _FULL] = 1
@@ -121,7 +121,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
                 team.losses[2 * place], team.losses[2 * place + 1] = loss, gap
             at += n_scores
         if shared[STOP] != 0:
-            # Ended short of the solution.
+            # Inference was stopped before it reached the solution.
             team.signals[end_of_signals + _ABANDONED] = 1
         if not meet(team.signals, me, n_threads):
             return

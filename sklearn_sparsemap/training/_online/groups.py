@@ -1,4 +1,4 @@
-"""Online learning with groups of features that are shrunk: what holds the weights from epoch to epoch."""
+"""Online learning with shrinkage of groups of features: the optimiser's state between epochs."""
 
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +19,7 @@ _TOL = 1e-8
 
 
 class GroupOptimizer(OnlineOptimizer):
-    """Learns the weights of pairs (feature, output) online, shrinking groups; or by MIRA.
+    """Learns the weights of pairs (feature, output) online, with shrinkage of groups or by MIRA.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ class GroupOptimizer(OnlineOptimizer):
     group_weights : array of shape (n_groups,)
     n_outputs, n_additional : int
     average : bool
-        Whether `model` returns the average over all steps. Weights of groups that died start anew.
+        Whether `model` returns the average over all steps. Weights of discarded groups restart at zero.
     mira : bool
-        Whether steps are those of MIRA.
+        Whether to use steps of MIRA.
     columns : int array of shape (n_features,), default=None
-        Which features of a larger problem these are.
+        The features, as columns of a larger problem.
     """
 
-    # Groups are shrunk; there is no squared penalty.
+    # Shrinkage of groups replaces the squared penalty.
     alpha = 0.0
 
     def __init__(self, groups, group_weights, n_outputs, n_additional, *, average, mira, columns=None):
@@ -54,11 +54,11 @@ class GroupOptimizer(OnlineOptimizer):
         super().__setstate__(state)
         self.source._check(len(self.store.features))
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
-        # An older version counted groups only.
+        # Older versions counted groups only.
         self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)
 
     def load(self, model, shrunk):
-        """Start from the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
+        """Load the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
         self._load(sparse.csr_array(model.coef))
         self.store.values[: self.store.n_dense] = np.concatenate([model.intercept, model.additional])
         if shrunk:
@@ -66,7 +66,7 @@ class GroupOptimizer(OnlineOptimizer):
             self.store.kept[:] = self.alive()
 
     def configure(self, *, eta0, period, C, shrink_every, budget, alpha, frozen, fit_intercept, budget_weights=None):
-        """Set what may change between epochs; None is no budget, of groups or of weights, and no frozen strength."""
+        """Set options that can change between epochs; None means no budget, or no frozen strength."""
         common = _TOL, bool(fit_intercept), int(shrink_every), np.zeros((0, 2), np.int64)
         if self.mira:
             self.rule = Mira(*common, float(C))
@@ -93,7 +93,7 @@ class GroupOptimizer(OnlineOptimizer):
         return total
 
     def shrink(self):
-        """Shrink the groups for the samples since this was last done, if there are any."""
+        """Shrink the groups for the samples since the last shrinkage, if any."""
         self._new_curve(0)
         SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
         self._keep_curve()
@@ -108,7 +108,7 @@ class GroupOptimizer(OnlineOptimizer):
             self.curve.note((step, tuple(count for _, count in group)))
 
     def group_norms(self):
-        """Return the norm of each group's weights (the last ones)."""
+        """Return the norm of each group's weights (not averaged)."""
         return np.sqrt(self.source.group_sums(np.maximum(self.store.rho, 0.0)))
 
     def alive(self):
@@ -125,14 +125,14 @@ class GroupOptimizer(OnlineOptimizer):
         return bool(self.counters[N_SHRINKAGES])
 
     def selected_groups(self):
-        """Tell which groups the last shrinkage has left, without one which have weights: bool array."""
+        """Tell which groups the last shrinkage kept or, without a shrinkage, have weights: bool array."""
         kept = self.store.kept if self.has_shrunk else self.alive()
         return self.source.group_sums(kept.astype(np.int64)) > 0
 
     def joined_curve(self):
-        """Return (samples, weights held) before and after each shrinkage so far, thinned."""
+        """Return (samples, number of weights) before and after each shrinkage so far, thinned."""
         entries, last = self.curve.entries, self.curve.last
         if entries and entries[-1] != last:
-            # The last one is what is held now.
+            # The last entry is the current number.
             entries = [*entries, last]
         return np.array([(step, n) for step, counts in entries for n in counts], np.int64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""What holds a store of weights from epoch to epoch: AdaGrad and MIRA over a linear model."""
+"""Online optimisers over a linear model, with their store of weights: AdaGrad and MIRA."""
 
 import numpy as np
 from scipy import sparse
@@ -16,35 +16,38 @@ from .pairs import grow, most_space, new_pairs
 from .rules import AdaGrad, Mira
 from .scores import LOAD_PAIRS, READ_PAIRS, SUMS_OF_SQUARES
 
-# A proximal step over all weights is taken when the samples since the last one had this many times as many weights.
+# A proximal step over all weights is taken when the samples since the last one needed this many times as many updates
+# as there are weights.
 _SAMPLES_PER_PENALTY = 4
-# Keeps the first steps of a weight finite, and well below eta0 for gradients smaller than this one's square root.
+# Initial sum of squares. It keeps the first steps of a weight finite, and well below eta0 for gradients that are
+# smaller than its square root.
 _FIRST_SQUARE = 1e-6
 _NEVER = 2**62
 # If samples need fewer multiplications than this on average, one thread is used: several would mostly wait for each
 # other.
 _WORTH_THREADS = 2**12
-# Up to so many entries of the features, columns are not cut into pieces; else by the columns of the first ones.
+# With at most this many feature entries, columns are not cut into pieces. Otherwise the cuts depend on the columns of
+# the first entries.
 _MANY, _SEEN = 2**18, 2**16
 _space, _hand_out = in_python(most_space), in_python(hand_out)
 
 
 class OnlineOptimizer:
-    """AdaGrad over a linear model; holds what it needs to go on with the next epoch or mini-batch.
+    """AdaGrad over a linear model, with its state between epochs or mini-batches.
 
     Parameters
     ----------
     model : LinearModel
-        Where to start. If its `coef` is sparse, only those weights exist that were updated. All that is held of weights
-        has its type.
+        The initial model. If its `coef` is sparse, only updated weights are stored. Weights and their state have its
+        type.
     average : bool
         Whether `model` returns the average of the weights after each step.
     columns : Columns, default=None
-        What the columns of `model` stand for.
+        The merged columns of `model`.
     """
 
     _first_state = _FIRST_SQUARE
-    # How many samples see the same weights, and how many threads there may be.
+    # Number of samples that see the same weights, and maximum number of threads.
     _batch_size, _n_jobs, _columns = 1, 1, None
 
     def __init__(self, model, *, average, columns=None):
@@ -67,11 +70,11 @@ class OnlineOptimizer:
 
     @property
     def counters(self):
-        """The counters that threads share, which are those of the first one."""
+        """The counters that threads share, the first thread's row."""
         return self._all_counters[0]
 
     def _load(self, coef):
-        """Put the weights of a CSR matrix into a store that has none yet."""
+        """Load the weights of a CSR matrix into an empty store."""
         space = int((np.diff(coef.indptr) > 0).sum()) * _space(self.store)
         grow(self.store, len(self.store.values) + space)
         self.counters[[END, FRONT]] = len(self.store.values)
@@ -83,29 +86,29 @@ class OnlineOptimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        # Memory-mapped arrays are not writable, which kernels need, and who does not own its memory cannot grow.
+        # Kernels need writable arrays, unlike memory-mapped ones, and only arrays that own their memory can be resized.
         arrays = (a if np.ndim(a) == 0 or (a.flags.writeable and a.flags.owndata) else a.copy() for a in self.store)
         self.store, self._all_counters = type(self.store)(*arrays), np.array(self._all_counters)
         if not _is_whole(self.store, self.counters):
             raise ValueError("the weights of the optimiser do not go together: the file is damaged, or was edited")
 
     def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=1, n_jobs=None):
-        """Set what may change between epochs."""
+        """Set options that can change between epochs."""
         self.alpha, self._batch_size, self._n_jobs = alpha, batch_size, n_jobs
         self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
 
     def epoch(self, inference, form, rows, targets, order, memory):
-        """Visit the samples in this order; return the sum of their weighted losses.
+        """Visit the samples in this order; return the weighted sum of their losses.
 
-        Ctrl-C takes effect at once; the present sample is then left out.
+        Ctrl-C takes effect immediately; the current sample is then omitted.
         """
-        # Before anyone may stop the epoch, who writes to what is there then.
+        # The counters must exist before `stop` can be called, because it writes to them.
         more = new_counters(self._most_threads)[len(self._all_counters) :]
         self._all_counters = np.concatenate([self._all_counters, more])
         self.counters[STOP] = 0
 
         def stop():
-            # First what is done with a solution, then the inference.
+            # Set the flag before stopping the inference, so that its unfinished solution is not used.
             self.counters[STOP] = 1
             memory.limit[:] = 0
 
@@ -136,13 +139,13 @@ class OnlineOptimizer:
             team.signals[:] = 0
 
     def rows_of(self, X):
-        """Return features, those of `columns` if there are any, for `epoch`."""
+        """Return features as rows for `epoch`, in merged columns if there are any."""
         rows = make_rows(X, lean=True) if self._columns is None else self._columns.rows
-        # Also where there are no data.
+        # The type of data must match even if they are empty.
         return rows if self.dtype == "float64" else rows._replace(data=readonly(rows.data, np.float32))
 
     def _has_space(self, rows, targets, order, n_threads):
-        """Give each thread the places of the store that the next block takes, if there are as many."""
+        """Assign the places of the store that the next block needs to each thread; return whether there are enough."""
         if isinstance(self.store, Dense):
             return True
         place = int(self.counters[PLACE])
@@ -151,30 +154,30 @@ class OnlineOptimizer:
         return _hand_out(self.store, self._all_counters[:n_threads], _space(self.store) * int(n_entries.sum()))
 
     def _begins(self, rows):
-        """Return where the entries of each row begin, by pieces of the columns with about as many entries each."""
+        """Return the beginnings of each row's entries, for pieces of columns with similar numbers of entries."""
         if self._columns is not None:
             return self._columns.begins
         cuts = []
         if type(self.rule) is AdaGrad and len(rows.indices) > _MANY:
-            # The first rows stand for all.
+            # The first rows serve as a sample of all rows.
             some = np.sort(rows.indices[:_SEEN])
             cuts = np.unique(some[len(some) * np.arange(1, N_PIECES) // N_PIECES])
         return begins_of_pieces(rows, cuts)
 
     @property
     def _most_threads(self):
-        """How many threads may work on an epoch: more than there are cores would wait for each other."""
+        """Maximum number of threads in an epoch: at most the number of cores, to avoid waiting."""
         if type(self.rule) is not AdaGrad:
             return 1
         return min(count_threads(self._n_jobs), N_PIECES, count_threads(-1), LARGEST_TEAM)
 
     def _n_threads(self, n_pieces, rows, targets):
-        """Return how many threads are to work on these samples."""
+        """Return the number of threads for these samples."""
         is_worth_it = len(rows.indices) * self.n_outputs >= _WORTH_THREADS * len(targets.weights)
         return min(self._most_threads, n_pieces) if is_worth_it else 1
 
     def _new_team(self, targets, n_threads, n_pieces):
-        """Make what threads share, and return how far the scores of a piece are behind those of the one before."""
+        """Allocate the threads' shared arrays; return them and the distance between scores of consecutive pieces."""
         n_additional, batch_size = self.store.n_dense - self.n_outputs, self._batch_size
         most = self.n_outputs * batch_size * int(np.diff(targets.row_ptr).max(initial=0))
         arrays = (np.empty(n) for n in (n_pieces * most, most, batch_size * n_additional, 2 * batch_size))
@@ -183,7 +186,7 @@ class OnlineOptimizer:
         return Team(self._all_counters, signals, *arrays, np.zeros(1), readonly(times)), most
 
     def _rule_for(self, rows, targets):
-        """Return the rule, whose proximal steps together cost a fraction of what these samples cost."""
+        """Return the rule, with proximal steps so rare that they cost a fraction of the samples' time."""
         if not self.alpha:
             return self.rule
         per_sample = max(1, len(rows.indices) // max(1, len(targets.weights)))
@@ -205,17 +208,17 @@ class OnlineOptimizer:
 
     @property
     def n_steps(self):
-        """How many samples were visited."""
+        """Number of samples visited."""
         return int(self.counters[STEP])
 
     @property
     def unconverged(self):
-        """For how many of them inference did not converge."""
+        """Number of these samples whose inference did not converge."""
         return int(self.counters[UNCONVERGED])
 
     @property
     def n_held(self):
-        """How many weights exist in a store of pairs."""
+        """Number of weights that exist in a store of pairs."""
         return int(self._all_counters[:, HELD].sum())
 
     @property
@@ -224,7 +227,7 @@ class OnlineOptimizer:
         return (len(s.values) - s.n_dense) // s.n_outputs if isinstance(s, Dense) else len(s.features)
 
     def penalty(self):
-        """Return ``alpha/2 |w|^2`` at the last weights."""
+        """Return ``alpha/2 |w|^2`` at the current weights."""
         values, s = self.store.values, self.store
         if self._columns is None or not self.alpha:
             weights = values[s.n_dense : self.counters[FRONT]]
@@ -238,10 +241,10 @@ class OnlineOptimizer:
         return 0.5 * self.alpha * (squares + squared_norm(additional))
 
     def model(self):
-        """Return the weights learned so far: averaged over all steps if asked for, else the last ones.
+        """Return the current weights, averaged over all steps if `average`.
 
-        Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps
-        is the last weights less sum / T.
+        Each sum holds (t - 1) times the change made at step t, so the average of the weights after each of T steps is
+        the current weights minus sum / T.
         """
         s, n = self.store, self.store.n_outputs
         dense = s.values[: s.n_dense].copy()
@@ -263,7 +266,8 @@ class OnlineOptimizer:
         READ_PAIRS[self.dtype](s, self.counters, self.average, indptr, outputs, weights)
         n = indptr[-1]
         if n < self.n_held:
-            # Some are zero. Where all of the weights are wanted, they are not held twice.
+            # Some weights are zero. A copy is made only in this case, so that the arrays are not stored twice
+            # otherwise.
             outputs, weights = outputs[:n].copy(), weights[:n].copy()
         coef = sparse.csr_array((weights, outputs, indptr), shape=(len(s.features), s.n_outputs))
         coef.sort_indices()
@@ -271,7 +275,7 @@ class OnlineOptimizer:
 
 
 def _is_whole(store, counters):
-    """Tell whether the arrays of a store that was read have the lengths, and places the range, that kernels rely on."""
+    """Tell whether the arrays of a store that was read have valid lengths and indices, on which kernels rely."""
     n, n_dense, n_outputs = len(store.values), store.n_dense, store.n_outputs
     fits = 0 < n_outputs <= n_dense <= n and {len(store.sums), len(store.state)} <= {0, n}
     if not fits or not are_places(counters[[TOP, END, FRONT]], n + 1):
@@ -301,6 +305,6 @@ class MiraOptimizer(OnlineOptimizer):
     _first_state = 0.0
 
     def configure(self, *, C, fit_intercept):
-        """Set what may change between epochs."""
+        """Set options that can change between epochs."""
         self.alpha = 0.0
         self.rule = Mira(0.0, bool(fit_intercept), _NEVER, np.zeros((0, 2), np.int64), float(C))

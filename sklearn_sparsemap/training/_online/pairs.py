@@ -1,16 +1,16 @@
 """Weights of pairs (feature, output) that exist only once they are updated, scaled group by group.
 
-A feature's weights are a block of the arena. A small block holds outputs and their weights in any order; it has a power
-of two of places, and moves to one twice as large when it is full. Where a third of the outputs would have a place, it
-becomes a dense block with one for each output in order, which is read several at a time. Blocks that were left are used
-again.
+A feature's weights are a block of the arena. A small block holds outputs and their weights in any order. Its capacity
+is a power of two, and when it is full, its weights move to a block of twice the size. When a third of the outputs would
+have a place, it becomes a dense block with one place for each output in order, which is read with vector instructions.
+Freed blocks are used again.
 
 A weight is ``scale[a]`` times the value in its place, with the scale of its atom a (a set of features that are shrunk
-together), so that shrinking an atom touches one number; of each atom the squared norm `rho` is kept, too. An atom that
-dies gives all its blocks back.
+together), so that shrinking an atom changes a single number. The squared norm `rho` of each atom is stored, too. A
+discarded atom frees all its blocks.
 
-Scales are kept by atom rather than by time stamps on features: all weights of an atom are then right at any moment, a
-score costs one more multiplication, and the shrinkage itself needs nothing but `rho`.
+Scales are stored for atoms, not as time stamps of features. So all weights of an atom are valid at any time, a score
+needs one more multiplication, and the shrinkage itself needs only `rho`.
 """
 
 from collections import namedtuple
@@ -21,8 +21,8 @@ from numba import types
 from ..._core.jit import FLOATS_32_OUT, FLOATS_OUT, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, kernel
 from .dense import FREE, HELD, N_KINDS, STEP, TOP, add_at
 
-# Columns of `features`: where the block begins in the arena (-1 without one); how many weights it holds, negative for a
-# dense block; the next feature of the same atom that has a block (-1 at the end); the atom.
+# Columns of `features`: the beginning of the block in the arena (-1 if there is none); the number of its weights,
+# negative for a dense block; the next feature of the same atom with a block (-1 at the end); the atom.
 HEAD, COUNT, NEXT, ATOM = range(4)
 
 Pairs = namedtuple(
@@ -31,20 +31,20 @@ Pairs = namedtuple(
         "n_outputs",
         "n_dense",
         "first_state",
-        # The arena; see `Dense` for these three. Its first places are the intercept and the additional scores, which
-        # are in no block and no atom.
+        # The arena; `Dense` describes these three arrays. Its first places are the intercept and the additional scores,
+        # which are in no block and no atom.
         "values",
         "sums",
         "state",
-        # Outputs of small blocks; in dense ones, 1 where a weight was made. A free block holds where the next one of
-        # its size begins.
+        # Outputs of small blocks. In dense blocks, 1 if the weight exists. In a free block, the beginning of the next
+        # free block of its size.
         "outputs",
         "features",
-        "first_active",  # of each atom: a feature that has a block, -1 if none has; empty where nothing asks for it
-        "kept",  # of each atom: whether the last shrinkage left it weights
-        "scale",  # of each atom
+        "first_active",  # for each atom, a feature that has a block, or -1; empty if not needed
+        "kept",  # for each atom, whether the last shrinkage kept it
+        "scale",  # for each atom
         "rho",
-        "peak",  # largest rho since it was last computed anew
+        "peak",  # largest rho since its last exact computation
         "cumulative",  # sum of the scale over the steps up to `last_step`
         "last_step",
     ],
@@ -64,29 +64,29 @@ PAIRS = {
 }
 _ARENA = ("values", "sums", "state", "outputs")
 
-# Kinds of blocks: by the logarithm of their size, and dense ones last.
+# Kinds of blocks: the logarithm of their size; dense blocks are the last kind.
 _DENSE = N_KINDS - 1
-# Below this an atom's scale goes into its values, before sums over steps lose digits.
+# If an atom's scale falls below this, it is multiplied into the values, before sums over steps lose digits.
 _SMALLEST_SCALE = 1e-2
-# Squared norms are computed anew when updates have cancelled all but this part.
+# Squared norms are recomputed when updates have cancelled all but this fraction.
 _CANCELLED = 1e-6
 _FIRST_CAPACITY = 4096
 
 
 def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrinks=True):
-    """Make a store without weights but these of the intercept and the additional scores.
+    """Make a store with the weights of the intercept and the additional scores only.
 
     Parameters
     ----------
     atom_of : int array of shape (n_features,)
     n_atoms, n_outputs : int
     dense : array
-        Its type is that of the arena's weights.
+        Intercept and additional scores. The weights of the arena have their type.
     first_state : float or None
         See `new_dense`.
     average : bool
     shrinks : bool, default=True
-        Whether atoms are shrunk, for which it must be known what they hold.
+        Whether atoms are shrunk, which requires lists of their features.
     """
     features = np.zeros((len(atom_of), 4), np.int32)
     features[:, HEAD] = -1
@@ -115,7 +115,7 @@ def new_pairs(atom_of, n_atoms, n_outputs, dense, *, first_state, average, shrin
 
 
 def grow(store, wanted):
-    """Give the arena `wanted` places; in place, so that no array exists twice."""
+    """Grow the arena to `wanted` places, in place, so that no array exists twice."""
     for name in _ARENA:
         array = getattr(store, name)
         if len(array):
@@ -124,13 +124,13 @@ def grow(store, wanted):
 
 @kernel
 def most_space(store):
-    """Return how many places of the arena a feature can take at most while it gets weights."""
+    """Return the maximum number of places of the arena that a feature can take while it gets weights."""
     return 2 * store.n_outputs + 2
 
 
 @kernel
 def _kind_of(count):
-    """Return the kind of the block of so many weights."""
+    """Return the kind of a block with this number of weights."""
     if count < 0:
         return _DENSE
     kind = 0
@@ -178,14 +178,14 @@ def _move_place(store, old, new):
 
 @kernel
 def block_of(store, feature):
-    """Return where a feature's block begins and ends."""
+    """Return the beginning and the end of a feature's block."""
     start, count = np.int64(store.features[feature, HEAD]), np.int64(store.features[feature, COUNT])
     return start, start + (store.n_outputs if count < 0 else count)
 
 
 @kernel
 def _find_pair(outputs, start, count, output):
-    """Return the place of an output's weight in a block of `count` weights, negative if it is dense; -1 without one."""
+    """Return the place of an output's weight in a block (dense if `count` is negative), or -1."""
     if count < 0:
         place = start + output
         return place if outputs[np.uint64(place)] != 0 else -1
@@ -221,7 +221,7 @@ def _move_block(store, counters, feature):
 
 @kernel
 def make_pair(store, counters, feature, output):
-    """Return the place of a pair's weight, which is made if there is none. The arena must have space."""
+    """Return the place of a pair's weight, which is created if necessary. The arena must have space."""
     of_feature = store.features[feature]
     if of_feature[COUNT] == 0:
         start = _take_block(store, counters, 0)
@@ -251,10 +251,10 @@ def make_pair(store, counters, feature, output):
 
 @kernel
 def locate_pairs(store, counters, features, outputs, stride, places):
-    """Write the places of the weights of all pairs of these features and outputs; make those that do not exist.
+    """Write the places of the weights of all pairs of these features and outputs; create missing ones.
 
-    That of output p and feature k goes to ``places[p * stride + k]``. The arena must have space. A call with the whole
-    store takes longer than to find a pair that exists, and is left to those that do not.
+    The place for output p and feature k is written to ``places[p * stride + k]``. The arena must have space. Passing
+    the whole store to a function takes longer than finding an existing pair, so it is done for missing pairs only.
     """
     n_outputs = outputs.shape[0]
     for k in range(features.shape[0]):
@@ -267,7 +267,7 @@ def locate_pairs(store, counters, features, outputs, stride, places):
                 if place < 0:
                     for q in range(p, n_outputs):
                         make_pair(store, counters, feature, outputs[q])
-                    # The block may have moved.
+                    # The block may have moved, so find all places again.
                     is_complete = False
                     break
                 places[p * stride + k] = place
@@ -281,9 +281,9 @@ def scale_until(store, atom, step):
 
 @kernel
 def move_pairs(store, features, values, residuals, places, factor, step):
-    """Add ``factor * residuals[p] * values[k]`` to the weights of these places, from this step on.
+    """Add ``factor * residuals[p] * values[k]`` to the weights at these places, effective from this step on.
 
-    Places are as in `locate_pairs`. Feature -1 is none: its weights are in no atom.
+    Places are as in `locate_pairs`. Feature -1 is the intercept or an additional score, whose weights are in no atom.
     """
     n = features.shape[0]
     for p in range(residuals.shape[0]):
@@ -308,7 +308,7 @@ def move_pairs(store, features, values, residuals, places, factor, step):
 
 @kernel
 def _free_atom(store, counters, atom):
-    """Let all weights of an atom go."""
+    """Free all blocks of an atom."""
     feature = store.first_active[atom]
     while feature >= 0:
         of_feature = store.features[feature]
@@ -322,7 +322,7 @@ def _free_atom(store, counters, atom):
 
 @kernel
 def _measure_atom(store, atom):
-    """Compute the squared norm of an atom from its weights."""
+    """Recompute the squared norm of an atom from its weights."""
     total = 0.0
     feature = store.first_active[atom]
     while feature >= 0:
@@ -335,7 +335,7 @@ def _measure_atom(store, atom):
 
 @kernel
 def count_held(store, most):
-    """Note how many weights each atom has, where these are more than ever before."""
+    """Update the maximum number of weights that each atom has had."""
     for atom in range(most.shape[0]):
         n, feature = np.int64(0), store.first_active[atom]
         while feature >= 0:
@@ -346,7 +346,7 @@ def count_held(store, most):
 
 @kernel
 def measure_cancelled(store):
-    """Compute those squared norms anew that have lost digits."""
+    """Recompute the squared norms that have lost digits."""
     for atom in range(store.rho.shape[0]):
         if store.rho[atom] < _CANCELLED * store.peak[atom]:
             store.rho[atom] = _measure_atom(store, atom)
@@ -355,9 +355,9 @@ def measure_cancelled(store):
 
 @kernel
 def scale_atoms(store, counters, factors):
-    """Multiply the weights of all atoms by their factors, from this step on; those of factor 0 die.
+    """Multiply the weights of all atoms by their factors, effective from this step on; factor 0 discards an atom.
 
-    `rho` is not touched: the shrinkage has done that.
+    `rho` is not changed, because the shrinkage has updated it already.
     """
     before = counters[STEP] - 1
     for atom in range(factors.shape[0]):
@@ -382,7 +382,7 @@ def scale_atoms(store, counters, factors):
 
 @kernel
 def _absorb_scale(store, atom):
-    """Put the scale of an atom into its values; what they have added up to goes into the sums."""
+    """Multiply the scale of an atom into its values, and its cumulative contribution into the sums."""
     scale, cumulative = store.scale[atom], store.cumulative[atom]
     feature = store.first_active[atom]
     while feature >= 0:

@@ -1,13 +1,13 @@
-"""Step rules: how the weights move after each sample, by AdaGrad, MIRA, or against the gradient.
+"""Step rules: the update of the weights after each sample, by AdaGrad, MIRA, or gradient descent.
 
-AdaGrad minimises ``mean loss + alpha/2 |w|^2``. A sample's loss moves only the weights of its features, and of the
-outputs whose marginals are wrong: SparseMAP is exactly right on most samples after a few epochs, and then nothing
-moves. The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs a fraction
-of the samples themselves.
+AdaGrad minimises ``mean loss + alpha/2 |w|^2``. A sample's loss changes only the weights of its features, for outputs
+whose marginals are wrong. SparseMAP is exactly correct on most samples after a few epochs, which then need no update.
+The penalty is applied by a proximal step over all weights every few samples, so rarely that it costs a fraction of the
+samples' time.
 
-1-best MIRA is the smallest change of the weights that mends a sample's worst mistake (Crammer and Singer 2003):
-they move against the gradient of its hinge loss by ``min(C, loss / |gradient|^2)``. There is no penalty and no step
-size; averaging does the regularising.
+1-best MIRA is the smallest change of the weights that corrects a sample's worst mistake (Crammer and Singer 2003): a
+step against the gradient of its hinge loss of length ``min(C, loss / |gradient|^2)``. It has no penalty and no learning
+rate; averaging regularises.
 """
 
 from collections import namedtuple
@@ -22,7 +22,8 @@ from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
 from .weight_shrinkage import Counting, shrink_by_weights
 
-# All rules begin alike: the gap of the inference, whether the intercept is learned, and the samples between two ends.
+# All rules have these first fields: the gap of the inference, whether the intercept is learned, and the number of
+# samples between two calls of `end_sample`.
 AdaGrad = namedtuple("AdaGrad", ["tol", "fit_intercept", "every", "eta0", "alpha"])
 ADAGRAD = types.NamedTuple([types.float64, types.boolean, types.int64, types.float64, types.float64], AdaGrad)
 Mira = namedtuple("Mira", ["tol", "fit_intercept", "every", "curve", "C"])
@@ -40,7 +41,7 @@ Sample = namedtuple(
 # nonzero residuals, these residuals, and the places of the weights of all (output, feature) pairs.
 Moves = namedtuple("Moves", ["features", "values", "times", "outputs", "residuals", "places"])
 
-# Residuals below this are the rounding of marginals that are right.
+# Residuals below this are rounding errors of correct marginals.
 _NEGLIGIBLE = 1e-12
 
 locate = by_type({Dense: locate_dense, Pairs: locate_pairs})
@@ -50,7 +51,7 @@ space = by_type({Dense: no_space, Pairs: most_space})
 
 @kernel
 def new_moves(rows, n_outputs, n_additional):
-    """Make room for the moves of any of these rows."""
+    """Allocate the moves of any of these rows."""
     most = 0
     for r in range(rows.indptr.shape[0] - 1):
         most = max(most, rows.indptr[r + 1] - rows.indptr[r])
@@ -67,14 +68,14 @@ def new_moves(rows, n_outputs, n_additional):
 
 @kernel
 def _gather(rule, store, counters, rows, sample, r, moves):
-    """Write what moves for a sample's row `r`; the last one, after those of the features, is the additional scores.
+    """Write the moves for a sample's row `r`; the row after those of the features is the additional scores.
 
-    The intercept is one more feature, -1, of value 1; and so is what additional scores have.
+    The intercept is one more feature, -1, with value 1; so is the feature of additional scores.
 
     Returns
     -------
     n_features, n_wrong : int
-        ``moves.places[p * n_features + k]`` is that of wrong output p and feature k.
+        ``moves.places[p * n_features + k]`` is the place for wrong output p and feature k.
     """
     begins, is_first = sample.share.begins, sample.share.first == 0
     if r < sample.n_rows:
@@ -114,7 +115,7 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
     values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
-        # The gradient of the additional scores is weighted already.
+        # The gradient of the additional scores includes the sample's weight.
         weight = sample.weight if r < sample.n_rows else 1.0
         for p in range(n_wrong):
             for k in range(n):
@@ -150,7 +151,7 @@ def _step_mira(rule, store, counters, rows, sample, moves):
                 before, change = direction[place], moves.residuals[p] * moves.values[k]
                 direction[place] = before + change
                 norm_squared += moves.times[k] * change * (2.0 * before + change)
-    # Features that cannot tell the structures apart leave nothing to move.
+    # If the features cannot distinguish the structures, the gradient is zero.
     length = min(rule.C * sample.weight, sample.loss / norm_squared) if norm_squared > 1e-12 else 0.0
     for r in range(sample.n_rows + 1):
         n, n_wrong = _gather(rule, store, counters, rows, sample, r, moves)
@@ -163,7 +164,7 @@ def _step_mira(rule, store, counters, rows, sample, moves):
 
 @kernel
 def _penalise(rule, store, counters, first, stop):
-    """Take the proximal step of the squared norm for the weights of some places, in the metric of the steps."""
+    """Take the proximal step of the squared norm for the weights of some places, in the metric of AdaGrad's steps."""
     rate = rule.eta0 * rule.alpha * counters[SINCE]
     counters[SINCE] = 0
     for place in range(first, stop):

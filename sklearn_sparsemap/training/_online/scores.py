@@ -1,4 +1,4 @@
-"""The weights of pairs, read and written: scores of rows, and sparse matrices."""
+"""Scores of rows from weights of pairs, and conversion of these weights from and to sparse matrices."""
 
 from collections import namedtuple
 
@@ -17,7 +17,7 @@ _Found = namedtuple("_Found", ["starts", "counts", "factors", "ends"])
 
 @kernel
 def _new_found(most, n_pieces):
-    """Make room for rows of so many features; a place more, where what has no weights is written at the end of one."""
+    """Allocate rows of at most `most` features, plus one place for writing features without weights."""
     return _Found(
         np.empty(most + 1, np.int64), np.empty(most + 1, np.int64), np.empty(most + 1), np.empty(n_pieces, np.int64)
     )
@@ -27,8 +27,8 @@ def _new_found(most, n_pieces):
 def score_pairs(store, rows, first_row, n_rows, share, scores):
     """Compute the scores of consecutive rows, from the columns of each piece of a share.
 
-    Nearly all time goes into fetching what lies anywhere in memory. So a row's weights are looked up before those of
-    the row before it are read, and where to look is fetched a row earlier.
+    Nearly all time is spent on memory access at random places. So a row's weights are looked up before those of the
+    previous row are read, and the addresses of the lookup are prefetched another row earlier.
     """
     n_outputs, far, has_data, begins, most = store.n_outputs, is_far(store), rows.data.shape[0] != 0, share.begins, 0
     features, scale, values, outputs = store.features, store.scale, store.values, store.outputs
@@ -73,7 +73,7 @@ def score_pairs(store, rows, first_row, n_rows, share, scores):
 
 
 def _read_pairs(store, counters, average, indptr, outputs, weights):
-    """Write all weights as CSR rows, one for each feature; averaged over the steps if asked for."""
+    """Write all weights as CSR rows, one for each feature, averaged over the steps if `average`."""
     step = counters[STEP]
     at = 0
     for f in range(store.features.shape[0]):
@@ -95,7 +95,7 @@ def _read_pairs(store, counters, average, indptr, outputs, weights):
 
 
 def _sum_of_squares(store, multiplicity):
-    """Return the sum of the squares of all weights, where each is the sum of so many that are equal."""
+    """Return the sum of the squares of all weights; each stored weight is the sum of `multiplicity` equal weights."""
     total = 0.0
     for f in range(store.features.shape[0]):
         if store.features[f, COUNT] != 0:
@@ -108,7 +108,7 @@ def _sum_of_squares(store, multiplicity):
 
 
 def _load_pairs(store, counters, indptr, outputs, weights):
-    """Put the weights of CSR rows, one for each feature, into an empty store that has the space."""
+    """Load the weights of CSR rows, one for each feature, into an empty store with enough space."""
     feature, one, places = np.zeros(1, np.int64), np.ones(1), np.empty(store.n_outputs, np.int64)
     for f in range(store.features.shape[0]):
         feature[0] = f

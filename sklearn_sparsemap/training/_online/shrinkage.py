@@ -1,7 +1,7 @@
 """Gradient steps over groups of features that are shrunk: the rule, and a shrinkage (Martins et al. 2011, section 3).
 
-Every so many samples all groups are shrunk: with a fixed strength, or with the one that leaves as many groups as the
-budget allows.
+Every `shrink_every` samples all groups are shrunk: with a fixed strength, or with the strength that leaves as many
+groups as the budget allows.
 """
 
 from collections import namedtuple
@@ -15,12 +15,12 @@ from ...penalties._shrink import shrink
 from .dense import HELD, N_RECORDS, N_SHRINKAGES, SINCE, STEP
 from .pairs import PAIRS, measure_cancelled, scale_atoms
 
-# By how much the weights of groups are made to differ, relatively, where these are tied.
+# Relative difference between the weights of groups that is introduced to break ties.
 _TIE_BREAK = 1e-9
 
-# The step size is eta0 / sqrt(ceil(step / period)). The budget and the frozen strength are -1 where there are none.
-# `weights`, `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py. `curve` and `sigma` are
-# written: steps with the number of weights held, and the last strength.
+# The step size is eta0 / sqrt(ceil(step / period)). The budget and the frozen strength are -1 if not given. `weights`,
+# `order`, `indptr` and `atoms` are those of the groups, see penalties/_shrink.py. `curve` and `sigma` are outputs:
+# steps with the number of weights, and the last strength.
 Gradient = namedtuple(
     "Gradient",
     [
@@ -44,7 +44,7 @@ def step_size(rule, step):
 
 @kernel
 def record(rule, counters):
-    """Note how many weights are held."""
+    """Record the number of weights."""
     n = counters[N_RECORDS]
     if n < rule.curve.shape[0]:
         rule.curve[n, 0] = counters[STEP]
@@ -54,7 +54,7 @@ def record(rule, counters):
 
 @kernel
 def begin_shrinkage(rule, store, counters):
-    """Return the step of the proximal operator: the step size times the number of samples since this was last done."""
+    """Return the step of the proximal operator: the step size times the number of samples since the last shrinkage."""
     rate = step_size(rule, counters[STEP]) * counters[SINCE]
     counters[SINCE] = 0
     record(rule, counters)
@@ -64,7 +64,7 @@ def begin_shrinkage(rule, store, counters):
 
 @kernel
 def end_shrinkage(store, counters):
-    """Count a shrinkage, and note which atoms it has left weights."""
+    """Count a shrinkage, and record the atoms that it has kept."""
     counters[N_SHRINKAGES] += 1
     for atom in range(store.kept.shape[0]):
         store.kept[atom] = store.first_active[atom] >= 0 and store.rho[atom] > 0.0
@@ -72,9 +72,10 @@ def end_shrinkage(store, counters):
 
 @kernel
 def shrink_groups(rule, store, counters):
-    """Shrink all groups for the samples since this was last done; write the strength, if there is any, to the rule.
+    """Shrink all groups for the samples since the last shrinkage; write the strength, if there is any, to the rule.
 
-    It is in the unit of the objective: what the groups are shrunk by is the strength times `begin_shrinkage`.
+    The strength is in the unit of the objective. Groups are shrunk by the strength times the result of
+    `begin_shrinkage`.
     """
     rate = begin_shrinkage(rule, store, counters)
     weights, order, indptr, atoms = rule.weights, rule.order, rule.indptr, rule.atoms
@@ -84,7 +85,7 @@ def shrink_groups(rule, store, counters):
         strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
         survivors = count_survivors(store.rho, strength, weights, order, indptr, atoms, none, factors, left)
         if strength > 0.0 and survivors < rule.budget:
-            # Groups that are tied at the edge would all die. The first ones stay.
+            # Groups that tie at the threshold would all be discarded. Break ties in favour of the first ones.
             weights = weights * (1.0 + _TIE_BREAK * np.arange(weights.shape[0]) / weights.shape[0])
             strength = budget_rule(store.rho, weights, order, indptr, atoms, rule.budget, ratios, factors, left)
     else:
@@ -99,7 +100,7 @@ def shrink_groups(rule, store, counters):
 
 @kernel
 def end_gradient_sample(rule, store, counters):
-    """Shrink, if the rule does; note how many weights are held."""
+    """Shrink, if the rule does; record the number of weights."""
     if rule.budget >= 0 or rule.alpha > 0.0:
         shrink_groups(rule, store, counters)
     else:
@@ -109,6 +110,6 @@ def end_gradient_sample(rule, store, counters):
 
 @entry(types.void(GRADIENT, PAIRS["float64"], INTS_OUT))
 def shrink_now(rule, store, counters):
-    """`shrink_groups`, for Python."""
+    """Call `shrink_groups` from Python."""
     if counters[SINCE] > 0:
         shrink_groups(rule, store, counters)

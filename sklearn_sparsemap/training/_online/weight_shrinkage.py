@@ -1,4 +1,4 @@
-"""The same rule with a budget of weights, which has kernels of its own: who counts groups compiles nothing of this."""
+"""The gradient rule with a budget of weights, in separate kernels that are compiled only if used."""
 
 from collections import namedtuple
 
@@ -12,15 +12,15 @@ from .dense import SINCE
 from .pairs import PAIRS, count_held, scale_atoms
 from .shrinkage import GRADIENT, Gradient, begin_shrinkage, end_shrinkage, record, shrink_now
 
-# Its `budget` counts weights. `held` is written: the most weights that each atom has had at a shrinkage. A group that
-# was discarded, and comes up again, still counts what it had come to.
+# Here `budget` limits the number of weights. `held` is an output: the maximum number of weights that each atom has had
+# at a shrinkage. A discarded group that returns still counts with this number.
 Counting = namedtuple("Counting", [*Gradient._fields, "held"])
 COUNTING = types.NamedTuple([*GRADIENT.types, INTS_OUT], Counting)
 
 
 @kernel
 def shrink_by_weights(rule, store, counters):
-    """As `shrink_groups`, with the strength that leaves as many weights as the budget allows."""
+    """Like `shrink_groups`, with the strength that leaves as many weights as the budget allows."""
     rate = begin_shrinkage(rule, store, counters)
     order, indptr, atoms, n_atoms = rule.order, rule.indptr, rule.atoms, store.rho.shape[0]
     factors, doomed, strength = np.empty(n_atoms), np.zeros(n_atoms, np.bool_), rate * rule.frozen

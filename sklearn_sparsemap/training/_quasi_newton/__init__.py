@@ -1,1 +1,1 @@
-"""L-BFGS, its vectors in compiled and threaded loops."""
+"""L-BFGS with compiled and threaded loops over vectors."""

@@ -1,6 +1,6 @@
 """L-BFGS (Liu and Nocedal 1989), one step at a time.
 
-The method, its constants and its line search are those of L-BFGS-B without bounds, so that it takes the same steps.
+The method, its constants and its line search are those of L-BFGS-B without bounds, so its steps are the same.
 
 References: Liu and Nocedal, On the limited memory BFGS method for large scale optimization. Mathematical Programming
 45, 1989. Zhu, Byrd, Lu and Nocedal, Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 23, 1997.
@@ -14,23 +14,23 @@ from .pieces import Pieces, move_range, slope_range
 
 
 class Descent:
-    """A point that goes downhill.
+    """An iterate of L-BFGS.
 
     Parameters
     ----------
     loss_gradient : callable
-        From a point and an array for its gradient to the function's value and the gradient.
+        Maps a point and an output array for its gradient to the function's value and the gradient.
     x : array of shape (n,)
-        Where to start; it is copied.
+        The start, which is copied.
     n_jobs : int or None
         Number of threads. Results do not depend on it.
 
     Attributes
     ----------
     x : array of shape (n,)
-        The present point. It is not written to before the step after the next one.
+        The current point. It is not overwritten before the step after the next one.
     value : float
-        The function there.
+        The function's value there.
     largest : float
         Largest absolute entry of the gradient there.
     """
@@ -44,13 +44,13 @@ class Descent:
         _, self.largest = self._slope(self._gradient)
 
     def forget(self):
-        """Go on from the present point as from a new one."""
+        """Restart from the current point with an empty memory."""
         self._pairs.forget()
 
     def step(self):
-        """Go one step; return whether there was a lower point to go to.
+        """Take one step; return whether a lower point was found.
 
-        If the function is not finite where it was tried, that is its `value` now.
+        If the function was not finite at a trial point, `value` is that value afterwards.
         """
         while True:
             slope, square = self._pairs.combine(self._gradient, self._direction)
@@ -58,7 +58,7 @@ class Descent:
                 return True
             if not self._pairs.held:
                 return False
-            # The gradient alone may do better.
+            # Try again along the negative gradient.
             self.forget()
 
     def _search(self, slope, first):
@@ -71,7 +71,7 @@ class Descent:
                 return True
             more = search.propose(value, new_slope)
         if not search.found and search.best.step > 0.0:
-            # Lower, but at a kink: no curvature to learn from.
+            # A lower point at a kink, whose curvature is meaningless.
             value, _, largest = self._try(search.best.step)
             self.forget()
         elif not search.found or search.step == 0.0:

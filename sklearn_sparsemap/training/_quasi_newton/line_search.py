@@ -10,22 +10,23 @@ from math import sqrt
 # Parameters of the strong Wolfe conditions, as in L-BFGS-B: sufficient decrease, as a fraction of the decrease that the
 # initial slope predicts, and largest remaining slope, as a fraction of the initial slope.
 DECREASE, CURVATURE = 1e-3, 0.9
-# The interval of a minimum is not made smaller than this, relative to its end.
+# The interval of a minimum is not narrowed below this, relative to its end.
 _NARROW = 0.1
 _LONGEST = 1e10
-# Most evaluations.
+# Maximum number of evaluations.
 _MOST_CALLS = 20
-# How far to go on while no minimum is bracketed, at least and at most, in lengths of the last move.
+# Smallest and largest extrapolation while no minimum is bracketed, as multiples of the last move.
 _LEAST_GROWTH, _MOST_GROWTH = 1.1, 4.0
-# An interval must shrink to this share in two rounds, and a step lies within this share of the way to its far end.
+# The interval must shrink to this fraction in two rounds, and a step goes at most this fraction of the way to its far
+# end.
 _SHRINKING = 0.66
 
-# A step with the function's value and slope there.
+# A step with the function's value and slope.
 Point = namedtuple("Point", ["step", "value", "slope"])
 
 
 class LineSearch:
-    """Search for a step along a direction of descent; `propose` says where to evaluate the function next.
+    """Search for a step along a direction of descent; `propose` returns whether another evaluation is needed.
 
     Parameters
     ----------
@@ -37,11 +38,11 @@ class LineSearch:
     Attributes
     ----------
     step : float
-        Where to evaluate next; or in the end the last step evaluated.
+        The next step to evaluate; at the end, the last evaluated step.
     found : bool
-        Whether that step satisfies the conditions, or is the best to be had.
+        Whether that step satisfies the conditions, or is the best possible one.
     best : Point
-        The lowest point that steps begin from; the conditions need not hold there.
+        The best point so far; the conditions need not hold there.
     """
 
     def __init__(self, value, slope, step):
@@ -52,7 +53,7 @@ class LineSearch:
         self._low, self._high = 0.0, (1.0 + _MOST_GROWTH) * self.step
 
     def propose(self, value, slope):
-        """Take what the function is at `step`; return whether to evaluate it at a new one."""
+        """Process the function's value and slope at `step`; return whether to evaluate a new step."""
         self._n_calls += 1
         point, promised = Point(self.step, value, slope), DECREASE * self.start.slope
         allowed = self.start.value + self.step * promised
@@ -64,7 +65,7 @@ class LineSearch:
         if self.found or self._n_calls >= _MOST_CALLS:
             return False
         if self._decreasing and allowed < value <= self.best.value:
-            # The function without the decrease that is wanted has a lower value at the new point than at the best.
+            # Minus the required decrease, the function has a lower value at the new point than at the best point.
             tilted = [Point(s, f - s * promised, d - promised) for s, f, d in (self.best, self._end, point)]
             *ends, step = self._trial(*tilted)
             self.best, self._end = (Point(s, f + s * promised, d + promised) for s, f, d in ends)
@@ -74,7 +75,7 @@ class LineSearch:
         return True
 
     def _exhausted(self, long_enough):
-        """Tell whether the last step is the best to be had, within rounding or the longest step."""
+        """Tell whether the last step is the best possible one, within rounding or the longest step."""
         return (self._bracketed and (not self._low < self.step < self._high or self._is_narrow())) or (
             self.step == _LONGEST and long_enough
         )
@@ -83,7 +84,7 @@ class LineSearch:
         return self._high - self._low <= _NARROW * self._high
 
     def _advance(self, step):
-        """Set the next step, and the interval in which it must be."""
+        """Set the next step, and the interval that contains it."""
         if self._bracketed:
             length = abs(self._end.step - self.best.step)
             if length >= _SHRINKING * self._width_before:
@@ -110,13 +111,13 @@ class LineSearch:
         """Return a step by the cubic and the quadratic or linear interpolation of two points."""
         far = point.step - best.step
         if point.value > best.value:
-            # A minimum lies between: the cubic step if it is nearer to the best one, else the mean of the two.
+            # A minimum is bracketed: take the cubic step if it is closer to the best point, else the mean of the two.
             cubic = best.step + _cubic(best, point, far)[0] * far
             mean_slope = (best.value - point.value) / far + best.slope
             quadratic = best.step + 0.5 * best.slope / mean_slope * far
             return cubic if abs(cubic - best.step) < abs(quadratic - best.step) else cubic + 0.5 * (quadratic - cubic)
         if not turned and not abs(point.slope) < abs(best.slope):
-            # Downhill, and no less steep.
+            # The slope is negative and not flatter.
             if self._bracketed:
                 back = end.step - point.step
                 return point.step + _cubic(point, end, back)[0] * back
@@ -124,10 +125,10 @@ class LineSearch:
         secant = point.step - point.slope / (point.slope - best.slope) * far
         share, has_minimum = _cubic(point, best, -far)
         if turned:
-            # The farther of the two.
+            # The slope changed sign: take the farther of the two steps.
             cubic = point.step - share * far
             return cubic if abs(cubic - point.step) > abs(secant - point.step) else secant
-        # The slope gets smaller: the cubic may have its minimum on the other side, or none.
+        # The slope is flatter: the cubic may have its minimum on the other side, or none.
         beyond = share < 0.0 and has_minimum
         cubic = point.step - share * far if beyond else self._high if far > 0.0 else self._low
         cubic_is_near = abs(cubic - point.step) < abs(secant - point.step)
@@ -138,9 +139,9 @@ class LineSearch:
 
 
 def _cubic(near, other, way):
-    """Return where the cubic through two points has its minimum, as a share of the way from the first to the other.
+    """Return the minimum of the cubic through two points, as a fraction of the way from the first to the other.
 
-    Returns besides whether it has one.
+    Also returns whether there is a minimum.
     """
     theta = 3.0 * (near.value - other.value) / way + near.slope + other.slope
     scale = max(abs(theta), abs(near.slope), abs(other.slope))

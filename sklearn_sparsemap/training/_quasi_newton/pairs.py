@@ -1,11 +1,11 @@
-"""What L-BFGS remembers: the last steps and the changes of the gradient, and the direction that they give.
+"""The memory of L-BFGS, the last steps and changes of the gradient, and the direction that they determine.
 
-The recursion of L-BFGS needs products of these vectors only, and its direction is a sum of them. So two loops over all
-vectors are enough for an iteration: one for the products with what is new, one for the sum; the recursion itself is on
-a few numbers (Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"). Both loops go through pieces of the
-vectors that fit into the processor's cache.
+The recursion of L-BFGS needs only products of these vectors, and its direction is a linear combination of them. So an
+iteration needs two loops over all vectors, one for the products with the new vectors and one for the combination. The
+recursion itself uses a few numbers (Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"). Both loops run
+over pieces of the vectors that fit into the processor's cache.
 
-Products are sums over pieces of a fixed size, added up in their order, so that they do not depend on the threads.
+Products are sums over pieces of a fixed size, added in a fixed order, so they do not depend on the number of threads.
 """
 
 from collections import namedtuple
@@ -19,14 +19,14 @@ from .pieces import PIECE
 
 # Number of pairs (step, change of the gradient) that are kept; as in L-BFGS-B.
 _N_PAIRS = 10
-# A step along which the gradient changes by less, relative to its first slope, is not remembered.
+# A pair is not stored if its curvature, the change of the gradient along the step relative to the slope, is below this.
 _FLAT = np.finfo(float).eps
 
 # One row for each pair: the step, and the change of the gradient.
 PairArrays = namedtuple("PairArrays", ["steps", "changes"])
 PAIR_ARRAYS = types.NamedUniTuple(FLOATS_2D_OUT, 2, PairArrays)
-# Columns of the products of a pair: its step and its change with the gradient, its step with the new change, its change
-# with the new step and with the new change.
+# Columns of the products of a pair: the gradient with its step and with its change, the new change with its step, its
+# change with the new step and with the new change.
 _N_PRODUCTS = 5
 
 
@@ -53,9 +53,9 @@ def _products(step, change, gradient, new_step, new_change, sums):
     )
 )  # fmt: skip
 def remember_range(pairs, held, row, direction, step, before, gradient, start, stop, table):
-    """Put a new pair into `row`, and multiply those held with it and with the gradient.
+    """Write a new pair to `row`, and compute the products of the stored pairs with it and with the gradient.
 
-    Works on pieces start..stop of the vectors; each leaves the products of all pairs held in its row of `table`.
+    Works on pieces start..stop of the vectors; each writes the products of all stored pairs to its row of `table`.
     """
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
@@ -78,10 +78,10 @@ def _add_two(total, a, one, b, other):
 
 @entry(types.void(PAIR_ARRAYS, INTS, FLOATS, FLOATS, FLOATS_OUT, types.int64, types.int64, FLOATS_2D_OUT))
 def combine_range(pairs, held, shares, gradient, direction, start, stop, table):
-    """Sum up the gradient and all pairs, by their shares, as the direction.
+    """Write the linear combination of the gradient and all pairs to `direction`.
 
-    `shares` has that of the gradient, then those of the steps, and those of the changes. Works on pieces start..stop;
-    each leaves the direction's products with the gradient and with itself in its row of `table`.
+    `shares` has the coefficient of the gradient, then those of the steps, then those of the changes. Works on pieces
+    start..stop; each writes the direction's products with the gradient and with itself to its row of `table`.
     """
     n = held.shape[0]
     for p in range(start, stop):
@@ -102,24 +102,25 @@ class Pairs:
     Parameters
     ----------
     pieces : Pieces
-        Of the vectors.
+        Pieces of the vectors.
     """
 
     def __init__(self, pieces):
         self._pieces = pieces
-        # The system gives memory for a row when it is first written to. The last one is for a pair that is not kept.
+        # The system allocates memory for a row when it is first written to. The last row is for a pair that is not
+        # stored.
         self._arrays = PairArrays(*(np.empty((_N_PAIRS + 1, pieces.n)) for _ in range(2)))
         self._step_change, self._change_change = np.zeros((2, _N_PAIRS, _N_PAIRS))
         self._with_gradient = np.zeros((2, _N_PAIRS))
-        # Rows, the oldest first.
+        # Rows in use, the oldest first.
         self.held = []
 
     def forget(self):
-        """Forget all pairs."""
+        """Delete all pairs."""
         self.held = []
 
     def remember(self, direction, step, before, gradient, gain):
-        """Take a step along a direction, and the gradients before and after.
+        """Store a pair, given a step along a direction, and the gradients before and after it.
 
         `gain` is the product of the step with the change of the gradient, relative to that with the gradient before.
         """
@@ -139,7 +140,7 @@ class Pairs:
             self._change_change[held, row] = self._change_change[row, held] = products[4]
 
     def combine(self, gradient, direction):
-        """Fill `direction` with minus the gradient, multiplied by what approximates the inverse of the Hessian.
+        """Write minus the gradient, multiplied by the approximate inverse of the Hessian, to `direction`.
 
         Returns the products of the direction with the gradient and with itself.
         """
@@ -148,7 +149,7 @@ class Pairs:
         return self._pieces.over(2, combine_range, self._arrays, held, shares, gradient, direction).sum(axis=0)
 
     def _shares(self):
-        """Return the shares of the gradient, the steps and the changes in the product with the inverse Hessian."""
+        """Return the coefficients of gradient, steps and changes in the product with the inverse Hessian."""
         held, n = self.held, len(self.held)
         if not held:
             return np.ones(1)

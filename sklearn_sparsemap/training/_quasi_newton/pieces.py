@@ -1,4 +1,4 @@
-"""Loops over long vectors: in pieces of a fixed size, so that sums do not depend on the threads."""
+"""Loops over long vectors in pieces of a fixed size, so that sums do not depend on the number of threads."""
 
 import numpy as np
 from numba import types
@@ -7,11 +7,11 @@ from ..._core.jit import FLOATS, FLOATS_2D_OUT, FLOATS_OUT, entry, kernel
 from ..._core.threads import over_ranges
 from ...numerics.cholesky import dot
 
-# Numbers of a vector that are one piece. Some pieces of other vectors fit into the processor's cache beside it.
+# Length of a piece. Pieces of several vectors fit together into the processor's cache.
 PIECE = 2048
-# Vectors of fewer pieces are not worth threads.
+# Least number of pieces that is worth threads.
 _MANY = 32
-# Numbers of a call on a single thread.
+# Numbers in a call on a single thread.
 _COST_PER_CALL = 2**20
 
 
@@ -33,7 +33,7 @@ def _largest(vector):
 
 @entry(types.void(FLOATS, FLOATS, types.int64, types.int64, FLOATS_2D_OUT))
 def slope_range(gradient, direction, start, stop, table):
-    """Leave the product of pieces of two vectors, and the largest entry of the first one, in their row of `table`."""
+    """Write the product of pieces of two vectors, and the largest entry of the first, to their row of `table`."""
     for p in range(start, stop):
         first, last = p * PIECE, min((p + 1) * PIECE, gradient.shape[0])
         table[p, 0] = dot(gradient[first:last], direction[first:last])
