@@ -24,6 +24,7 @@ from collections import Counter, defaultdict
 import numpy as np
 from exactness_layouts import EXACT, LAYERS, LAYOUTS, SHARES, SLOW, Layout, layouts_of
 from registry import listed
+from sklearn.exceptions import ConvergenceWarning
 
 TOLERANCE = 1e-6  # of marginals, relative to the largest one if that is above 1
 ROUNDING = 1e-11  # weights of this size are none
@@ -44,12 +45,14 @@ class Problem:
 
     def __init__(self, layout, values):
         self.layout, self.values = layout, values
-        self.optimum = layout.optimum(values)
+        # As documented: finite scores below -1e100 count as that.
+        self.bounded = np.where(values > -np.inf, np.maximum(values, -1e100), values)
+        self.optimum = layout.optimum(self.bounded)
 
     @property
     def magnitude(self):
         """The size of the terms of the objective, whose rounding shows in it."""
-        used = self.values[np.isfinite(self.values)]
+        used = self.bounded[np.isfinite(self.bounded)]
         if not self.optimum.is_forced:
             used = used[np.abs(used) < 1e8]
         return max(1.0, np.abs(used).max(initial=0.0)) * max(1.0, self.layout.most_parts)
@@ -61,7 +64,7 @@ class Problem:
         """
         x = np.concatenate([u, v])
         used = np.abs(x) > ROUNDING
-        return self.values[used] @ x[used] - 0.5 * u @ u
+        return self.bounded[used] @ x[used] - 0.5 * u @ u
 
 
 def draw_problems(name, rng, n):
@@ -225,11 +228,16 @@ def check_layer(layout, problems, library, rng, tally, categories):
     """Hold marginals and gradients of the layer of a library against the exact solutions."""
     directions = rng.standard_normal((len(problems), *layout.shape))
     try:
-        u, additional, gradients = layout.solve_layer([p.values for p in problems], library, directions)
+        with warnings.catch_warnings():
+            # One sample that does not converge sends all of them one by one.
+            warnings.simplefilter("error", ConvergenceWarning)
+            u, additional, gradients = layout.solve_layer([p.values for p in problems], library, directions)
     except Exception as error:
         if len(problems) > 1:
             for p, category in zip(problems, categories, strict=True):
                 check_layer(layout, [p], library, rng, tally, [category])
+        elif isinstance(error, ConvergenceWarning) or "ConvergenceWarning" in str(error):
+            tally.fail(categories[0], "unconverged", problems[0])
         else:
             tally.fail(categories[0], f"raised {type(error).__name__}", problems[0])
         return

@@ -9,11 +9,11 @@ from .._core.threads import over_groups
 from .._core.validation import bound_masks
 from ..factors import FactorGraph
 from ..graphs.arrays import FORBIDDEN, PAIR, SCORED, STRUCTURE, TABLE
-from ..graphs.jacobian import GraphJacobian
+from ..graphs.jacobian import GraphJacobian, has_converged
 from ..graphs.samples import OBJECTIVE
 from ..inference._graph.problems import GraphProblems
 from ..inference._graph.solve import check_feasible, choose_solver, solve_graph, solve_once, start_of
-from .operators import Operator, check_values, register
+from .operators import Operator, check_values, register, warn_if_inexact
 from .padding import block_mask, check_lengths, kinds_of
 
 # Most sweeps and Newton steps where no other number is asked for.
@@ -191,9 +191,12 @@ class SolvedGraphs:
     def __init__(self, operator, groups, shape):
         self._operator, self._shape = operator, shape
         self._groups = operator.over_groups(self._solve, groups)
-        self.values = np.empty(shape[0])
+        self.values, converged = np.empty(shape[0]), np.empty(shape[0], bool)
         for rows, _, _, solutions in self._groups:
             self.values[rows] = solutions.statistics[:, OBJECTIVE]
+            converged[rows] = has_converged(*solutions.statistics[:, :3].T, operator.tol)
+        if operator.max_iter is None:
+            warn_if_inexact(converged)
         found = [(solutions.marginals, solutions.joint) for *_, solutions in self._groups]
         self.marginals, self.additional = self._put(found)
 

@@ -7,12 +7,14 @@ samples first: scores (n_samples, *shape), additional scores (n_samples, n_addit
 """
 
 import threading
+import warnings
 from collections import OrderedDict
 from itertools import count
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._core.validation import LARGEST_SCORE, bound_masks
 from .padding import flat_size
@@ -100,6 +102,17 @@ def operator(handle):
             f"the SparseMAP operator {handle} of a compiled or exported programme does not exist in this process; "
             "compile it again, or hold the module in which it was made"
         ) from None
+
+
+def warn_if_inexact(converged):
+    """Issue a ConvergenceWarning unless all samples of a batch converged."""
+    if not converged.all():
+        warnings.warn(
+            f"SparseMAP did not converge for {np.count_nonzero(~converged)} of {len(converged)} samples; their marginals "
+            "and gradients are approximate. Divide the scores by a number, or raise tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
 
 def check_values(values, sizes, what):

@@ -15,7 +15,7 @@ from ..numerics.loops import Problems
 from ..numerics.places import starts
 from ..numerics.polytope_solver import always
 from .independent import IndependentSteps, has_constant_transitions
-from .operators import Operator, check_values, register
+from .operators import Operator, check_values, register, warn_if_inexact
 from .padding import Places, block_mask, check_lengths, kinds_of
 
 _FEW_PARTS = 30_000
@@ -183,6 +183,8 @@ class SolvedStructures:
         self._padded, self._shape = padded, shape
         self._simplex = structure.codes_are_slots
         self.batch, self._flat = solve_by(operator, padded, "capped" if self._capped else "auto")
+        if operator.max_iter is None:
+            warn_if_inexact(self.batch.converged)
         self.values = self.batch.objective
         self.marginals = padded.places.put(self._flat).reshape(shape)
         self.additional = padded.extra_places.put(self.batch.additional_flat)

@@ -6,8 +6,9 @@ structure of the support, and the pairwise one moves weight from that to the one
 They need nothing but the oracle and one line search a step, and converge slowly (vanilla) or linearly. The active set
 is faster and exact; these are here to compare with.
 
-The error of marginals can be as large as the square root of twice the gap, and rounding of large scores hides gaps that
-are not small. So once the gap is small enough, the support gets its best weights exactly, and the gap is computed again.
+The error of marginals can be as large as the square root of twice the gap, and rounding of large scores hides gaps
+that are not small. So once the gap is small enough, the support gets its best weights exactly, and the gap is computed
+again.
 """
 
 import numpy as np

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # How far a solution may be off its constraints, as HiGHS has it.
 _FEASIBLE = 1e-6
+# A score that is so many times larger than others leaves them fewer digits than HiGHS keeps.
+_FAR = 1e5
 # HiGHS stops within an absolute gap: scores are scaled so that it does not matter.
 _LARGEST_SCORE = 1e3
 
@@ -137,7 +139,15 @@ class LinearProgram(CustomStructure):
 
     def map_oracle(self, scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
         """Return the variables that are 1 in a best solution; None if there is none."""
-        allowed = scores > -np.inf
+        allowed, masked = scores > -np.inf, _masked(scores)
+        if masked.any():
+            chosen = self._best_of(scores, allowed & ~masked)
+            if chosen is not None:
+                return chosen
+        return self._best_of(scores, allowed)
+
+    def _best_of(self, scores, allowed):
+        """Return the best choice of the variables that are allowed; None if there is none."""
         costs = np.where(allowed, -scores, 0.0)
         largest = np.abs(costs).max()
         if largest > 0.0:
@@ -218,6 +228,19 @@ class _Indicator:
 
     def __call__(self, parts):
         return np.isin(np.arange(self.n), parts)
+
+
+def _masked(scores):
+    """Return which variables have scores so low that a choice without them is better than any with one of them.
+
+    Only if others have scores of a much smaller size.
+    """
+    values = np.sort(scores[scores > -np.inf])
+    # The sizes of those that are higher.
+    sizes = np.append(np.abs(values[1:]), 0.0)[::-1]
+    total, largest = np.cumsum(sizes)[::-1], np.maximum.accumulate(sizes)[::-1]
+    is_far = (values < -2.0 * total) & (values < -_FAR * largest) & (largest > 0.0)
+    return scores <= values[np.flatnonzero(is_far)[-1]] if is_far.any() else np.zeros(len(scores), bool)
 
 
 def _check_constraints(A, b, A_name, b_name):

@@ -49,12 +49,14 @@ class ClippedSample:
         own = own[self._additional_excess != 0.0]
         return off.max(initial=0.0) <= _AT_BOUND and own.max(initial=0.0) <= _AT_BOUND
 
-    def snap(self, u):
+    def snap(self, u, joint):
         """Move what was clipped to its bound; return by how much at most."""
-        at = self._excess != 0.0
-        bounds = (self._excess[at] > 0.0).astype(np.float64)
-        moved = np.abs(u[at] - bounds).max(initial=0.0)
-        u[at] = bounds
+        moved = 0.0
+        for values, excess in ((u, self._excess), (joint, self._additional_excess)):
+            at = excess != 0.0
+            bounds = (excess[at] > 0.0).astype(np.float64)
+            moved = max(moved, np.abs(values[at] - bounds).max(initial=0.0))
+            values[at] = bounds
         return moved
 
     def offsets(self):

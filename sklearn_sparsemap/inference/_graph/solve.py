@@ -219,7 +219,7 @@ def solve_graph(
                 continue
             if not trials[i] or trial.accepts(u, joint):
                 trials[i] = []
-                statistics[RESIDUAL] += trial.snap(u)
+                statistics[RESIDUAL] += trial.snap(u, joint)
                 # By the original scores: a difference of large numbers would be rounded.
                 statistics[OBJECTIVE] = problems.take([i]).values(u[None], joint[None])[0] - 0.5 * (u @ u)
                 if _is_rounded(own_sizes[k], u, statistics, tol):
@@ -327,14 +327,17 @@ def solve_once(problems, warm, max_iter, *, method, tol, n_jobs, keep="all", dea
     if n_steps is not None:
         out.statistics[:, N_ITER] += n_steps[:, 0]
     if method == "tables" and deadline is None:
-        _solve_forbidden(problems, out, max_iter, tol, n_jobs)
+        _solve_by_block(problems, out, max_iter, tol, n_jobs)
     return out
 
 
-def _solve_forbidden(problems, out, max_iter, tol, n_jobs):
-    """Solve samples with forbidden cells of tables, where these are not solved, by what knows of contradictions."""
+def _solve_by_block(problems, out, max_iter, tol, n_jobs):
+    """Solve samples that the solver of tables has not solved: with cells that are forbidden, or have large masks.
+
+    Block coordinate ascent recognises contradictions, and does not depend on the size of scores.
+    """
     left = np.flatnonzero(out.statistics[:, STATUS] == NOT_CONVERGED)
-    if len(left) and np.isneginf(problems.additional).any():
+    if len(left):
         found = solve_once(problems.take(left), None, max_iter, method="block", tol=tol, n_jobs=n_jobs)
         _replace(out, found, left, found.statistics[:, STATUS] != NOT_CONVERGED)
 
