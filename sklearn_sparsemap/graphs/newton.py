@@ -83,6 +83,54 @@ def _multiply(dual, structures, wide, damping, free, x, y, d):
 
 
 @kernel
+def _conjugate_gradients(dual, structures, wide, damping, forest, goal, most, free, limits, residual, x):
+    """Continue to solve for the Newton step by conjugate gradients, preconditioned by a forest unless that is None.
+
+    Parameters
+    ----------
+    dual : Dual
+    structures : Structures, or None
+    wide, damping : float
+        See `_newton_step`.
+    forest : Forest, or None
+    goal : float
+        Squared norm of the residual that is small enough.
+    most : int
+        Maximum number of steps.
+    free : bool array of shape (n_multipliers,)
+    limits : int array of shape (2,)
+    residual, x : arrays of shape (n_multipliers,)
+        Residual of the system, and its solution; both are changed.
+
+    Returns
+    -------
+    has_ended : bool
+        Whether the goal is reached, or no step can reach it.
+    """
+    m = x.shape[0]
+    conditioned, direction = residual if forest is None else np.empty(m), np.zeros(m)
+    image, d = np.zeros(m), np.empty(dual.a.shape[0])
+    rho = 1.0
+    for _ in range(most):
+        if limits[0] == 0:
+            return False
+        if forest is not None:
+            solve_forest(forest, residual, conditioned)
+        previous, rho = rho, dot(residual, conditioned)
+        for k in range(m):
+            direction[k] = conditioned[k] + rho / previous * direction[k]
+        _multiply(dual, structures, wide, damping, free, direction, image, d)
+        curvature = dot(direction, image)
+        if not curvature > 0.0:
+            return True
+        add_scaled(x, rho / curvature, direction)
+        add_scaled(residual, -rho / curvature, image)
+        if dot(residual, residual) <= goal:
+            return True
+    return False
+
+
+@kernel
 def _newton_direction(dual, structures, wide, damping, precision, use_forest, free, limits, x):
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
@@ -91,53 +139,22 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
     m = x.shape[0]
     if structures is not None:
         find_faces(structures)
-    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(dual.a.shape[0])
-    count = 0
+    residual, count = np.zeros(m), 0
     for k in range(m):
         x[k] = 0.0
         if free[k]:
             residual[k] = -dual.gradient[k]
             count += 1
-    rho = dot(residual, residual)
-    goal = precision * precision * rho
-    most, n_steps = min(2 * count + 10, _MOST_STEPS), 0
+    goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MOST_STEPS)
     if not use_forest:
-        copy_into(direction, residual)
-        while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
-            n_steps += 1
-            _multiply(dual, structures, wide, damping, free, direction, image, d)
-            curvature = dot(direction, image)
-            if not curvature > 0.0:
-                return False
-            step = rho / curvature
-            add_scaled(x, step, direction)
-            add_scaled(residual, -step, image)
-            previous, rho = rho, dot(residual, residual)
-            for k in range(m):
-                direction[k] = residual[k] + rho / previous * direction[k]
-        if rho <= goal or n_steps == most:
+        n_plain = min(most, _PLAIN_STEPS)
+        has_ended = _conjugate_gradients(
+            dual, structures, wide, damping, None, goal, n_plain, free, limits, residual, x
+        )
+        if has_ended or n_plain == most:
             return False
     forest = build_forest(dual, damping, wide, free)
-    conditioned = np.empty(m)
-    solve_forest(forest, residual, conditioned)
-    copy_into(direction, conditioned)
-    rho = dot(residual, conditioned)
-    for _ in range(most):
-        if limits[0] == 0:
-            break
-        _multiply(dual, structures, wide, damping, free, direction, image, d)
-        curvature = dot(direction, image)
-        if not curvature > 0.0:
-            break
-        step = rho / curvature
-        add_scaled(x, step, direction)
-        add_scaled(residual, -step, image)
-        if dot(residual, residual) <= goal:
-            break
-        solve_forest(forest, residual, conditioned)
-        previous, rho = rho, dot(residual, conditioned)
-        for k in range(m):
-            direction[k] = conditioned[k] + rho / previous * direction[k]
+    _conjugate_gradients(dual, structures, wide, damping, forest, goal, most, free, limits, residual, x)
     return True
 
 
@@ -205,10 +222,11 @@ def _least_tol(dual):
 def _sweep(dual, tol, limits, most):
     """Sweep over the pairs, and once over the rows; return the number of sweeps and the largest violation.
 
-    That is infinite if a row cannot be satisfied.
+    That is infinite if a row cannot be satisfied. There are at most `most` sweeps, and one if there are rows.
     """
-    n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, most, _PAIRS_PATIENCE), 1)
-    if dual.mu.shape[0] > 0 and sweep_rows(dual) == np.inf:
+    has_rows = dual.mu.shape[0] > 0
+    n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, 1 if has_rows else most, _PAIRS_PATIENCE), 1)
+    if has_rows and sweep_rows(dual) == np.inf:
         return n_iter, np.inf
     box_marginals(dual, 0.0)
     return n_iter, compute_gradient(dual)
@@ -347,6 +365,14 @@ def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
 
 
 @kernel
+def _status(dual, structures, additional, is_solved):
+    """Return how the solver ends at the multipliers."""
+    if is_solved:
+        return CONVERGED
+    return INFEASIBLE if _is_infeasible(dual, structures, additional, dual.mu.copy()) else NOT_CONVERGED
+
+
+@kernel
 def solve_rows(dual, structures, additional, tol, limits, use_newton):
     """Solve one sample whose variables are in one structure at most.
 
@@ -369,7 +395,9 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
     n_iter : int
     status : int
     """
-    n_rows, n_pairs = dual.mu.shape[0], dual.t.shape[0]
+    n_rows = dual.mu.shape[0]
+    # Sweeps over pairs are cheaper than a step as long as they make progress.
+    patience = _PATIENCE if dual.t.shape[0] > n_rows > 0 else 0
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     n_iter, n_steps, next_check = np.int64(0), np.int64(0), np.int64(_CHECK_EVERY)
     if value != value:
@@ -388,8 +416,7 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
                     break
                 copy_into(far_mu, dual.mu)
             previous = violation
-            # Sweeps over pairs are cheaper than a step as long as they get on.
-            n_more, violation = _sweep(dual, tol, limits, limits[0] - n_iter if n_rows == 0 else 1)
+            n_more, violation = _sweep(dual, tol, limits, limits[0] - n_iter)
             n_iter += n_more
             if violation == np.inf:
                 return n_iter, INFEASIBLE
@@ -403,7 +430,7 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
         if not use_newton:
             continue
         if structures is None:
-            if n_pairs > n_rows > 0 and (n_iter < _PATIENCE or violation < 0.5 * previous):
+            if n_iter < patience or (patience > 0 and violation < 0.5 * previous):
                 continue
             value, violation = _evaluate(dual, structures, additional, 0.0, limits)
         n_iter += 1
@@ -413,6 +440,4 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
         )
         if not can_go_on:
             break
-    if violation <= tol:
-        return n_iter, CONVERGED
-    return n_iter, INFEASIBLE if _is_infeasible(dual, structures, additional, dual.mu.copy()) else NOT_CONVERGED
+    return n_iter, _status(dual, structures, additional, violation <= tol)
