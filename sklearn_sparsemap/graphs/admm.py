@@ -52,12 +52,14 @@ def _solve_factors(graph, structures, scores, additional, penalty, share, y, u, 
             z[link - start] = r if graph.signs[link] > 0.0 else 1.0 - r
         for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
             scaled[a] = additional[a] / quadratic
-        _, feasible = project_factor(graph, structures, scaled, f, place, z, p, STRUCTURE_TOL, limits)
+        _, feasible = project_factor(
+            graph, structures, scaled, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
             return f
         for link in range(start, stop):
-            own[link] = p[link - start]
+            own[link] = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
             if scores[graph.links[link]] < 0.5 * FORBIDDEN and own[link] > OFF:
                 return f
     return -1

@@ -48,7 +48,9 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
-        linear, feasible = project_factor(graph, structures, additional, f, place, z, p, STRUCTURE_TOL, limits)
+        linear, feasible = project_factor(
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
             blame(lam, start, stop)
@@ -56,7 +58,7 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
         value += linear
         for link in range(start, stop):
             i = graph.links[link]
-            new = p[link - start]
+            new = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
             own[link] = new
             if scores[i] > 0.5 * FORBIDDEN:
                 lam[link] += u[i] - new
@@ -109,14 +111,15 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)
-        _, feasible = project_factor(graph, cold, none, f, place, z, p, 1.0, limits)
+        _, feasible = project_factor(graph, cold, none, f, place, z[: stop - start], p[: stop - start], 1.0, limits)
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
             return True
         # SparseMAP is not better than MAP by more than half the number of parts, at this scale.
         slope += (stop - start) / _SHARP
         for link in range(start, stop):
-            slope += direction[link] / _SHARP * p[link - start]
+            own = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
+            slope += direction[link] / _SHARP * own
     return slope < -1e-6
 
 

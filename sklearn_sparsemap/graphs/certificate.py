@@ -28,21 +28,9 @@ def longest_factor(graph):
 
 @kernel
 def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
-    """SparseMAP of one factor; `p` gets the marginals of its variables.
+    """SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
 
-    Parameters
-    ----------
-    graph : GraphArrays
-    structures : Structures, or None
-    additional : array of shape (n_additional,)
-    f, place : int
-        Number of the factor, and its place among the structures if it is one.
-    z : array
-        Scores of the literals in its first entries, which may change; parts of +inf are forced.
-    p : array
-        Its first entries are set.
-    tol : float
-    limits : int array of shape (2,)
+    `place` is that of a structure.
 
     Returns
     -------
@@ -50,15 +38,15 @@ def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
         ``additional . joint marginals`` of the factor.
     feasible : bool
     """
-    kind, start, stop = graph.kinds[f], graph.link_ptr[f], graph.link_ptr[f + 1]
+    kind = graph.kinds[f]
     first, last = graph.additional_ptr[f], graph.additional_ptr[f + 1]
-    z, p = z[: stop - start], p[: stop - start]
-    value, feasible = 0.0, False
     if kind != STRUCTURE:
+        start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         score = additional[first] if last > first else 0.0
         joint, feasible = project_logic(kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p)
-        value = score * joint
-    elif structures is not None:
+        return score * joint, feasible
+    value, feasible = 0.0, False
+    if structures is not None:
         force_parts(z, additional[first:last], graph.sizes[f])
         objective = solve_structure(structures, additional, place, z, p, tol, limits)
         feasible = objective == objective
@@ -68,9 +56,6 @@ def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
                 for part in additional_slots[s]:
                     if part >= 0:
                         value += weights[s] * additional[first + part]
-    for link in range(start, stop):
-        if graph.signs[link] < 0.0:
-            p[link - start] = 1.0 - p[link - start]
     return value, feasible
 
 
@@ -159,7 +144,9 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
             continue
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
-        linear, feasible = project_factor(graph, structures, additional, f, place, z, p, STRUCTURE_TOL, limits)
+        linear, feasible = project_factor(
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+        )
         if not feasible:
             return objective, np.inf, np.inf
         if graph.kinds[f] == STRUCTURE:
@@ -170,7 +157,7 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
         dual += linear
         for link in range(start, stop):
             i = graph.links[link]
-            own_u = p[link - start]
+            own_u = p[link - start] if graph.signs[link] > 0.0 else 1.0 - p[link - start]
             residual = max(residual, abs(own_u - u[i]))
             if scores[i] < 0.5 * FORBIDDEN:
                 lam[link] = 0.0

@@ -57,9 +57,9 @@ def _free_multipliers(dual, free):
 
 
 @kernel
-def _multiply(dual, structures, wide, damping, free, x, y, d):
+def _multiply(dual, structures, system, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
-    n_rows = dual.mu.shape[0]
+    (wide, damping, free), n_rows = system, dual.mu.shape[0]
     d[:] = 0.0
     take(dual, x, d)
     for i in range(d.shape[0]):
@@ -83,21 +83,20 @@ def _multiply(dual, structures, wide, damping, free, x, y, d):
 
 
 @kernel
-def _conjugate_gradients(dual, structures, wide, damping, forest, goal, most, free, limits, residual, x):
+def _conjugate_gradients(dual, structures, system, forest, goal, most, limits, residual, x):
     """Continue to solve for the Newton step by conjugate gradients, preconditioned by a forest unless that is None.
 
     Parameters
     ----------
     dual : Dual
     structures : Structures, or None
-    wide, damping : float
-        See `_newton_step`.
+    system : (wide, damping, free)
+        See `_newton_step`; `free` marks the free multipliers.
     forest : Forest, or None
     goal : float
         Squared norm of the residual that is small enough.
     most : int
         Maximum number of steps.
-    free : bool array of shape (n_multipliers,)
     limits : int array of shape (2,)
     residual, x : arrays of shape (n_multipliers,)
         Residual of the system, and its solution; both are changed.
@@ -119,7 +118,7 @@ def _conjugate_gradients(dual, structures, wide, damping, forest, goal, most, fr
         previous, rho = rho, dot(residual, conditioned)
         for k in range(m):
             direction[k] = conditioned[k] + rho / previous * direction[k]
-        _multiply(dual, structures, wide, damping, free, direction, image, d)
+        _multiply(dual, structures, system, direction, image, d)
         curvature = dot(direction, image)
         if not curvature > 0.0:
             return True
@@ -146,15 +145,14 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
             residual[k] = -dual.gradient[k]
             count += 1
     goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MOST_STEPS)
+    system = wide, damping, free
     if not use_forest:
         n_plain = min(most, _PLAIN_STEPS)
-        has_ended = _conjugate_gradients(
-            dual, structures, wide, damping, None, goal, n_plain, free, limits, residual, x
-        )
+        has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
         if has_ended or n_plain == most:
             return False
     forest = build_forest(dual, damping, wide, free)
-    _conjugate_gradients(dual, structures, wide, damping, forest, goal, most, free, limits, residual, x)
+    _conjugate_gradients(dual, structures, system, forest, goal, most, limits, residual, x)
     return True
 
 
