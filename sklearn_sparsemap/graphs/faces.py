@@ -24,7 +24,7 @@ from ..numerics.face import FACE_TOLERANCE, Direction, span_face
 from ..numerics.loops import with_room
 from ..numerics.solver import STRUCTURE_TOL
 from ..numerics.tight_face import BY_STRUCTURES, is_tied, tight_face
-from .arrays import GRAPH_ARRAYS, ORACLES
+from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 from .certificate import literal_scores
 from .structures import (
     STRUCTURE_SOLVERS,
@@ -95,7 +95,7 @@ def _literals_of(graph, optima, i, f):
 
 @entry(
     types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(
-        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, OPTIMA, types.int64, types.int64, INTS
+        GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS, OPTIMA, types.int64, types.int64, INTS
     )
 )
 def support_of_structure(graph, oracles, solvers, optima, i, place, limits):
@@ -128,7 +128,7 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
         start = graph.link_ptr[f]
         upstream[link] = graph.signs[start + link] * direction[graph.links[start + link]]
     support, k = span_face(
-        structures.oracles[graph.oracles[f]], z, own, dims, graph.sizes[f], p, structures.slots[place],
+        oracle_at(structures.oracles, graph.oracles[f]), z, own, dims, graph.sizes[f], p, structures.slots[place],
         structures.additional[place], Direction(upstream, np.zeros(own.shape[0]), False), tolerance,
     )  # fmt: skip
     ones = np.ones(k)
@@ -149,7 +149,7 @@ def _pour(pool, used, values):
 
 @entry(
     types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT, INTS_2D_OUT))(
-        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
+        GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS, OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
     )
 )
 def find_faces_range(graph, oracles, solvers, optima, directions, limits, start, stop):

@@ -5,31 +5,24 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import INTS, kernel
+from .._core.jit import INTS, FunctionTable, kernel
 from ..numerics.cholesky import dot, solve_lower, solve_upper
 from ..numerics.facets import GAVE_UP
 from ..numerics.polytope_solver import PREFERENCE
 from ..numerics.solver import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from ..numerics.support import gather, independent_support
 from ..numerics.tight_face import BY_STRUCTURES, project_on_tight_face, tight_face
-from .arrays import FORBIDDEN, Oracles
+from .arrays import FORBIDDEN, oracle_at
 
 # A factor that gives a forbidden variable more than this cannot do without it.
 OFF = 1e-6
 
 # The solvers of the structures of a graph, by the numbers of their oracles: by facets (of these `kinds`, see `face`)
 # where there is one, and by structures for all others, and where facets are slower.
-SolversByOracle = namedtuple("SolversByOracle", Oracles._fields)
+PREFERENCES, SOLVERS = FunctionTable(PREFERENCE), FunctionTable(SOLVER)
+_preference_at, _solver_at = PREFERENCES.at, SOLVERS.at
 StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "kinds", "by_structures"])
-STRUCTURE_SOLVERS = types.NamedTuple(
-    [
-        types.NamedUniTuple(PREFERENCE, len(Oracles._fields), SolversByOracle),
-        types.NamedUniTuple(SOLVER, len(Oracles._fields), SolversByOracle),
-        INTS,
-        SOLVER,
-    ],
-    StructureSolvers,
-)
+STRUCTURE_SOLVERS = types.NamedTuple([PREFERENCES.type, SOLVERS.type, INTS, SOLVER], StructureSolvers)
 
 # A graph with structures: their MAP oracles and solvers; then lists with one entry each. `kinds` says what each is
 # solved by, and is _UNDECIDED before it is. The last solution's support (see `Support`), or its facets, are what the
@@ -114,7 +107,8 @@ def _choose(structures, f, z):
     """Return the kind of the solver for a structure factor whose parts have the scores `z`."""
     graph, solvers = structures.graph, structures.solvers
     kind = solvers.kinds[graph.oracles[f]]
-    preferred = solvers.prefers[graph.oracles[f]](z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
+    prefers = _preference_at(solvers.prefers, graph.oracles[f])
+    preferred = prefers(z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
     return kind if preferred else np.int64(BY_STRUCTURES)
 
 
@@ -133,7 +127,7 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
     graph = structures.graph
     f = graph.structures[place]
     slots, additional_slots, weights, k, objective, _, _ = solver(
-        structures.oracles[graph.oracles[f]],
+        oracle_at(structures.oracles, graph.oracles[f]),
         z,
         additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
         graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
@@ -164,7 +158,7 @@ def solve_structure(structures, additional, place, z, p, tol, limits):
         structures.kinds[place] = _choose(structures, f, z)
     objective, k = 0.0, np.int64(GAVE_UP)
     if structures.kinds[place] != BY_STRUCTURES:
-        solver = solvers.by_facets[graph.oracles[f]]
+        solver = _solver_at(solvers.by_facets, graph.oracles[f])
         objective, k = _solve_by(solver, structures, additional, place, z, p, tol, limits)
         structures.marginals[place] = p.copy()
         if k == GAVE_UP:
@@ -300,7 +294,7 @@ def recession_of_structures(structures, additional, dual, d):
             none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
         forced, count = force_parts(z, none, graph.sizes[f])
         slope -= count * forced
-        slope += structures.oracles[graph.oracles[f]](
+        slope += oracle_at(structures.oracles, graph.oracles[f])(
             z,
             none,
             graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
