@@ -23,11 +23,12 @@ from ..numerics.cholesky import solve_lower
 from ..numerics.face import FACE_TOLERANCE, Direction, span_face
 from ..numerics.loops import with_room
 from ..numerics.solver import STRUCTURE_TOL
-from ..numerics.tight_face import BY_STRUCTURES, is_tied, tight_face
+from ..numerics.tight_face import BY_STRUCTURES, tight_face
 from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 from .certificate import literal_scores
 from .structures import (
     STRUCTURE_SOLVERS,
+    equations_of,
     force_parts,
     go_by_structures,
     new_structures,
@@ -116,10 +117,10 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
     p = np.empty(z.shape[0])
     dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
     solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
-    kind, weights = structures.kinds[place], structures.weights[place]
-    if kind != BY_STRUCTURES:
-        if not is_tied(kind, z, p, weights):
-            ints, factor, shares = tight_face(kind, dims, p, structures.slots[place], weights)
+    if structures.kinds[place] != BY_STRUCTURES:
+        block, n_blocks, ends, parts, is_tied = equations_of(structures, place, z, p)
+        if not is_tied:
+            ints, factor, shares = tight_face(block, n_blocks, ends, parts)
             return _Face(ints, np.empty((0, 0), np.int32), factor, shares), True
         go_by_structures(structures, place)
         solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)

@@ -11,18 +11,21 @@ from ..numerics.facets import GAVE_UP
 from ..numerics.polytope_solver import PREFERENCE
 from ..numerics.solver import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from ..numerics.support import gather, independent_support
-from ..numerics.tight_face import BY_STRUCTURES, project_on_tight_face, tight_face
+from ..numerics.tight_face import BY_STRUCTURES, EQUATIONS, project_on_tight_face, tight_face
 from .arrays import FORBIDDEN, oracle_at
 
 # A factor that gives a forbidden variable more than this cannot do without it.
 OFF = 1e-6
 
-# The solvers of the structures of a graph, by the numbers of their oracles: by facets (of these `kinds`, see `face`)
-# where there is one, and by structures for all others, and where facets are slower.
-PREFERENCES, SOLVERS = FunctionTable(PREFERENCE), FunctionTable(SOLVER)
-_preference_at, _solver_at = PREFERENCES.at, SOLVERS.at
-StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "kinds", "by_structures"])
-STRUCTURE_SOLVERS = types.NamedTuple([PREFERENCES.type, SOLVERS.type, INTS, SOLVER], StructureSolvers)
+# The solvers of the structures of a graph, by the numbers of their oracles. `kinds` is BY_FACETS for structures that
+# have a solver by facets, with the `equations` of its faces, and prefer it for some scores; all others are solved by
+# structures.
+PREFERENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(PREFERENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
+_preference_at, _solver_at, _equations_at = PREFERENCES.at, SOLVERS.at, FACE_EQUATIONS.at
+StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "kinds", "by_structures"])
+STRUCTURE_SOLVERS = types.NamedTuple(
+    [PREFERENCES.type, SOLVERS.type, FACE_EQUATIONS.type, INTS, SOLVER], StructureSolvers
+)
 
 # A graph with structures: their MAP oracles and solvers; then lists with one entry each. `kinds` says what each is
 # solved by, and is _UNDECIDED before it is. The last solution's support (see `Support`), or its facets, are what the
@@ -169,6 +172,16 @@ def solve_structure(structures, additional, place, z, p, tol, limits):
 
 
 @kernel
+def equations_of(structures, place, z, p):
+    """Return the equations of the face of a structure that was solved by facets; see `numerics.tight_face`."""
+    graph = structures.graph
+    f = graph.structures[place]
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    equations = _equations_at(structures.solvers.equations, graph.oracles[f])
+    return equations(dims, z, p, structures.slots[place], structures.weights[place])
+
+
+@kernel
 def solve_structures(structures, additional, dual, limits):
     """Solve SparseMAP for each structure factor under `a`, each from its last support; return their part of phi.
 
@@ -239,13 +252,13 @@ def project_on_face(factor, slots, ones, direction, products):
 @kernel
 def find_faces(structures):
     """Factorise the supports of the structures, or their facets, for `apply_faces`."""
-    graph = structures.graph
     for place in range(len(structures.slots)):
-        slots, kind = structures.slots[place], structures.kinds[place]
-        if kind != BY_STRUCTURES:
-            f = graph.structures[place]
-            dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
-            ints, factor, ones = tight_face(kind, dims, structures.marginals[place], slots, structures.weights[place])
+        slots = structures.slots[place]
+        if structures.kinds[place] != BY_STRUCTURES:
+            # Ties do not matter here.
+            p = structures.marginals[place]
+            block, n_blocks, ends, parts, _ = equations_of(structures, place, p, p)
+            ints, factor, ones = tight_face(block, n_blocks, ends, parts)
             structures.faces[place], structures.factors[place] = ints, factor
         else:
             support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))

@@ -9,7 +9,6 @@ from numba import types
 from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, entry
 from .loops import PROBLEMS
 from .solver import SOLVER
-from .tight_face import BY_STRUCTURES
 
 PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
 PREFERENCE = FirstClass(PREFERENCE_SIGNATURE)
@@ -70,8 +69,8 @@ class PolytopeSolver(NamedTuple):
         Decides in its place for batches whose problems are solved one by one.
     paths : Entry, default=None
         Returns the structures and weights that a solution consists of; None leaves them to the active set.
-    face : int, default=BY_STRUCTURES
-        The number by which `tight_face` knows the form of its solutions, for factor graphs.
+    equations : Entry, default=None
+        Writes down the face of a solution, for factor graphs; see `tight_face`. None leaves these to the active set.
     """
 
     name: str
@@ -80,7 +79,7 @@ class PolytopeSolver(NamedTuple):
     prefers: Entry = always
     budget: CallBudget | None = None
     paths: Entry | None = None
-    face: int = BY_STRUCTURES
+    equations: Entry | None = None
 
 
 def solvers_of(polytope_solver, by_structures):

@@ -6,11 +6,7 @@ from numba.extending import overload
 def by_type(kernels, options):
     """Return a function by which kernels call the kernel for the namedtuple that is the first argument.
 
-    Parameters
-    ----------
-    kernels : dict of namedtuple class -> kernel
-    options : dict
-        Numba's, for the function that is returned.
+    `kernels` is a dict of namedtuple class -> kernel; `options` are Numba's, for the function that is returned.
     """
 
     def function(*args):

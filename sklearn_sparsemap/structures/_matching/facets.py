@@ -14,7 +14,7 @@ from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
 from ...numerics.solver import INFEASIBLE, as_solver
 from ...numerics.sparsemax import lower_to_zero, prefer_facets
-from ...numerics.tight_face import MATCHING
+from ...numerics.tight_face import as_equations, with_part
 
 
 @kernel
@@ -178,6 +178,33 @@ def matching_products(
             out[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.shifted[r, c]
 
 
+@as_equations
+def matching_equations(dims, z, p, slots, weights):
+    """Write down the equations of a face: lines of the shorter side, and full ones of the longer side.
+
+    See `numerics.tight_face`.
+    """
+    n_rows, n_cols = dims[0], dims[1]
+    wide, n, m = n_rows <= n_cols, min(n_rows, n_cols), max(n_rows, n_cols)
+    block = np.empty(p.shape[0], np.int32)
+    for i in range(p.shape[0]):
+        line = i // n_cols if wide else i % n_cols
+        block[i] = line if p[i] > 0.0 else -1
+    ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
+    for c in range(m):
+        if n < m and weights[c] <= BINDING:
+            continue
+        for r in range(n):
+            place = r * n_cols + c if wide else c * n_cols + r
+            if p[place] > 0.0:
+                parts = with_part(parts, used, place)
+                used += 1
+        if used > ends[k]:
+            k += 1
+            ends[k] = used
+    return block, n, ends[: k + 1].copy(), parts, weights[weights.shape[0] - 1] != 0.0
+
+
 # Entries in the supports of a row, and beyond them in all, from which on multipliers are quicker than the active set;
 # fitted to times of 10 to 100 rows.
 _ENOUGH = (1.2, 11.0)
@@ -189,4 +216,6 @@ def prefers_multipliers(scores, dims):
     return prefer_facets(scores, dims[0], dims[1], _ENOUGH)
 
 
-MULTIPLIERS = PolytopeSolver("facets", matching_facets, matching_products, prefers_multipliers, face=MATCHING)
+MULTIPLIERS = PolytopeSolver(
+    "facets", matching_facets, matching_products, prefers_multipliers, equations=matching_equations
+)

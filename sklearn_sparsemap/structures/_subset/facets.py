@@ -8,7 +8,7 @@ from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import INFEASIBLE, as_solver
 from ...numerics.support import FEASIBLE
 from ...numerics.threshold import threshold
-from ...numerics.tight_face import SUBSET
+from ...numerics.tight_face import as_equations
 
 
 @kernel
@@ -69,4 +69,14 @@ def subset_products(
         out[i] = direction[i] - mean if 0.0 < marginals[i] < 1.0 else 0.0
 
 
-THRESHOLD = PolytopeSolver("facets", subset_facets, subset_products, face=SUBSET)
+@as_equations
+def subset_equations(dims, z, p, slots, weights):
+    """Write down the equation of a face: the size, if a bound on it binds; see `numerics.tight_face`."""
+    block = np.empty(p.shape[0], np.int32)
+    for i in range(p.shape[0]):
+        block[i] = 0 if 0.0 < p[i] < 1.0 else -1
+    n_blocks = 1 if abs(weights[0]) > BINDING else 0
+    return block, n_blocks, np.zeros(1, np.int32), np.empty(0, np.int32), weights[weights.shape[0] - 1] != 0.0
+
+
+THRESHOLD = PolytopeSolver("facets", subset_facets, subset_products, equations=subset_equations)

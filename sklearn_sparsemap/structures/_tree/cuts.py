@@ -15,7 +15,7 @@ from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
 from ...numerics.solver import INFEASIBLE, as_solver
 from ...numerics.sparsemax import lower_to_zero, prefer_facets
-from ...numerics.tight_face import TREE
+from ...numerics.tight_face import as_equations, with_part
 from .separation import contract_cycles, minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
 from .ties import settle
@@ -197,6 +197,25 @@ def tree_products(
             out[h * n + m] = rows.shifted[m, h]
 
 
+@as_equations
+def tree_equations(dims, z, p, slots, weights):
+    """Write down the equations of a face: heads of each word, and tight cuts; see `numerics.tight_face`."""
+    n, block = dims[0], np.empty(p.shape[0], np.int32)
+    for i in range(p.shape[0]):
+        block[i] = i % n if p[i] > 0.0 else -1
+    ends, parts, k, used = np.zeros(slots.shape[0] + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
+    for s in range(slots.shape[0]):
+        for h in slots[s]:
+            for m in slots[s]:
+                if h > 0 and m > 0 and p[h * n + m - 1] > 0.0:
+                    parts = with_part(parts, used, h * n + m - 1)
+                    used += 1
+        if used > ends[k]:
+            k += 1
+            ends[k] = used
+    return block, n, ends[: k + 1].copy(), parts, weights[weights.shape[0] - 1] != 0.0
+
+
 # Entries in the supports of a word, and beyond them in all, from which on cuts are quicker than the active set; fitted
 # to times of 10 to 100 words.
 _ENOUGH = (1.75, 10.0)
@@ -208,4 +227,4 @@ def prefers_cuts(scores, dims):
     return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
 
 
-CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, face=TREE)
+CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, equations=tree_equations)
