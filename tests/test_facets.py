@@ -423,3 +423,10 @@ def test_the_choice_between_facets_and_structures():
                     np.testing.assert_allclose(a, b, atol=1e-7)
                     np.testing.assert_allclose(np.ravel(one.vjp(v)[name]), np.ravel(a), atol=1e-9)
     assert min(counts.values()) >= 12 and len(counts) == 4, counts
+
+
+def test_structures_are_sought_with_the_callers_limit():
+    scores = 0.1 * np.random.default_rng(0).normal(size=(6, 6))
+    every, few = (sparsemap(Matching(), scores, solver="facets", max_iter=limit) for limit in (None, 3))
+    assert every.converged and few.converged
+    assert len(few.structures) <= 3 < len(every.structures)

@@ -115,10 +115,10 @@ class SparseMAPResult:
     (True, True)
     """
 
-    def __init__(self, structure, problem, marginals, found, statistics, tol):
+    def __init__(self, structure, problem, marginals, found, statistics, tol, max_iter=None):
         self._structure = structure
         self._problem = problem
-        self._found, self._tol = found, tol
+        self._found, self._tol, self._max_iter = found, tol, max_iter
         self._by_facets = statistics[N_STRUCTURES] == FACETS
         self._face = self._weights_face = None
         self.marginals = marginals.reshape(problem.shape)
@@ -156,7 +156,7 @@ class SparseMAPResult:
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
         elif self._by_facets:
             p = self._problem
-            limit = np.array([most_calls(p.n_parts)])
+            limit = np.array([most_calls(p.n_parts) if self._max_iter is None else self._max_iter])
             none = np.empty((0, 0), np.int32)
             slots, additional_slots, weights, k, *_ = active_set(
                 self._structure.oracle, p.scores, p.additional, self._dims(), sizes, AIM * self._tol, self._tol, limit,
