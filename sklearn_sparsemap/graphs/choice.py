@@ -4,7 +4,8 @@ from .._core.jit import as_argument, readonly, table_of
 from ..numerics.active_set import active_set
 from ..numerics.argmax import map_argmax
 from ..numerics.polytope_solver import never, solvers_of
-from ..numerics.tight_face import BY_FACETS, BY_STRUCTURES, no_equations
+from ..numerics.solver import BY_FACETS, BY_STRUCTURES
+from ..numerics.tight_face import no_equations
 from .structures import FACE_EQUATIONS, PREFERENCES, SOLVERS, StructureSolvers
 
 

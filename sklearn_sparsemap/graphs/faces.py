@@ -22,8 +22,8 @@ from .._core.jit import (
 from ..numerics.cholesky import solve_lower
 from ..numerics.face import FACE_TOLERANCE, Direction, span_face
 from ..numerics.loops import with_room
-from ..numerics.solver import STRUCTURE_TOL
-from ..numerics.tight_face import BY_STRUCTURES, tight_face
+from ..numerics.solver import BY_STRUCTURES, STRUCTURE_TOL
+from ..numerics.tight_face import tight_face
 from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 from .certificate import literal_scores
 from .structures import (

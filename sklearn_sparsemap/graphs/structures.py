@@ -7,11 +7,10 @@ from numba import types
 
 from .._core.jit import INTS, FunctionTable, kernel
 from ..numerics.cholesky import dot, solve_lower, solve_upper
-from ..numerics.facets import GAVE_UP
 from ..numerics.polytope_solver import PREFERENCE
-from ..numerics.solver import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
+from ..numerics.solver import AIM, BY_STRUCTURES, GAVE_UP, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from ..numerics.support import gather, independent_support
-from ..numerics.tight_face import BY_STRUCTURES, EQUATIONS, project_on_tight_face, tight_face
+from ..numerics.tight_face import EQUATIONS, project_on_tight_face, tight_face
 from .arrays import FORBIDDEN, oracle_at
 
 # A factor that gives a forbidden variable more than this cannot do without it.
@@ -126,10 +125,10 @@ def go_by_structures(structures, place):
 
 @kernel
 def _solve_by(solver, structures, additional, place, z, p, tol, limits):
-    """Call a solver, from the last solution, and keep what it finds; return the objective, and what k it had."""
+    """Call a solver, from the last solution, and keep what it finds; return the objective and the status."""
     graph = structures.graph
     f = graph.structures[place]
-    slots, additional_slots, weights, k, objective, _, _ = solver(
+    slots, additional_slots, weights, status, objective, _, _ = solver(
         oracle_at(structures.oracles, graph.oracles[f]),
         z,
         additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
@@ -143,10 +142,11 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
         structures.weights[place],
         p,
     )
-    if k >= 0:
-        slots, additional_slots, weights = slots[:k].copy(), additional_slots[:k].copy(), weights[:k].copy()
+    if status == BY_STRUCTURES:
+        # Without the room that the solver left for more of them.
+        slots, additional_slots, weights = slots.copy(), additional_slots.copy(), weights.copy()
     structures.slots[place], structures.additional[place], structures.weights[place] = slots, additional_slots, weights
-    return objective, k
+    return objective, status
 
 
 @kernel
@@ -159,16 +159,16 @@ def solve_structure(structures, additional, place, z, p, tol, limits):
     f = graph.structures[place]
     if structures.kinds[place] == _UNDECIDED:
         structures.kinds[place] = _choose(structures, f, z)
-    objective, k = 0.0, np.int64(GAVE_UP)
+    objective, status = 0.0, np.int64(GAVE_UP)
     if structures.kinds[place] != BY_STRUCTURES:
         solver = _solver_at(solvers.by_facets, graph.oracles[f])
-        objective, k = _solve_by(solver, structures, additional, place, z, p, tol, limits)
+        objective, status = _solve_by(solver, structures, additional, place, z, p, tol, limits)
         structures.marginals[place] = p.copy()
-        if k == GAVE_UP:
+        if status == GAVE_UP:
             go_by_structures(structures, place)
-    if k == GAVE_UP:
-        objective, k = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
-    return np.nan if k == INFEASIBLE else objective
+    if status == GAVE_UP:
+        objective, status = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
+    return np.nan if status == INFEASIBLE else objective
 
 
 @kernel

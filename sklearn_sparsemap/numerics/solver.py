@@ -13,9 +13,10 @@ is read before each call, so that another thread can end the solver by setting i
 structures to start from, one a row, and their weights; no row is a cold start. `marginals` is overwritten. The solution
 is a tuple
 
-- slots, additional slots: the structures of the support, one a row (rows beyond their number are scratch);
+- slots, additional slots: the structures of the support, one a row;
 - weights: their probabilities;
-- k: the number of structures, or INFEASIBLE;
+- status: BY_STRUCTURES for the above; BY_FACETS if the three arrays hold facets (see `facets`); INFEASIBLE if no
+  structure is allowed; GAVE_UP if another solver has to take over;
 - objective, gap: as in `SparseMAPResult`;
 - n_iter: calls of the oracle.
 """
@@ -24,7 +25,7 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, FirstClass
 
-INFEASIBLE = -1
+BY_STRUCTURES, BY_FACETS, INFEASIBLE, GAVE_UP = range(4)
 
 # The active set is finite, and stopping it early saves little: it aims below the gap asked for, so that marginals,
 # whose error can be as large as the gap's square root, are right to about `tol` themselves.

@@ -17,9 +17,6 @@ from .._core.lanes import padded
 from .cholesky import solve_lower, solve_upper
 from .newton import factorize
 
-# How a structure in a factor graph is solved.
-BY_STRUCTURES, BY_FACETS = 0, 1
-
 # What a structure says of a solution that its own solver has found: ``equations(dims, z, p, slots, weights)`` with the
 # scores `z`, the marginals `p`, and what the solver returned. Returns
 #

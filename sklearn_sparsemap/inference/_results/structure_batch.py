@@ -20,9 +20,9 @@ from ...numerics.backward import (
     weight_products_range,
 )
 from ...numerics.facet_loops import Facets, facet_products_range
-from ...numerics.facets import FACETS
-from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_STRUCTURES, N_WEIGHTS, OBJECTIVE, take_problems
+from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_WEIGHTS, OBJECTIVE, STATUS, take_problems
 from ...numerics.places import LazyResults, places_of, starts
+from ...numerics.solver import BY_FACETS
 from .structure import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 
@@ -192,7 +192,7 @@ class SparseMAPBatch(_OfStructures):
     @cached_property
     def _by_facets(self):
         """Which samples were solved by facets."""
-        return self._statistics[:, N_STRUCTURES] == FACETS
+        return self._statistics[:, STATUS] == BY_FACETS
 
     def _structures_of(self, chosen):
         """Return the slots, additional slots and weights of all structures of some samples, and how many each has.

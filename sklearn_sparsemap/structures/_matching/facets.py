@@ -8,11 +8,11 @@ import numpy as np
 from ..._core.jit import copy_into, kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
 from ...numerics.components import representative
-from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
 from ...numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import lower_to_zero, prefer_facets
 from ...numerics.tight_face import as_equations, with_part
 
@@ -151,7 +151,7 @@ def matching_facets(
         _write_marginals(rows, n_rows, n_cols, marginals)
     for c in range(m):
         weights[c] = cuts.multiplier[c]
-    return none, none, weights, FACETS, objective, gap, steps
+    return none, none, weights, BY_FACETS, objective, gap, steps
 
 
 @as_products

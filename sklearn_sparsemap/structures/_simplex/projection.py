@@ -4,7 +4,7 @@ import numpy as np
 
 from ...numerics.facets import TIE
 from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from ...numerics.support import is_distribution
 from ...numerics.tight_face import as_equations
 
@@ -51,7 +51,7 @@ def project_simplex(
             objective += u * (above - 0.5 * u)
             reached += u * (above - u)
     gap = max(value - reached, 0.0) if is_distribution(weights[:k]) else np.inf
-    return slots, np.empty((k, 0), np.int32), weights, k, objective, gap, 1
+    return slots[:k], np.empty((k, 0), np.int32), weights[:k], BY_STRUCTURES, objective, gap, 1
 
 
 @as_equations

@@ -3,9 +3,9 @@
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING, FACETS, GAVE_UP, TIE, as_products, certify
+from ...numerics.facets import BINDING, TIE, as_products, certify
 from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.support import FEASIBLE
 from ...numerics.threshold import threshold
 from ...numerics.tight_face import as_equations
@@ -51,7 +51,7 @@ def subset_facets(
     rounding = FEASIBLE * (1.0 + total)
     if not dims[1] - rounding <= total <= dims[2] + rounding or not gap <= max(tol, 4.0 * floor):
         return none, none, np.empty(0), GAVE_UP, objective, gap, 1
-    return none, none, weights, FACETS, objective, gap, 1
+    return none, none, weights, BY_FACETS, objective, gap, 1
 
 
 @as_products

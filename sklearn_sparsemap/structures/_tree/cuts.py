@@ -9,11 +9,11 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, MOST_STEPS, as_products, has_ties, is_feasible
 from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import lower_to_zero, prefer_facets
 from ...numerics.tight_face import as_equations, with_part
 from .separation import contract_cycles, minimum_cuts
@@ -170,7 +170,7 @@ def tree_facets(
                     sets[kept, place] = v
                     place += 1
             kept += 1
-    return sets, no_parts, weights, FACETS, objective, gap, steps
+    return sets, no_parts, weights, BY_FACETS, objective, gap, steps
 
 
 @as_products
