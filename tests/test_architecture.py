@@ -256,3 +256,40 @@ def test_no_kernel_has_more_than_ten_parameters():
         if not decorators & FIRST_CLASS:
             assert n_parameters <= 10, f"{path.relative_to(PACKAGE)}: {name} has {n_parameters}"
     assert counted > 150
+
+
+def test_few_frames_are_between_a_call_and_its_kernel():
+    """At most 9 of the package's own from `sparsemap` on, and 12 from a layer on."""
+    code = """
+import sys
+import numpy as np
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap._core.jit import Entry
+from sklearn_sparsemap.structures import DependencyTree
+
+call, counts = Entry.__call__, {}
+
+def counted(self, *args):
+    frame, count = sys._getframe(1), 1
+    while frame is not None:
+        count += frame.f_globals.get("__name__", "").startswith("sklearn_sparsemap")
+        frame = frame.f_back
+    counts[kind] = max(counts.get(kind, 0), count)
+    return call(self, *args)
+
+Entry.__call__ = counted
+kind, scores = "function", np.random.default_rng(0).normal(size=(6, 5))
+sparsemap(DependencyTree(), scores)
+try:
+    import torch
+except ImportError:
+    counts["layer"] = 1
+else:
+    from sklearn_sparsemap.torch import sparsemap
+    kind = "layer"
+    sparsemap(DependencyTree(), torch.tensor(scores[None]))
+print(counts["function"], counts["layer"])
+"""
+    of_function, of_layer = map(int, run_python(code))
+    assert 1 < of_function <= 9
+    assert 1 <= of_layer <= 12

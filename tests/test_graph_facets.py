@@ -18,22 +18,28 @@ from sklearn_sparsemap.factors import AtMostOne, Budget, FactorGraph, Imply, Or,
 from sklearn_sparsemap.graphs.arrays import FORBIDDEN
 from sklearn_sparsemap.graphs.matchings import matching_multipliers_range
 from sklearn_sparsemap.inference._problems import lay_out
-from sklearn_sparsemap.numerics.facets import FACETS
-from sklearn_sparsemap.numerics.tight_face import MATCHING, SIMPLEX, SUBSET, TREE, project_on_tight_face, tight_face
+from sklearn_sparsemap.numerics.solver import BY_FACETS
+from sklearn_sparsemap.numerics.tight_face import project_on_tight_face, tight_face
 from sklearn_sparsemap.structures import DependencyTree, Matching, Simplex, Subset
-from sklearn_sparsemap.structures._matching.facets import matching_facets
-from sklearn_sparsemap.structures._subset.facets import subset_facets
-from sklearn_sparsemap.structures._tree.cuts import tree_facets
+from sklearn_sparsemap.structures._matching.facets import matching_equations, matching_facets
+from sklearn_sparsemap.structures._simplex.projection import simplex_equations
+from sklearn_sparsemap.structures._subset.facets import subset_equations, subset_facets
+from sklearn_sparsemap.structures._tree.cuts import tree_equations, tree_facets
 
 
 @njit
-def project(kind, dims, p, slots, weights, directions):
-    ints, factor, shares = tight_face(kind, dims, p, slots, weights)
+def project(block, n_blocks, ends, parts, directions):
+    ints, factor, shares = tight_face(block, n_blocks, ends, parts)
     for d in range(directions.shape[0]):
         project_on_tight_face(ints, factor, shares, directions[d], 2)
 
 
-FACES = {"tree": TREE, "matching": MATCHING, "subset": SUBSET, "simplex": SIMPLEX}
+FACES = {
+    "tree": tree_equations,
+    "matching": matching_equations,
+    "subset": subset_equations,
+    "simplex": simplex_equations,
+}
 
 
 def equations_of(name, shape, facets):
@@ -78,14 +84,15 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
                     "tree": DependencyTree(single_root=n == 3), "matching": Matching(), "subset": Subset(1, 1 + n // 2)
                 }[name]  # fmt: skip
                 found, p, (_, _, dims, _) = run(solvers[name], Instance(structure, scores, {}))
-                if found[3] != FACETS:
+                if found[3] != BY_FACETS:
                     counts["not solved"] += 1
                     continue
                 facets = found[0], found[1], found[2]
             free = (p > 0.0) & ((p < 1.0) | (name != "subset"))
             directions = rng.normal(size=(2, p.size))
             expected = directions @ naive_facets.projector(equations_of(name, shape, facets), free).T
-            project(FACES[name], dims, p, facets[0], facets[2], directions)
+            *face, _ = FACES[name](dims, p, p, facets[0], facets[2])
+            project(*face, directions)
             assert_allclose(directions, expected, atol=1e-10, err_msg=family)
             counts["moves"] += np.abs(expected).max() > 1e-3
     assert counts["moves"] > 15 and counts["not solved"] < 5, counts
@@ -101,7 +108,7 @@ def test_solvers_by_facets_start_where_they_ended(structure):
             cold, u, problem = run(solver, Instance(structure, scores, {}))
             w = np.empty_like(u)
             warm = solver(structure.oracle, *problem, 1e-12, 1e-9, LIMIT, cold[0], NO_ROWS, cold[2], w)
-            assert warm[3] == cold[3] == FACETS
+            assert warm[3] == cold[3] == BY_FACETS
             assert_allclose(w, u, atol=1e-12)
             assert warm[6] <= min(cold[6], 1)
             counts["fewer steps"] += warm[6] < cold[6]
@@ -109,7 +116,7 @@ def test_solvers_by_facets_start_where_they_ended(structure):
             moved = readonly(sample.scores), *problem[1:]
             found = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, cold[0], NO_ROWS, cold[2], w)
             expected = solver(structure.oracle, *moved, 1e-12, 1e-9, LIMIT, NO_ROWS, NO_ROWS, np.empty(0), u)
-            assert found[3] == expected[3] == FACETS
+            assert found[3] == expected[3] == BY_FACETS
             assert_allclose(w, u, atol=1e-11)
     assert counts["fewer steps"] > 5
 

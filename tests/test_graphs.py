@@ -24,7 +24,15 @@ from sklearn_sparsemap.factors import (
     Xor,
     XorOut,
 )
-from sklearn_sparsemap.structures import CustomStructure, DependencyTree, LinearChain, Matching, Simplex, Subset
+from sklearn_sparsemap.structures import (
+    Alignment,
+    CustomStructure,
+    DependencyTree,
+    LinearChain,
+    Matching,
+    Simplex,
+    Subset,
+)
 
 DATA = Path(__file__).parent / "data"
 
@@ -108,6 +116,45 @@ def test_jacobian_products_equal_differences(kind, solver):
         averaged = result.vjp(v, method="average", max_iter=200_000)
         assert_allclose(averaged["scores"], gradients["scores"], atol=1e-6)
     assert compared > 6
+
+
+def six_kinds(as_logic):
+    """Six kinds of structures, coupled by budgets; those that logic factors can say are logic if `as_logic`."""
+    graph = FactorGraph()
+    simplex, subset, matching = (
+        graph.variables(4, name="a"),
+        graph.variables(4, name="b"),
+        graph.variables((3, 3), name="c"),
+    )
+    chain, tree, path = (
+        graph.variables(shape, name=name) for shape, name in (((3, 2), "d"), ((3, 2), "e"), ((3, 3), "f"))
+    )
+    graph.add(StructureFactor(LinearChain(), chain), StructureFactor(DependencyTree(), tree))
+    graph.add(StructureFactor(Alignment(), path))
+    if as_logic:
+        graph.add(Xor(simplex), Budget(subset, 2), *[Xor(line) for line in (*matching, *matching.T)])
+    else:
+        graph.add(StructureFactor(Simplex(), simplex), StructureFactor(Subset(0, 2), subset))
+        graph.add(StructureFactor(Matching(), matching))
+    graph.add(AtMostOne([simplex[0], subset[0], matching[0, 0]]), AtMostOne([chain[1, 1], tree[0, 1], path[1, 1]]))
+    graph.add(Imply([matching[1, 1], chain[0, 0]]), Imply([path[1, 0], subset[1]]))
+    return graph
+
+
+@pytest.mark.parametrize("solver", ["newton", "block"])
+def test_a_graph_can_hold_any_number_of_kinds_of_structures(solver):
+    rng = np.random.default_rng(12)
+    graph, logic = six_kinds(False), six_kinds(True)
+    n_mixed = 0
+    for scale in (0.5, 1.0, 3.0):
+        scores, v = ({name: scale * rng.normal(size=shape) for name, shape in graph.shapes.items()} for _ in range(2))
+        result, expected = (lp_sparsemap(g, scores, solver=s, tol=1e-9) for g, s in ((graph, solver), (logic, "auto")))
+        gradients, wanted = result.vjp(v)["scores"], expected.vjp(v)["scores"]
+        for name in scores:
+            assert_allclose(result.marginals[name], expected.marginals[name], atol=1e-6)
+            assert_allclose(gradients[name], wanted[name], atol=1e-5)
+            n_mixed += np.count_nonzero(np.abs(result.marginals[name] - 0.5) < 0.49)
+    assert n_mixed > 30
 
 
 @pytest.mark.parametrize("solver", ["auto", "block", "admm"])

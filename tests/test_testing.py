@@ -1,6 +1,8 @@
 """check_structure: it passes what is right, and catches what is not, with the right message."""
 
 import doctest
+import importlib
+import re
 from itertools import product
 from pathlib import Path
 
@@ -666,3 +668,21 @@ def test_a_wrong_solution_is_caught(monkeypatch, changed, message):
     monkeypatch.setattr(_solutions, "sparsemap", tampered)
     with pytest.raises(AssertionError, match=message), np.errstate(invalid="ignore"):
         check_structure(LinearChain(), shapes=[(3, 2)])
+
+
+def test_the_structure_of_the_contributors_guide_is_right(tmp_path, monkeypatch):
+    guide = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "class Run(" in block)
+    code = code.replace("from ..._core", "from sklearn_sparsemap._core").replace(
+        "from .._base", "from sklearn_sparsemap.structures._base"
+    )
+    (tmp_path / "run_structure.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = importlib.import_module("run_structure").Run(2)
+
+    def all_runs(shape):
+        n = shape[0]
+        return [(np.arange(n) >= a) & (np.arange(n) < b) for a in range(n) for b in range(a + 1, min(a + 2, n) + 1)]
+
+    check_structure(run, structures=all_runs)
+    assert sparsemap(run, [0.0, 2.0, 1.9, -1.0]).marginals.tolist() == [0.0, 1.0, 1.0, 0.0]

@@ -49,8 +49,9 @@ PARTS_OUT = types.Array(types.int32, 1, "C")
 PARTS_2D_OUT = types.Array(types.int32, 2, "C")
 UINTS_OUT = types.Array(types.uint64, 1, "C")
 
-# Creates the type of a function argument of kernels from the function's signature.
-FirstClass = _backend.FirstClass
+# `FirstClass` creates the type of a function argument of kernels from its signature. `FunctionTable` creates a kind of
+# table of such functions from their type; kernels take an argument of its `type`, and call ``at(table, place)``.
+FirstClass, FunctionTable = _backend.FirstClass, _backend.FunctionTable
 
 # value = oracle(scores, additional, dims, work, slots, additional_slots); see structures/_base.py
 ORACLE_SIGNATURE = types.float64(FLOATS, FLOATS, INTS, FLOATS_OUT, PARTS_OUT, PARTS_OUT)
@@ -234,6 +235,20 @@ def as_argument(value):
     if isinstance(value, tuple) and value and isinstance(value[0], Entry):
         return type(value)(*map(as_argument, value))
     return _handle_of(value) if isinstance(value, Dispatcher) else value
+
+
+def table_of(kind, functions, spare):
+    """Return a table of compiled functions as kernels take it.
+
+    Parameters
+    ----------
+    kind : FunctionTable
+    functions : list of compiled functions
+        They must outlive the table.
+    spare : compiled function
+        Fills tables of a fixed size, which only plain Numba has.
+    """
+    return kind.of(list(map(as_argument, functions)), lambda: as_argument(spare))
 
 
 @contextmanager

@@ -8,13 +8,11 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from .._core.indices import are_places
-from .._core.jit import as_argument, readonly
-from ..graphs.arrays import COUNT, OR_OUT, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays, Oracles
+from .._core.jit import readonly, table_of
+from ..graphs.arrays import COUNT, OR_OUT, ORACLES, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays
 from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ._forms import UserForms
-
-MAX_ORACLES = len(Oracles._fields)
 
 
 class Layout(UserForms):
@@ -206,15 +204,13 @@ class Layout(UserForms):
         for i, known in enumerate(zip(self.oracles, self.polytope_solvers)):
             if known[0] is oracle and known[1] is own:
                 return i
-        if len(self.oracles) == MAX_ORACLES:
-            raise ValueError(f"a graph can hold structures with at most {MAX_ORACLES} different MAP oracles")
         self.oracles.append(oracle)
         self.polytope_solvers.append(own)
         return len(self.oracles) - 1
 
     def all_oracles(self, unused):
-        """Return the oracles as kernels take them, with `unused` in the places that no structure needs."""
-        return Oracles(*map(as_argument, self.oracles + [unused] * (MAX_ORACLES - len(self.oracles))))
+        """Return the oracles as kernels take them; see `table_of` for `unused`."""
+        return table_of(ORACLES, self.oracles, unused)
 
 
 class _Rows:

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from numba import types
 
-from .._core.jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE
+from .._core.jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE, FunctionTable
 
 # Kinds of factors. COUNT is every set of the form low <= sum_i cost_i p_i <= high over literals p in [0, 1].
 COUNT, OR_OUT, PAIR, STRUCTURE = range(4)
@@ -74,5 +74,5 @@ GRAPH_ARRAYS = types.NamedTuple(
 )  # fmt: skip
 
 # The MAP oracles of a graph, by their numbers; structures of one class share one.
-Oracles = namedtuple("Oracles", ["first", "second", "third", "fourth"])
-ORACLES = types.NamedUniTuple(ORACLE, len(Oracles._fields), Oracles)
+ORACLES = FunctionTable(ORACLE)
+oracle_at = ORACLES.at

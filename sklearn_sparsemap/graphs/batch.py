@@ -76,7 +76,7 @@ def _link_multipliers(graph, scores, additional, multipliers, u, lam):
 # Each loop takes a graph, with the oracles and solvers of its structures unless it has none; samples; tol, limits
 # (see `solve_rows`); which samples, start..stop; and where to write their solutions.
 _LOOP = SAMPLES, types.float64, INTS, types.int64, types.int64, SOLUTIONS
-_STRUCTURED = GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS
+_STRUCTURED = GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS
 
 
 @kernel

@@ -22,12 +22,13 @@ from .._core.jit import (
 from ..numerics.cholesky import solve_lower
 from ..numerics.face import FACE_TOLERANCE, Direction, span_face
 from ..numerics.loops import with_room
-from ..numerics.solver import STRUCTURE_TOL
-from ..numerics.tight_face import BY_STRUCTURES, is_tied, tight_face
-from .arrays import GRAPH_ARRAYS, ORACLES
+from ..numerics.solver import BY_STRUCTURES, STRUCTURE_TOL
+from ..numerics.tight_face import tight_face
+from .arrays import GRAPH_ARRAYS, ORACLES, oracle_at
 from .certificate import literal_scores
 from .structures import (
     STRUCTURE_SOLVERS,
+    equations_of,
     force_parts,
     go_by_structures,
     new_structures,
@@ -95,7 +96,7 @@ def _literals_of(graph, optima, i, f):
 
 @entry(
     types.Tuple((PARTS_2D_OUT, FLOATS_OUT))(
-        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, OPTIMA, types.int64, types.int64, INTS
+        GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS, OPTIMA, types.int64, types.int64, INTS
     )
 )
 def support_of_structure(graph, oracles, solvers, optima, i, place, limits):
@@ -116,10 +117,10 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
     p = np.empty(z.shape[0])
     dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
     solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
-    kind, weights = structures.kinds[place], structures.weights[place]
-    if kind != BY_STRUCTURES:
-        if not is_tied(kind, z, p, weights):
-            ints, factor, shares = tight_face(kind, dims, p, structures.slots[place], weights)
+    if structures.kinds[place] != BY_STRUCTURES:
+        block, n_blocks, ends, parts, is_tied = equations_of(structures, place, z, p)
+        if not is_tied:
+            ints, factor, shares = tight_face(block, n_blocks, ends, parts)
             return _Face(ints, np.empty((0, 0), np.int32), factor, shares), True
         go_by_structures(structures, place)
         solve_structure(structures, additional_of(optima, i), place, z, p, STRUCTURE_TOL, limits)
@@ -128,7 +129,7 @@ def _complete_face(structures, optima, i, place, direction, tolerance, limits):
         start = graph.link_ptr[f]
         upstream[link] = graph.signs[start + link] * direction[graph.links[start + link]]
     support, k = span_face(
-        structures.oracles[graph.oracles[f]], z, own, dims, graph.sizes[f], p, structures.slots[place],
+        oracle_at(structures.oracles, graph.oracles[f]), z, own, dims, graph.sizes[f], p, structures.slots[place],
         structures.additional[place], Direction(upstream, np.zeros(own.shape[0]), False), tolerance,
     )  # fmt: skip
     ones = np.ones(k)
@@ -149,7 +150,7 @@ def _pour(pool, used, values):
 
 @entry(
     types.Tuple((PARTS_OUT, PARTS_OUT, FLOATS_OUT, FLOATS_OUT, INTS_2D_OUT, INTS_2D_OUT, INTS_2D_OUT))(
-        GRAPH_ARRAYS, ORACLES, STRUCTURE_SOLVERS, OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
+        GRAPH_ARRAYS, ORACLES.type, STRUCTURE_SOLVERS, OPTIMA, FLOATS_2D, INTS, types.int64, types.int64
     )
 )
 def find_faces_range(graph, oracles, solvers, optima, directions, limits, start, stop):

@@ -29,8 +29,8 @@ _PATIENCE, _PAIRS_PATIENCE = 6, 15
 # How often multipliers are examined for a proof that there is no solution.
 _CHECK_EVERY = 20
 
-# What the diagonal is multiplied by at first.
-_FIRST_DAMPING = 1e-3
+# Damping, relative to the diagonal: at first, and the largest in graphs with structures, where no step is a gain.
+_FIRST_DAMPING, _MOST_DAMPING = 1e-3, 1e3
 
 # Most steps of conjugate gradients, and those without a preconditioner.
 _MOST_STEPS, _PLAIN_STEPS = 500, 60
@@ -57,9 +57,9 @@ def _free_multipliers(dual, free):
 
 
 @kernel
-def _multiply(dual, structures, wide, damping, free, x, y, d):
+def _multiply(dual, structures, system, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
-    n_rows = dual.mu.shape[0]
+    (wide, damping, free), n_rows = system, dual.mu.shape[0]
     d[:] = 0.0
     take(dual, x, d)
     for i in range(d.shape[0]):
@@ -83,6 +83,53 @@ def _multiply(dual, structures, wide, damping, free, x, y, d):
 
 
 @kernel
+def _conjugate_gradients(dual, structures, system, forest, goal, most, limits, residual, x):
+    """Continue to solve for the Newton step by conjugate gradients, preconditioned by a forest unless that is None.
+
+    Parameters
+    ----------
+    dual : Dual
+    structures : Structures, or None
+    system : (wide, damping, free)
+        See `_newton_step`; `free` marks the free multipliers.
+    forest : Forest, or None
+    goal : float
+        Squared norm of the residual that is small enough.
+    most : int
+        Maximum number of steps.
+    limits : int array of shape (2,)
+    residual, x : arrays of shape (n_multipliers,)
+        Residual of the system, and its solution; both are changed.
+
+    Returns
+    -------
+    has_ended : bool
+        Whether the goal is reached, or no step can reach it.
+    """
+    m = x.shape[0]
+    conditioned, direction = residual if forest is None else np.empty(m), np.zeros(m)
+    image, d = np.zeros(m), np.empty(dual.a.shape[0])
+    rho = 1.0
+    for _ in range(most):
+        if limits[0] == 0:
+            return False
+        if forest is not None:
+            solve_forest(forest, residual, conditioned)
+        previous, rho = rho, dot(residual, conditioned)
+        for k in range(m):
+            direction[k] = conditioned[k] + rho / previous * direction[k]
+        _multiply(dual, structures, system, direction, image, d)
+        curvature = dot(direction, image)
+        if not curvature > 0.0:
+            return True
+        add_scaled(x, rho / curvature, direction)
+        add_scaled(residual, -rho / curvature, image)
+        if dot(residual, residual) <= goal:
+            return True
+    return False
+
+
+@kernel
 def _newton_direction(dual, structures, wide, damping, precision, use_forest, free, limits, x):
     """Solve for the Newton step on the free multipliers by conjugate gradients, into `x`.
 
@@ -91,65 +138,34 @@ def _newton_direction(dual, structures, wide, damping, precision, use_forest, fr
     m = x.shape[0]
     if structures is not None:
         find_faces(structures)
-    residual, direction, image, d = np.zeros(m), np.zeros(m), np.zeros(m), np.empty(dual.a.shape[0])
-    count = 0
+    residual, count = np.zeros(m), 0
     for k in range(m):
         x[k] = 0.0
         if free[k]:
             residual[k] = -dual.gradient[k]
             count += 1
-    rho = dot(residual, residual)
-    goal = precision * precision * rho
-    most, n_steps = min(2 * count + 10, _MOST_STEPS), 0
+    goal, most = precision * precision * dot(residual, residual), min(2 * count + 10, _MOST_STEPS)
+    system = wide, damping, free
     if not use_forest:
-        copy_into(direction, residual)
-        while rho > goal and n_steps < min(most, _PLAIN_STEPS) and limits[0] > 0:
-            n_steps += 1
-            _multiply(dual, structures, wide, damping, free, direction, image, d)
-            curvature = dot(direction, image)
-            if not curvature > 0.0:
-                return False
-            step = rho / curvature
-            add_scaled(x, step, direction)
-            add_scaled(residual, -step, image)
-            previous, rho = rho, dot(residual, residual)
-            for k in range(m):
-                direction[k] = residual[k] + rho / previous * direction[k]
-        if rho <= goal or n_steps == most:
+        n_plain = min(most, _PLAIN_STEPS)
+        has_ended = _conjugate_gradients(dual, structures, system, None, goal, n_plain, limits, residual, x)
+        if has_ended or n_plain == most:
             return False
     forest = build_forest(dual, damping, wide, free)
-    conditioned = np.empty(m)
-    solve_forest(forest, residual, conditioned)
-    copy_into(direction, conditioned)
-    rho = dot(residual, conditioned)
-    for _ in range(most):
-        if limits[0] == 0:
-            break
-        _multiply(dual, structures, wide, damping, free, direction, image, d)
-        curvature = dot(direction, image)
-        if not curvature > 0.0:
-            break
-        step = rho / curvature
-        add_scaled(x, step, direction)
-        add_scaled(residual, -step, image)
-        if dot(residual, residual) <= goal:
-            break
-        solve_forest(forest, residual, conditioned)
-        previous, rho = rho, dot(residual, conditioned)
-        for k in range(m):
-            direction[k] = conditioned[k] + rho / previous * direction[k]
+    _conjugate_gradients(dual, structures, system, forest, goal, most, limits, residual, x)
     return True
 
 
 @kernel
-def is_infeasible(dual, structures, additional, mu):
-    """Tell whether multipliers of the rows prove that no marginals satisfy all factors; they are scaled in place.
+def _is_infeasible(dual, structures, additional, mu):
+    """Tell whether multipliers of the rows prove that no marginals satisfy all factors.
 
-    They do if phi falls without end along them.
+    They do if phi falls without end along them. The multipliers are scaled in place; those that are a proof become
+    those of the dual.
     """
     size = 0.0
     for r in range(mu.shape[0]):
-        # Only what may grow without bound counts.
+        # Only multipliers that may grow without bound count.
         if (mu[r] > 0.0 and dual.row_high[r] < np.inf) or (mu[r] < 0.0 and dual.row_low[r] > -np.inf):
             mu[r] = 0.0
         size = max(size, abs(mu[r]))
@@ -166,7 +182,10 @@ def is_infeasible(dual, structures, additional, mu):
             slope += max(d[i], 0.0)
     if structures is not None:
         slope += recession_of_structures(structures, additional, dual, d)
-    return slope < -_CERTAIN
+    if slope < -_CERTAIN:
+        copy_into(dual.mu, mu)
+        return True
+    return False
 
 
 @kernel
@@ -181,6 +200,37 @@ def _evaluate(dual, structures, additional, wide, limits):
 
 
 @kernel
+def _restore(dual, multipliers, limits):
+    """Go back to earlier multipliers, in the unit box; return phi and the largest violation there."""
+    copy_into(dual.multipliers, multipliers)
+    return _evaluate(dual, None, multipliers, 0.0, limits)
+
+
+@kernel
+def _least_tol(dual):
+    """Return the largest violation that rounding alone can cause."""
+    tol = 4e-15
+    for i in range(dual.scores.shape[0]):
+        if dual.scores[i] > 0.5 * FORBIDDEN:
+            tol = max(tol, 4e-16 * abs(dual.a[i]))
+    return tol
+
+
+@kernel
+def _sweep(dual, tol, limits, most):
+    """Sweep over the pairs, and once over the rows; return the number of sweeps and the largest violation.
+
+    That is infinite if a row cannot be satisfied. There are at most `most` sweeps, and one if there are rows.
+    """
+    has_rows = dual.mu.shape[0] > 0
+    n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, 1 if has_rows else most, _PAIRS_PATIENCE), 1)
+    if has_rows and sweep_rows(dual) == np.inf:
+        return n_iter, np.inf
+    box_marginals(dual, 0.0)
+    return n_iter, compute_gradient(dual)
+
+
+@kernel
 def _move(dual, old, step, x):
     """Set the multipliers to those that lie a step along `x` from old ones, inside their bounds."""
     n_rows = dual.mu.shape[0]
@@ -190,16 +240,134 @@ def _move(dual, old, step, x):
 
 
 @kernel
-def _sweep(dual, room, tol, limits, most):
-    """Sweep over the pairs, and once over the rows; return the number of sweeps and the largest violation.
+def _line_search(dual, structures, additional, wide, value, violation, limits, x):
+    """Go along a direction from the multipliers, of which phi and the largest violation are given.
 
-    That is infinite if a row cannot be satisfied. `room` has space for the longest row.
+    Returns
+    -------
+    value, violation : float
+        Those of the new multipliers, which are the old ones if there is no gain.
+    attempt : int
+        Number of steps that were no gain.
+    is_gain : bool
     """
-    n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, most, _PAIRS_PATIENCE), 1)
-    if dual.mu.shape[0] > 0 and sweep_rows(dual, room) == np.inf:
-        return n_iter, np.inf
-    box_marginals(dual, 0.0)
-    return n_iter, compute_gradient(dual)
+    old, step = dual.multipliers.copy(), 1.0
+    most = 8 if structures is None else 4
+    for attempt in range(most):
+        _move(dual, old, step, x)
+        new, new_violation = _evaluate(dual, structures, additional, wide, limits)
+        if new < value or (new_violation < violation and new <= value + 1e-13 * (1.0 + abs(new))):
+            return new, new_violation, attempt, True
+        step *= 0.25
+        if limits[0] == 0:
+            break
+    _move(dual, old, 0.0, x)
+    value, violation = _evaluate(dual, structures, additional, wide, limits)
+    return value, violation, most, False
+
+
+@kernel
+def _newton_step(dual, structures, additional, wide, value, violation, damping, use_forest, limits):
+    """Take one Newton step with a line search.
+
+    Parameters
+    ----------
+    dual : Dual
+        Evaluated at its multipliers.
+    structures : Structures, or None
+    additional : array of shape (n_additional,)
+    wide : float
+        Width by which the box of the variables exceeds the unit box on both sides.
+    value, violation : float
+        Phi and the largest violation at the multipliers.
+    damping : float
+    use_forest : bool
+        Whether the last step needed the preconditioner.
+    limits : int array of shape (2,)
+
+    Returns
+    -------
+    value, violation : float
+        Those of the new multipliers.
+    damping : float
+    use_forest : bool
+        Both for the next step.
+    can_go_on : bool
+        Whether a next step makes sense.
+    """
+    m = dual.multipliers.shape[0]
+    free, x = np.zeros(m, np.bool_), np.empty(m)
+    if _free_multipliers(dual, free) == 0:
+        return value, violation, damping, use_forest, False
+    shrunk = damping * min(violation, 1.0) if structures is None else damping
+    use_forest = _newton_direction(dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x)
+    value, violation, attempt, is_gain = _line_search(dual, structures, additional, wide, value, violation, limits, x)
+    if attempt == 0:
+        damping = max(0.1 * damping, 1e-10)
+    elif not is_gain:
+        damping *= 10.0
+    return value, violation, damping, use_forest, structures is None or damping <= _MOST_DAMPING
+
+
+@kernel
+def _solve_by_wide_boxes(dual, start, value, use_forest, most, limits):
+    """Solve by way of wide boxes around the unit box, each from the solution of the last.
+
+    A Newton step does not see how far the multipliers of clipped variables must go; in a wide box fewer are clipped.
+
+    Parameters
+    ----------
+    dual : Dual
+        Of a graph without structures. If the unit box is not reached, or no better there, it keeps its multipliers.
+    start : array of shape (n_multipliers,)
+        Multipliers for the first box.
+    value : float
+        Phi at the multipliers of the dual.
+    use_forest : bool
+    most : int
+        Maximum number of steps.
+    limits : int array of shape (2,)
+
+    Returns
+    -------
+    n_iter : int
+        Number of steps.
+    violation, damping : float
+    use_forest : bool
+    has_ended : bool
+        Whether the unit box is reached.
+    """
+    saved, wide, n_iter, none = dual.multipliers.copy(), _NARROW, np.int64(0), start[:0]
+    for score in dual.scores:
+        if score > 0.5 * FORBIDDEN:
+            wide = max(wide, abs(score))
+    damping, saved_value = _FIRST_DAMPING, value
+    copy_into(dual.multipliers, start)
+    value, violation = _evaluate(dual, None, none, wide, limits)
+    while wide > 0.0:
+        n_steps = 0
+        while violation > _WIDE_TOL and n_steps < _WIDE_STEPS:
+            value, violation, damping, use_forest, can_go_on = _newton_step(
+                dual, None, none, wide, value, violation, damping, use_forest, limits
+            )
+            n_steps += 1
+            n_iter += 1
+            if n_iter >= most or limits[0] == 0 or not can_go_on:
+                _, violation = _restore(dual, saved, limits)
+                return n_iter, violation, damping, use_forest, False
+        wide = 0.0 if n_steps == _WIDE_STEPS or wide < _NARROW else _NARROWING * wide
+        value, violation = _evaluate(dual, None, none, wide, limits)
+    if not value < saved_value:
+        _, violation = _restore(dual, saved, limits)
+    return n_iter, violation, damping, use_forest, True
+
+
+@kernel
+def _status(dual, structures, additional, is_solved):
+    """Return how the solver ends at the multipliers."""
+    if is_solved:
+        return CONVERGED
+    return INFEASIBLE if _is_infeasible(dual, structures, additional, dual.mu.copy()) else NOT_CONVERGED
 
 
 @kernel
@@ -225,110 +393,49 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
     n_iter : int
     status : int
     """
-    n_rows, n_pairs, n_structures = dual.mu.shape[0], dual.t.shape[0], np.int64(0)
-    if structures is not None:
-        n_structures = structures.graph.structures.shape[0]
+    n_rows = dual.mu.shape[0]
+    # Sweeps over pairs are cheaper than a step as long as they make progress.
+    patience = _PATIENCE if dual.t.shape[0] > n_rows > 0 else 0
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
-    largest, floor = _NARROW, 4e-15
-    for i in range(dual.scores.shape[0]):
-        if dual.scores[i] > 0.5 * FORBIDDEN:
-            largest = max(largest, abs(dual.scores[i]))
-            floor = max(floor, 4e-16 * abs(dual.a[i]))
-    tol, n_iter = max(tol, floor), np.int64(0)
+    n_iter, n_steps, next_check = np.int64(0), np.int64(0), np.int64(_CHECK_EVERY)
     if value != value:
         return n_iter, INFEASIBLE
-    is_swept = n_structures == 0 and n_rows == 0
-    if is_swept:
-        # Most label sets end here, sooner than it takes to make room for what follows.
-        if violation > tol:
-            n_iter, violation = _sweep(dual, dual.a, tol, limits, limits[0])
-        if violation <= tol:
-            return n_iter, CONVERGED
-    first = dual.multipliers.copy()
-    longest = 1
-    for r in range(n_rows):
-        longest = max(longest, dual.row_ptr[r + 1] - dual.row_ptr[r])
-    z = np.empty(longest)
-    x, old, free = np.empty(n_rows + n_pairs), np.empty(n_rows + n_pairs), np.zeros(n_rows + n_pairs, np.bool_)
-    far_mu = dual.mu.copy()
-    damping, next_check = _FIRST_DAMPING, _CHECK_EVERY
-    wide, n_steps, stage_end, use_forest = 0.0, 0, 0, np.bool_(False)
-    saved, saved_value = old, np.inf
-    while (violation > tol or wide > 0.0) and n_iter < limits[0]:
-        if n_steps == _SLOW and n_structures == 0 and n_rows > 0:
-            # Where variables are clipped, the step is blind for how far their multipliers must go.
-            saved, saved_value = dual.multipliers.copy(), value
-            wide = largest
-            copy_into(dual.multipliers, first)
-            value, violation = _evaluate(dual, structures, additional, wide, limits)
-            damping, n_steps = _FIRST_DAMPING, n_steps + 1
-            stage_end = n_steps + _WIDE_STEPS
-        while wide > 0.0 and (violation <= _WIDE_TOL or n_steps >= stage_end):
-            wide = 0.0 if n_steps >= stage_end or wide < _NARROW else _NARROWING * wide
-            stage_end = n_steps + _WIDE_STEPS
-            value, violation = _evaluate(dual, structures, additional, wide, limits)
-            if wide == 0.0 and not value < saved_value:
-                copy_into(dual.multipliers, saved)
-                value, violation = _evaluate(dual, structures, additional, wide, limits)
-            copy_into(far_mu, dual.mu)
-        previous = violation
-        if n_structures == 0 and wide == 0.0 and not is_swept:
-            # Sweeps over pairs are cheaper than a step as long as they get on.
-            most = limits[0] - n_iter if n_rows == 0 else 1
-            n_more, violation = _sweep(dual, z, tol, limits, most)
+    tol, damping, use_forest = max(tol, _least_tol(dual)), _FIRST_DAMPING, np.bool_(False)
+    start, far_mu = dual.multipliers.copy(), dual.mu.copy()
+    while violation > tol and n_iter < limits[0]:
+        if structures is None:
+            if n_steps == _SLOW and n_rows > 0:
+                n_more, violation, damping, use_forest, has_ended = _solve_by_wide_boxes(
+                    dual, start, value, use_forest, limits[0] - n_iter, limits
+                )
+                n_iter += n_more
+                n_steps += n_more + 1
+                if not has_ended:
+                    break
+                copy_into(far_mu, dual.mu)
+            previous = violation
+            n_more, violation = _sweep(dual, tol, limits, limits[0] - n_iter)
             n_iter += n_more
             if violation == np.inf:
                 return n_iter, INFEASIBLE
-            if violation <= tol:
+            if violation <= tol or n_iter >= limits[0]:
                 break
-        is_swept = False
-        if n_iter >= next_check and wide == 0.0:
+        if n_iter >= next_check:
             next_check = n_iter + _CHECK_EVERY
-            mu = dual.mu - far_mu
-            if is_infeasible(dual, structures, additional, mu):
-                copy_into(dual.mu, mu)
+            if _is_infeasible(dual, structures, additional, dual.mu - far_mu):
                 return n_iter, INFEASIBLE
             copy_into(far_mu, dual.mu)
-        many_pairs = n_structures == 0 and n_pairs > n_rows > 0
-        if not use_newton or (many_pairs and wide == 0.0 and (n_iter < _PATIENCE or violation < 0.5 * previous)):
+        if not use_newton:
             continue
+        if structures is None:
+            if n_iter < patience or (patience > 0 and violation < 0.5 * previous):
+                continue
+            value, violation = _evaluate(dual, structures, additional, 0.0, limits)
         n_iter += 1
         n_steps += 1
-        if n_structures == 0 and wide == 0.0:
-            value, violation = _evaluate(dual, structures, additional, wide, limits)
-        if _free_multipliers(dual, free) == 0:
-            break
-        shrunk = damping * min(violation, 1.0) if n_structures == 0 else damping
-        use_forest = _newton_direction(
-            dual, structures, wide, shrunk, min(1e-2, violation), use_forest, free, limits, x
+        value, violation, damping, use_forest, can_go_on = _newton_step(
+            dual, structures, additional, 0.0, value, violation, damping, use_forest, limits
         )
-        copy_into(old, dual.multipliers)
-        old_value, old_violation = value, violation
-        step = 1.0
-        most = 8 if n_structures == 0 else 4
-        for attempt in range(most + 1):
-            # The last attempt goes back to where the step began.
-            _move(dual, old, step if attempt < most else 0.0, x)
-            value, violation = _evaluate(dual, structures, additional, wide, limits)
-            if value < old_value or (violation < old_violation and value <= old_value + 1e-13 * (1.0 + abs(value))):
-                break
-            step *= 0.25
-            if limits[0] == 0:
-                break
-        if attempt == 0:
-            damping = max(0.1 * damping, 1e-10)
-        elif attempt == most:
-            damping *= 10.0
-            if n_structures > 0 and damping > 1e3:
-                break
-    if wide > 0.0:
-        # The end came before that of the homotopy.
-        copy_into(dual.multipliers, saved)
-        value, violation = _evaluate(dual, structures, additional, 0.0, limits)
-    status = CONVERGED if violation <= tol else NOT_CONVERGED
-    if status == NOT_CONVERGED:
-        mu = dual.mu.copy()
-        if is_infeasible(dual, structures, additional, mu):
-            copy_into(dual.mu, mu)
-            status = INFEASIBLE
-    return n_iter, status
+        if not can_go_on:
+            break
+    return n_iter, _status(dual, structures, additional, violation <= tol)

@@ -143,12 +143,13 @@ def sweep_pairs(dual, tol, limits, most, patience):
 
 
 @kernel
-def sweep_rows(dual, z):
+def sweep_rows(dual):
     """Minimise over the multiplier of each row in turn; return the largest change.
 
-    It is infinite if a row cannot be satisfied; the row is then the only one with a multiplier.
+    It is infinite if a row cannot be satisfied; the row is then the only one with a multiplier. The marginals are
+    scratch: no row has more variables than the graph.
     """
-    a, mu = dual.a, dual.mu
+    a, mu, z = dual.a, dual.mu, dual.u
     largest = 0.0
     for r in range(mu.shape[0]):
         start, stop = dual.row_ptr[r], dual.row_ptr[r + 1]

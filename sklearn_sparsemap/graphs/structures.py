@@ -5,30 +5,25 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from .._core.jit import INTS, kernel
+from .._core.jit import INTS, FunctionTable, kernel
 from ..numerics.cholesky import dot, solve_lower, solve_upper
-from ..numerics.facets import GAVE_UP
 from ..numerics.polytope_solver import PREFERENCE
-from ..numerics.solver import AIM, INFEASIBLE, SOLVER, STRUCTURE_TOL
+from ..numerics.solver import AIM, BY_STRUCTURES, GAVE_UP, INFEASIBLE, SOLVER, STRUCTURE_TOL
 from ..numerics.support import gather, independent_support
-from ..numerics.tight_face import BY_STRUCTURES, project_on_tight_face, tight_face
-from .arrays import FORBIDDEN, Oracles
+from ..numerics.tight_face import EQUATIONS, project_on_tight_face, tight_face
+from .arrays import FORBIDDEN, oracle_at
 
 # A factor that gives a forbidden variable more than this cannot do without it.
 OFF = 1e-6
 
-# The solvers of the structures of a graph, by the numbers of their oracles: by facets (of these `kinds`, see `face`)
-# where there is one, and by structures for all others, and where facets are slower.
-SolversByOracle = namedtuple("SolversByOracle", Oracles._fields)
-StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "kinds", "by_structures"])
+# The solvers of the structures of a graph, by the numbers of their oracles. `kinds` is BY_FACETS for structures that
+# have a solver by facets, with the `equations` of its faces, and prefer it for some scores; all others are solved by
+# structures.
+PREFERENCES, SOLVERS, FACE_EQUATIONS = FunctionTable(PREFERENCE), FunctionTable(SOLVER), FunctionTable(EQUATIONS)
+_preference_at, _solver_at, _equations_at = PREFERENCES.at, SOLVERS.at, FACE_EQUATIONS.at
+StructureSolvers = namedtuple("StructureSolvers", ["prefers", "by_facets", "equations", "kinds", "by_structures"])
 STRUCTURE_SOLVERS = types.NamedTuple(
-    [
-        types.NamedUniTuple(PREFERENCE, len(Oracles._fields), SolversByOracle),
-        types.NamedUniTuple(SOLVER, len(Oracles._fields), SolversByOracle),
-        INTS,
-        SOLVER,
-    ],
-    StructureSolvers,
+    [PREFERENCES.type, SOLVERS.type, FACE_EQUATIONS.type, INTS, SOLVER], StructureSolvers
 )
 
 # A graph with structures: their MAP oracles and solvers; then lists with one entry each. `kinds` says what each is
@@ -114,7 +109,8 @@ def _choose(structures, f, z):
     """Return the kind of the solver for a structure factor whose parts have the scores `z`."""
     graph, solvers = structures.graph, structures.solvers
     kind = solvers.kinds[graph.oracles[f]]
-    preferred = solvers.prefers[graph.oracles[f]](z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
+    prefers = _preference_at(solvers.prefers, graph.oracles[f])
+    preferred = prefers(z, graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]])
     return kind if preferred else np.int64(BY_STRUCTURES)
 
 
@@ -129,11 +125,11 @@ def go_by_structures(structures, place):
 
 @kernel
 def _solve_by(solver, structures, additional, place, z, p, tol, limits):
-    """Call a solver, from the last solution, and keep what it finds; return the objective, and what k it had."""
+    """Call a solver, from the last solution, and keep what it finds; return the objective and the status."""
     graph = structures.graph
     f = graph.structures[place]
-    slots, additional_slots, weights, k, objective, _, _ = solver(
-        structures.oracles[graph.oracles[f]],
+    slots, additional_slots, weights, status, objective, _, _ = solver(
+        oracle_at(structures.oracles, graph.oracles[f]),
         z,
         additional[graph.additional_ptr[f] : graph.additional_ptr[f + 1]],
         graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],
@@ -146,10 +142,11 @@ def _solve_by(solver, structures, additional, place, z, p, tol, limits):
         structures.weights[place],
         p,
     )
-    if k >= 0:
-        slots, additional_slots, weights = slots[:k].copy(), additional_slots[:k].copy(), weights[:k].copy()
+    if status == BY_STRUCTURES:
+        # Without the room that the solver left for more of them.
+        slots, additional_slots, weights = slots.copy(), additional_slots.copy(), weights.copy()
     structures.slots[place], structures.additional[place], structures.weights[place] = slots, additional_slots, weights
-    return objective, k
+    return objective, status
 
 
 @kernel
@@ -162,16 +159,26 @@ def solve_structure(structures, additional, place, z, p, tol, limits):
     f = graph.structures[place]
     if structures.kinds[place] == _UNDECIDED:
         structures.kinds[place] = _choose(structures, f, z)
-    objective, k = 0.0, np.int64(GAVE_UP)
+    objective, status = 0.0, np.int64(GAVE_UP)
     if structures.kinds[place] != BY_STRUCTURES:
-        solver = solvers.by_facets[graph.oracles[f]]
-        objective, k = _solve_by(solver, structures, additional, place, z, p, tol, limits)
+        solver = _solver_at(solvers.by_facets, graph.oracles[f])
+        objective, status = _solve_by(solver, structures, additional, place, z, p, tol, limits)
         structures.marginals[place] = p.copy()
-        if k == GAVE_UP:
+        if status == GAVE_UP:
             go_by_structures(structures, place)
-    if k == GAVE_UP:
-        objective, k = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
-    return np.nan if k == INFEASIBLE else objective
+    if status == GAVE_UP:
+        objective, status = _solve_by(solvers.by_structures, structures, additional, place, z, p, tol, limits)
+    return np.nan if status == INFEASIBLE else objective
+
+
+@kernel
+def equations_of(structures, place, z, p):
+    """Return the equations of the face of a structure that was solved by facets; see `numerics.tight_face`."""
+    graph = structures.graph
+    f = graph.structures[place]
+    dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
+    equations = _equations_at(structures.solvers.equations, graph.oracles[f])
+    return equations(dims, z, p, structures.slots[place], structures.weights[place])
 
 
 @kernel
@@ -245,13 +252,13 @@ def project_on_face(factor, slots, ones, direction, products):
 @kernel
 def find_faces(structures):
     """Factorise the supports of the structures, or their facets, for `apply_faces`."""
-    graph = structures.graph
     for place in range(len(structures.slots)):
-        slots, kind = structures.slots[place], structures.kinds[place]
-        if kind != BY_STRUCTURES:
-            f = graph.structures[place]
-            dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
-            ints, factor, ones = tight_face(kind, dims, structures.marginals[place], slots, structures.weights[place])
+        slots = structures.slots[place]
+        if structures.kinds[place] != BY_STRUCTURES:
+            # Ties do not matter here.
+            p = structures.marginals[place]
+            block, n_blocks, ends, parts, _ = equations_of(structures, place, p, p)
+            ints, factor, ones = tight_face(block, n_blocks, ends, parts)
             structures.faces[place], structures.factors[place] = ints, factor
         else:
             support, k = independent_support(slots, np.empty((slots.shape[0], 0), np.int32))
@@ -300,7 +307,7 @@ def recession_of_structures(structures, additional, dual, d):
             none[link - first] = -np.inf if additional[link] == -np.inf else 0.0
         forced, count = force_parts(z, none, graph.sizes[f])
         slope -= count * forced
-        slope += structures.oracles[graph.oracles[f]](
+        slope += oracle_at(structures.oracles, graph.oracles[f])(
             z,
             none,
             graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]],

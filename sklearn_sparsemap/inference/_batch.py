@@ -6,16 +6,15 @@ import numpy as np
 
 from .._core.jit import readonly
 from .._core.threads import over_ranges
-from ..numerics.facets import GAVE_UP
 from ..numerics.loops import (
     GAP,
     N_ADDITIONAL,
     N_ITER,
     N_SLOTS,
     N_STATISTICS,
-    N_STRUCTURES,
     N_WEIGHTS,
     SOLVERS,
+    STATUS,
     map_range,
     marginals_range,
     sparsemap_range,
@@ -23,7 +22,7 @@ from ..numerics.loops import (
 )
 from ..numerics.places import places_of, starts
 from ..numerics.polytope_solver import always, prefer_range
-from ..numerics.solver import AIM, INFEASIBLE, most_calls
+from ..numerics.solver import AIM, GAVE_UP, INFEASIBLE, most_calls
 
 
 def _n_parts(problems):
@@ -86,7 +85,7 @@ def sparsemap_problems(
         found = _solve(structure, part, entry, tol, most, n_jobs)
         solution = found if len(chosen) == n else _merge(problems, solution, chosen, found)
         statistics[:] = solution[1]
-    check_feasible(statistics[:, N_STRUCTURES] != INFEASIBLE, many)
+    check_feasible(statistics[:, STATUS] != INFEASIBLE, many)
     return solution
 
 
@@ -145,7 +144,7 @@ def _stages(own, is_auto, problems, tol, max_iter, n_jobs, statistics):
             yield SOLVERS["active_set"], np.flatnonzero(prefers == 0), max_iter
     if len(left):
         yield own.solve, left, max_iter
-        gave_up = np.flatnonzero(statistics[:, N_STRUCTURES] == GAVE_UP)
+        gave_up = np.flatnonzero(statistics[:, STATUS] == GAVE_UP)
         if len(gave_up):
             yield SOLVERS["active_set"], gave_up, max_iter
 

@@ -108,9 +108,9 @@ def sparsemap(
         Largest duality gap at which a solution counts as converged. The solver aims lower, as far as rounding permits.
         If scores are so large that rounding exceeds `tol`, rounding decides.
     max_iter : int, default=None
-        Maximum number of calls of the MAP oracle for a sample, but at least 2 are made; for facets, of Newton steps.
-        Default: ``10_000 + 100 * n_parts``, far more than usual. A result says whether it has converged; no warning is
-        given.
+        Maximum number of calls of the MAP oracle for a sample, but at least 2 are made; by facets, of Newton steps, and
+        then of calls for `structures`. The default is ``10_000 + 100 * n_parts``, far more than usual. A result says
+        whether it has converged; no warning is given.
     n_jobs : int, default=None
         Number of threads over the samples of a list; -1 uses all cores. The results do not depend on it.
     **additional : array-like
@@ -153,7 +153,7 @@ def sparsemap(
     solution = sparsemap_problems(
         structure, problems, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, many=many
     )
-    batch = SparseMAPBatch(structure, samples, problems, own_names, *solution, tol, n_jobs)
+    batch = SparseMAPBatch(structure, samples, problems, own_names, *solution, tol, n_jobs, max_iter)
     return batch if many else batch[0]
 
 

@@ -6,10 +6,9 @@ import numpy as np
 from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, INTS_OUT, ORACLE, PARTS, PARTS_OUT, copy_into, entry, kernel, readonly
-from ..numerics.facets import GAVE_UP
 from ..numerics.loops import PROBLEMS
 from ..numerics.polytope_solver import SOLVERS
-from ..numerics.solver import INFEASIBLE
+from ..numerics.solver import BY_STRUCTURES, GAVE_UP, INFEASIBLE
 from ..numerics.support import parts_repeat, score
 
 # A loss, in the form that kernels take. `quadratic` is 1 if the regulariser contains 1/2 |u|^2, and `margin` is 1 if it
@@ -123,7 +122,7 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
         elif memory.capacity > 0:
             n_warm, first_weight = memory.counts[i], i * memory.capacity
         last, last_additional = first + n_warm * n_slots, first_additional + n_warm * n_additional
-        slots, additional_slots, weights, k, objective, gap, _ = solver(
+        slots, additional_slots, weights, status, objective, gap, _ = solver(
             oracle,
             scores,
             additional,
@@ -137,14 +136,15 @@ def loss_of_sample(oracle, solvers, form, target, tol, memory, i, residual, addi
             memory.weights[first_weight : first_weight + n_warm],
             residual,
         )
-        if k != GAVE_UP:
+        if status != GAVE_UP:
             break
         by_facets = False
-    if k == INFEASIBLE:
+    if status == INFEASIBLE:
         objective = np.nan
         residual[:] = 0.0
-    else:
-        # Remember structures only: facet solvers return k < 0 and no structures.
+    elif status == BY_STRUCTURES:
+        # Facets are not remembered. Structures with additional parts have no facet solver.
+        k = weights.shape[0]
         if memory.capacity > 0 and k > 0:
             _remember(memory, i, slots, additional_slots, weights, k)
         n_columns = additional_slots.shape[1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core.jit import copy_into, kernel
 from .cholesky import dot, solve_constrained, solve_upper
-from .solver import INFEASIBLE, as_solver
+from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from .support import (
     append,
     certified_gap,
@@ -156,7 +156,7 @@ def active_set(
         value = oracle(scores, additional, dims, work, slots, additional_slots)
         n_iter = 1
         if value == -np.inf:
-            return support.slots, support.additional, support.weights, INFEASIBLE, 0.0, 0.0, n_iter
+            return support.slots[:0], support.additional[:0], support.weights[:0], INFEASIBLE, 0.0, 0.0, n_iter
         reference = score(scores, additional, slots, additional_slots)
         k = append(support, k, slots, additional_slots, 0.0, 1.0, project_on_support(support, k, slots))
 
@@ -217,4 +217,5 @@ def active_set(
     objective = linear - 0.5 * norm_squared
     if not is_distribution(support.weights[:k]):
         gap = np.inf
-    return support.slots, support.additional, support.weights, k, objective, max(gap, 0.0), n_iter
+    found = support.slots[:k], support.additional[:k], support.weights[:k]
+    return *found, BY_STRUCTURES, objective, max(gap, 0.0), n_iter

@@ -7,7 +7,7 @@ kernel.
 import numpy as np
 
 from .._core.jit import copy_into
-from .solver import INFEASIBLE, as_solver
+from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from .support import mix
 
 
@@ -23,7 +23,7 @@ def map_argmax(
     if value == -np.inf:
         return slots, additional_slots, weights, INFEASIBLE, 0.0, 0.0, 1
     mix(slots, np.int64(1), weights, marginals)
-    return slots, additional_slots, weights, 1, value, 0.0, 1
+    return slots, additional_slots, weights, BY_STRUCTURES, value, 0.0, 1
 
 
 @as_solver
@@ -47,4 +47,4 @@ def gibbs_argmax(
     for a in range(n_additional):
         additional_slots[a, 0] = a
         weights[a] = work[n_parts + a]
-    return slots, additional_slots, weights, n_additional, value, 0.0, 1
+    return slots, additional_slots, weights, BY_STRUCTURES, value, 0.0, 1

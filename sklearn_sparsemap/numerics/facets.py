@@ -1,8 +1,8 @@
 """Solutions by facets: the arrays that a facet solver returns, and the certificate that these solvers share.
 
-A facet solver has the signature in `solver`, but returns facets of the polytope in place of structures. The number of
-structures is then FACETS, and `n_iter` counts Newton steps. If the solver does not converge, or its marginals are not
-in the polytope, it returns GAVE_UP, and the active set takes over. `slots` and `additional_slots` have a row for each
+A facet solver has the signature in `solver`, but returns facets of the polytope in place of structures. The status
+is then BY_FACETS, and `n_iter` counts Newton steps. If the solver does not converge, or its marginals are not in the
+polytope, the status is GAVE_UP, and the active set takes over. `slots` and `additional_slots` have a row for each
 facet; -1 marks unused places:
 
 - trees: a row of `slots` is the set of words of a cut; `weights` holds the multipliers of the cuts;
@@ -27,8 +27,6 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, PARTS, Entry, FirstClass, kernel
 from .support import certified_gap, rounding_of_gap
-
-FACETS, GAVE_UP = -2, -3
 
 # Maximum number of Newton steps. Solvers that converge need a third of it; the active set takes over for the others.
 MOST_STEPS = 60

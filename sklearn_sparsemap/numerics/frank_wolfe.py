@@ -15,7 +15,7 @@ import numpy as np
 from .._core.jit import copy_into, kernel
 from .active_set import refine, warm_start
 from .cholesky import dot
-from .solver import INFEASIBLE, as_solver
+from .solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from .support import certified_gap, find, gather, mix, new_support, parts_repeat, rounding_of_gap, score
 
 _VANILLA, _AWAY_STEP, _PAIRWISE = 0, 1, 2
@@ -100,7 +100,7 @@ def _solver(name, variant):
             value = oracle(scores, additional, dims, work, new_slots, new_additional)
             n_iter = 1
             if value == -np.inf:
-                return slots, extra, np.zeros(1), INFEASIBLE, 0.0, 0.0, n_iter
+                return slots[:0], extra[:0], np.empty(0), INFEASIBLE, 0.0, 0.0, n_iter
             copy_into(slots[0], new_slots)
             copy_into(extra[0], new_additional)
             weights_and_scores[0, 0] = 1.0
@@ -200,7 +200,8 @@ def _solver(name, variant):
             final[s] = weights_and_scores[s, 0]
         # Rounding in away steps can leave slightly negative marginals, so compute them from the weights.
         mix(slots, k, final, marginals)
-        return slots, extra, final, k, linear - 0.5 * norm_squared, max(gap, 0.0), n_iter
+        objective = linear - 0.5 * norm_squared
+        return slots[:k], extra[:k], final, BY_STRUCTURES, objective, max(gap, 0.0), n_iter
 
     frank_wolfe.__name__ = name
     return as_solver(frank_wolfe)

@@ -21,7 +21,7 @@ from .._core.jit import (
 from .active_set import active_set
 from .frank_wolfe import away_step, conditional_gradient, pairwise
 from .places import places_of, starts
-from .solver import INFEASIBLE, SOLVER
+from .solver import SOLVER
 
 # Problem i has scores[score_ptr[i]:score_ptr[i + 1]], additional[additional_start[i]:additional_stop[i]] (problems may
 # share additional scores), dims[i] and sizes[i] (the result of `Structure.layout`). All arrays are made read-only with
@@ -41,7 +41,7 @@ SOLVERS = {
 
 # Columns of the statistics of a batch. The last three are the numbers of entries that a problem has in each pool.
 N_STATISTICS = 7
-OBJECTIVE, GAP, N_ITER, N_STRUCTURES, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(N_STATISTICS)
+OBJECTIVE, GAP, N_ITER, STATUS, N_SLOTS, N_ADDITIONAL, N_WEIGHTS = range(N_STATISTICS)
 
 
 @entry(types.void(ORACLE, PROBLEMS, types.int64, types.int64, INTS, PARTS_OUT, FLOATS_OUT))
@@ -130,7 +130,7 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
     no_slots = np.empty((0, 0), np.int32)
     no_weights = np.empty(0)
     for i in range(start, stop):
-        slots, additional_slots, weights, k, objective, gap, n_iter = solver(
+        slots, additional_slots, weights, status, objective, gap, n_iter = solver(
             oracle,
             problems.scores[problems.score_ptr[i] : problems.score_ptr[i + 1]],
             problems.additional[problems.additional_start[i] : problems.additional_stop[i]],
@@ -147,12 +147,8 @@ def sparsemap_range(oracle, solver, problems, aim, tol, limit, marginals, statis
         statistics[i, OBJECTIVE] = objective
         statistics[i, GAP] = gap
         statistics[i, N_ITER] = n_iter
-        statistics[i, N_STRUCTURES] = k
-        # A negative k below INFEASIBLE marks a solution that is not a list of structures; its arrays are returned
-        # whole.
-        n_rows, n_weights = max(k, 0), max(k, 0)
-        if k < INFEASIBLE:
-            n_rows, n_weights = max(slots.shape[0], additional_slots.shape[0]), weights.shape[0]
+        statistics[i, STATUS] = status
+        n_rows, n_weights = max(slots.shape[0], additional_slots.shape[0]), weights.shape[0]
         slot_pool = with_room(slot_pool, n_slots_used, n_rows * slots.shape[1])
         additional_pool = with_room(additional_pool, n_additional_used, n_rows * additional_slots.shape[1])
         weight_pool = with_room(weight_pool, n_weights_used, n_weights)

@@ -9,7 +9,6 @@ from numba import types
 from .._core.jit import FLOATS, INTS, INTS_OUT, Entry, FirstClass, entry
 from .loops import PROBLEMS
 from .solver import SOLVER
-from .tight_face import BY_STRUCTURES
 
 PREFERENCE_SIGNATURE = types.boolean(FLOATS, INTS)
 PREFERENCE = FirstClass(PREFERENCE_SIGNATURE)
@@ -71,8 +70,8 @@ class PolytopeSolver(NamedTuple):
         Replaces `prefers` for batches whose problems are solved one by one.
     paths : Entry, default=None
         Decomposes a solution into structures and weights. If None, the active set does it.
-    face : int, default=BY_STRUCTURES
-        The form of its solutions in factor graphs; see `tight_face`.
+    equations : Entry, default=None
+        Returns the equations of a solution's face, for factor graphs; see `tight_face`. None means the active set.
     """
 
     name: str
@@ -81,7 +80,7 @@ class PolytopeSolver(NamedTuple):
     prefers: Entry = always
     budget: CallBudget | None = None
     paths: Entry | None = None
-    face: int = BY_STRUCTURES
+    equations: Entry | None = None
 
 
 def solvers_of(polytope_solver, by_structures):

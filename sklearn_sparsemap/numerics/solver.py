@@ -12,9 +12,10 @@ before each call, so that another thread can stop the solver by setting it to 0.
 for a warm start, one a row, and their weights; no row means a cold start. `marginals` is overwritten. The solution is a
 tuple
 
-- slots, additional slots: the structures of the support, one a row (rows beyond their number are scratch);
+- slots, additional slots: the structures of the support, one a row;
 - weights: their probabilities;
-- k: the number of structures, or INFEASIBLE;
+- status: BY_STRUCTURES for the above; BY_FACETS if the three arrays hold facets (see `facets`); INFEASIBLE if no
+  structure is allowed; GAVE_UP if another solver has to take over;
 - objective, gap: as in `SparseMAPResult`;
 - n_iter: calls of the oracle.
 """
@@ -23,7 +24,7 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, ORACLE, PARTS_2D_OUT, Entry, FirstClass
 
-INFEASIBLE = -1
+BY_STRUCTURES, BY_FACETS, INFEASIBLE, GAVE_UP = range(4)
 
 # Factor of the requested gap at which the active set aims. The error of marginals can be as large as the square root of
 # the gap; with this factor marginals are accurate to about `tol`. It costs little, because the active set is finite.

@@ -10,58 +10,46 @@ do not change the tight facets. A face is stored in three arrays, like the solut
 """
 
 import numpy as np
+from numba import types
 
-from .._core.jit import copy_into, kernel
+from .._core.jit import FLOATS, INTS, PARTS_2D_OUT, PARTS_OUT, Entry, FirstClass, copy_into, kernel
 from .._core.lanes import padded
 from .cholesky import solve_lower, solve_upper
-from .facets import BINDING, TIE
 from .newton import factorize
 
-# How a structure is solved, as a number for the kernels; see `PolytopeSolver.face`.
-BY_STRUCTURES, TREE, MATCHING, SUBSET, SIMPLEX = range(5)
+# The equations of the face of a facet solver's solution: ``equations(dims, z, p, slots, weights)`` with the scores `z`,
+# the marginals `p`, and the slots and weights that the solver returned. Returns
+#
+# - block (n_parts,): the block of each part, whose sum is fixed; n_blocks if the part has none, and -1 off the support;
+# - n_blocks;
+# - ends (n_facets + 1,) and parts: the support's parts in each tight facet, one facet after the other;
+# - is_tied: whether ties leave the face undetermined.
+EQUATIONS_SIGNATURE = types.Tuple((PARTS_OUT, types.int64, PARTS_OUT, PARTS_OUT, types.boolean))(
+    INTS, FLOATS, FLOATS, PARTS_2D_OUT, FLOATS
+)
+EQUATIONS = FirstClass(EQUATIONS_SIGNATURE)
+
+
+def as_equations(function):
+    """Make a module-level function one that returns the equations of a face."""
+    return Entry(function, EQUATIONS_SIGNATURE)
 
 
 @kernel
-def _blocks_of(kind, dims, p, weights, block):
-    """Write the block of each part; return the number of blocks."""
-    n_blocks = np.int64(1)
-    if kind == TREE:
-        n_blocks = dims[0]
-    elif kind == MATCHING:
-        n_blocks = min(dims[0], dims[1])
-    elif kind == SUBSET and abs(weights[0]) <= BINDING:
-        n_blocks = np.int64(0)
-    for i in range(p.shape[0]):
-        own = np.int64(0)
-        if kind == TREE:
-            own = i % dims[0]
-        elif kind == MATCHING:
-            own = i // dims[1] if dims[0] <= dims[1] else i % dims[1]
-        block[i] = own if p[i] > 0.0 and (kind != SUBSET or p[i] < 1.0) else -1
-    return n_blocks
+def with_part(parts, used, part):
+    """Append a part to the first `used` ones; return the array, which is enlarged if necessary."""
+    if used == parts.shape[0]:
+        more = np.empty(2 * used + 8, np.int32)
+        copy_into(more, parts)
+        parts = more
+    parts[used] = part
+    return parts
 
 
-@kernel
-def _parts_of(kind, dims, p, slots, weights, s, parts):
-    """Write the support's parts in facet `s` if that is tight; return their number, or -1 if it is not tight."""
-    found = np.int64(0)
-    if kind == MATCHING:
-        if dims[0] != dims[1] and weights[s] <= BINDING:
-            return np.int64(-1)
-        # Facet `s` belongs to an index of the longer axis.
-        stride, first, n = (dims[1], s, dims[0]) if dims[0] <= dims[1] else (np.int64(1), s * dims[1], dims[1])
-        for r in range(n):
-            if p[first + r * stride] > 0.0:
-                parts[found] = first + r * stride
-                found += 1
-    else:
-        n = dims[0]
-        for h in slots[s]:
-            for m in slots[s]:
-                if h > 0 and m > 0 and p[h * n + m - 1] > 0.0:
-                    parts[found] = h * n + m - 1
-                    found += 1
-    return found
+@as_equations
+def no_equations(dims, z, p, slots, weights):
+    """Placeholder for structures without a facet solver."""
+    return np.empty(0, np.int32), 0, np.zeros(1, np.int32), np.empty(0, np.int32), True
 
 
 @kernel
@@ -86,28 +74,14 @@ def _products(ints, n_parts, k, shares):
 
 
 @kernel
-def tight_face(kind, dims, p, slots, weights):
-    """Return the face of marginals `p` from the facets of a facet solver: ints, factor, shares."""
-    n_parts = p.shape[0]
-    n_facets = max(dims[0], dims[1]) if kind == MATCHING else slots.shape[0] if kind == TREE else np.int64(0)
-    block, parts = np.empty(n_parts, np.int32), np.empty(n_parts, np.int32)
-    n_blocks = _blocks_of(kind, dims, p, weights, block)
-    ends, held = np.zeros(n_facets + 1, np.int32), np.empty(4 * n_parts, np.int32)
-    k, used = np.int64(0), np.int64(0)
-    for s in range(n_facets):
-        found = _parts_of(kind, dims, p, slots, weights, s, parts)
-        if found > 0:
-            if used + found > held.shape[0]:
-                more = np.empty(2 * held.shape[0], np.int32)
-                copy_into(more, held[:used])
-                held = more
-            copy_into(held[used:], parts[:found])
-            used, k = used + found, k + 1
-            ends[k] = used
+def tight_face(block, n_blocks, ends, parts):
+    """Return the face with these equations, as arrays: ints, factor, shares."""
+    n_parts, k = block.shape[0], ends.shape[0] - 1
+    used = ends[k]
     ints = np.empty((1, n_parts + k + 1 + used), np.int32)
     copy_into(ints[0], block)
-    copy_into(ints[0, n_parts:], ends[: k + 1])
-    copy_into(ints[0, n_parts + k + 1 :], held[:used])
+    copy_into(ints[0, n_parts:], ends)
+    copy_into(ints[0, n_parts + k + 1 :], parts[:used])
     shares = np.zeros(n_blocks + 1)
     for i in range(n_parts):
         if block[i] >= 0:
@@ -161,17 +135,3 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
             for i in parts[ptr[a] : ptr[a + 1]]:
                 direction[i] -= x[a]
         _centre(block, shares, means, direction)
-
-
-@kernel
-def is_tied(kind, z, p, weights):
-    """Tell whether ties leave the face of a solution undetermined; `z` are the scores."""
-    if kind != SIMPLEX:
-        return weights[weights.shape[0] - 1] != 0.0
-    place = np.int64(0)
-    for i in range(p.shape[0]):
-        place = i if p[i] > p[place] else place
-    least, tied = z[place] - p[place] - TIE, False
-    for i in range(p.shape[0]):
-        tied |= p[i] <= TIE and z[i] >= least
-    return tied

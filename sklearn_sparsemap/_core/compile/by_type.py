@@ -6,11 +6,7 @@ from numba.extending import overload
 def by_type(kernels, options):
     """Return a function that kernels call, which forwards to the kernel for the type of its first argument.
 
-    Parameters
-    ----------
-    kernels : dict of namedtuple class -> kernel
-    options : dict
-        Numba's options for the returned function.
+    `kernels` is a dict of namedtuple class -> kernel; `options` are Numba's options for the returned function.
     """
 
     def function(*args):

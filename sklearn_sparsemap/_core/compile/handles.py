@@ -1,9 +1,15 @@
 """First-class functions whose addresses are looked up once, not at each call from Python."""
 
-from numba import types
+import numpy as np
+from numba import types, version_info
 from numba.core import cgutils
 from numba.experimental.function_type import FunctionModel
-from numba.extending import NativeValue, register_model, unbox
+from numba.extending import NativeValue, intrinsic, register_model, unbox
+
+from .elements import address_of
+
+# Numba's name of the address that it calls, and of the name of the code there.
+_FIELD, _CODE = ("jit_addr", "llvm_func_name") if version_info >= (0, 61) else ("addr", "llvm_cfunc_wrapper_name")
 
 
 class FirstClass(types.FunctionType):
@@ -17,31 +23,51 @@ register_model(FirstClass)(FunctionModel)
 
 
 class Handle:
-    """A compiled function as an argument of kernels: its addresses."""
+    """A compiled function as an argument of kernels: its address."""
 
-    __slots__ = ("_dispatcher", "_numba_type_", "c_addr", "jit_addr")
+    __slots__ = ("_dispatcher", "_numba_type_", "address")
 
     def __init__(self, dispatcher, signature):
         compiled = dispatcher.get_compile_result(signature)
-        address_of, names = compiled.library.get_pointer_to_function, compiled.fndesc
-        self.c_addr, self.jit_addr = address_of(names.llvm_cfunc_wrapper_name), address_of(names.llvm_func_name)
+        self.address = compiled.library.get_pointer_to_function(getattr(compiled.fndesc, _CODE))
         # Keeps the code alive.
         self._dispatcher, self._numba_type_ = dispatcher, FirstClass(signature)
 
 
-# Numba's name of a field -> the attribute of a handle. Versions before 0.61 have one address; the field that is missing
-# here is the address of the Python object.
-_ADDRESSES = {"addr": "c_addr", "c_addr": "c_addr", "jit_addr": "jit_addr"}
+def _function_at(context, builder, function_type, address):
+    function = cgutils.create_struct_proxy(function_type)(context, builder)
+    setattr(function, _FIELD, builder.inttoptr(address, context.get_value_type(types.voidptr)))
+    return function._getvalue()
 
 
 @unbox(FirstClass)
 def _unbox_handle(typ, handle, context):
-    function = cgutils.create_struct_proxy(typ)(context.context, context.builder)
-    for field in context.context.data_model_manager.lookup(typ)._fields:
-        if field in _ADDRESSES:
-            number = context.pyapi.object_getattr_string(handle, _ADDRESSES[field])
-            setattr(function, field, context.pyapi.long_as_voidptr(number))
-            context.pyapi.decref(number)
-        else:
-            setattr(function, field, context.builder.ptrtoint(handle, context.context.get_value_type(types.voidptr)))
-    return NativeValue(function._getvalue())
+    number = context.pyapi.object_getattr_string(handle, "address")
+    address = context.pyapi.number_as_ssize_t(number)
+    context.pyapi.decref(number)
+    return NativeValue(_function_at(context.context, context.builder, typ, address))
+
+
+class FunctionTable:
+    """Tables of any number of functions of one type: arrays of their addresses. `at` is for kernels."""
+
+    type = types.Array(types.int64, 1, "C", readonly=True)
+
+    def __init__(self, function_type):
+        @intrinsic
+        def at(typing_context, table, place):
+            """Return the function at a place."""
+
+            def generate(context, builder, signature, args):
+                address = builder.load(address_of(context, builder, signature, args))
+                return _function_at(context, builder, function_type, address)
+
+            return function_type(table, types.int64), generate
+
+        self.at = at
+
+    def of(self, functions, spare):
+        """Return a table of handles, which must outlive it."""
+        table = np.array([handle.address for handle in functions], np.int64)
+        table.flags.writeable = False
+        return table

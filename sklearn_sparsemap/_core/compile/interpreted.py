@@ -1,11 +1,24 @@
 """The backend for ``NUMBA_DISABLE_JIT=1``: Python runs the kernels, hundreds of times slower."""
 
+import operator
+
 import numpy as np
 from numba import types
 
-__all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+__all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
 FirstClass = types.FunctionType
+
+
+class FunctionTable:
+    """Tables of any number of functions: tuples."""
+
+    def __init__(self, function_type):
+        self.type, self.at = types.UniTuple(function_type, 0), operator.getitem
+
+    def of(self, functions, spare):
+        """Return a table."""
+        return tuple(functions)
 
 
 class _Interpreted:

@@ -17,10 +17,10 @@ from numba.core.registry import CPUDispatcher
 
 from .by_type import by_type as _by_type
 from .cache import PackageCache
-from .handles import FirstClass, Handle
+from .handles import FirstClass, FunctionTable, Handle
 from .references import switch_off_counts
 
-__all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+__all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
 
 class _LinkedLibrary(JITCodeLibrary):

@@ -8,9 +8,25 @@ from .by_type import by_type
 from .mode import CHECKS_BOUNDS
 from .sources import package_digest
 
-__all__ = ["FirstClass", "by_type", "compile_entry", "compile_kernel", "handle_of"]
+__all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
 FirstClass = types.FunctionType
+
+
+class FunctionTable:
+    """Tables of at most four functions of one type: tuples. `at` is for kernels."""
+
+    _SIZE = 4
+
+    def __init__(self, function_type):
+        self.type = types.UniTuple(function_type, self._SIZE)
+        self.at = njit(lambda table, place: table[place])
+
+    def of(self, functions, spare):
+        """Return a table, filled up with the function that `spare` returns."""
+        if len(functions) > self._SIZE:
+            raise ValueError(f"with plain Numba a graph can hold at most {self._SIZE} kinds of structures")
+        return (*functions, *[spare()] * (self._SIZE - len(functions)))
 
 
 class _Argument(type(njit(lambda: None))):

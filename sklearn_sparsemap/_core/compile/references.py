@@ -1,9 +1,8 @@
 """No reference counts in kernels that only read and write the arrays they are given.
 
-Numba counts the references to each array argument, each field of a namedtuple and each slice, by atomic additions. In
-small kernels that takes as long as their work. A function's caller keeps the arguments alive until the function
-returns. So a function that makes no array, gets none from a function it calls, and returns none can do without counts,
-and Numba has a switch for that.
+Numba counts the references to each argument, field of a namedtuple and slice by atomic additions, which can take as
+long as a kernel's work. The caller of a function keeps its arguments alive. So a function needs no counts if it makes
+no array and returns none, and Numba has a switch for that.
 """
 
 from numba.core import ir, types
@@ -21,17 +20,17 @@ class _SwitchOffCounts(AnalysisPass):
     _name = "switch_off_counts"
 
     def __init__(self):
-        AnalysisPass.__init__(self)
+        super().__init__()
 
     def run_pass(self, state):
         if not _needs_counts(state):
             state.targetctx = state.targetctx.subtarget(enable_nrt=False)
-            # The copy has the attribute of the original, which counts.
+            # A cached attribute, which counts.
             vars(state.targetctx).pop("nrt", None)
         return False
 
 
-# The types that parts can have without counts. Other containers, and code that runs Python, keep Numba's counts.
+# Parts of other types are left to Numba.
 _PLAIN = types.Array, types.BaseTuple, types.Number, types.Boolean, types.SliceType
 
 
@@ -55,13 +54,12 @@ def _is_borrowed(value, kinds):
     if not isinstance(value, ir.Expr) or value.op not in _PARTS:
         return False
     operands = [kinds[v.name] for v in value.list_vars()]
-    # An array as the index makes a copy.
-    copies = value.op == "getitem" and isinstance(operands[-1], types.Array)
-    return not copies and all(isinstance(kind, _PLAIN) for kind in operands)
+    makes_copy = value.op == "getitem" and isinstance(operands[-1], types.Array)
+    return not makes_copy and all(isinstance(kind, _PLAIN) for kind in operands)
 
 
 def switch_off_counts(pipeline):
-    """Insert the pass into Numba's passes, before lowering; return them."""
+    """Add the pass before Numba writes code; return all passes."""
     passes = [each for each, _ in pipeline.passes]
     pipeline.add_pass_after(_SwitchOffCounts, passes[passes.index(NativeLowering) - 1])
     pipeline.finalize()

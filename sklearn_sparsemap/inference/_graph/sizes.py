@@ -31,13 +31,14 @@ class ClippedSample:
         As in a row of `GraphProblems`.
     """
 
-    def __init__(self, layout, given, original, scores, shifts, bound=np.inf):
+    def __init__(self, layout, given, original, scores, shifts, bound=np.inf, mask=-np.inf):
         self._layout, self._shifts = layout, shifts
         self.scores = np.where(original == FORBIDDEN, scores, np.clip(scores, -bound, bound))
         forbidden = given == -np.inf
         self.additional = np.where(forbidden, given, np.clip(given, -bound, bound))
         self._excess = scores - self.scores
         self._additional_excess = np.where(forbidden, 0.0, given - np.where(forbidden, 0.0, self.additional))
+        self._masked = (scores < mask) & (original != FORBIDDEN), (given < mask) & ~forbidden
 
     def accepts(self, u, joint):
         """Tell whether all clipped variables are at their bounds."""
@@ -50,10 +51,13 @@ class ClippedSample:
         return off.max(initial=0.0) <= _AT_BOUND and own.max(initial=0.0) <= _AT_BOUND
 
     def snap(self, u, joint):
-        """Move clipped variables to their bounds; return the largest move."""
-        moved = 0.0
-        for values, excess in ((u, self._excess), (joint, self._additional_excess)):
-            at = excess != 0.0
+        """Move clipped variables to their bounds, and masked ones near 0 to 0; return the largest move.
+
+        Otherwise the product of a mask and a rounding error of its marginal would dominate the objective.
+        """
+        moved, parts = 0.0, ((u, self._excess), (joint, self._additional_excess))
+        for (values, excess), masked in zip(parts, self._masked):
+            at = (excess != 0.0) | (masked & (values <= _AT_BOUND))
             bounds = (excess[at] > 0.0).astype(np.float64)
             moved = max(moved, np.abs(values[at] - bounds).max(initial=0.0))
             values[at] = bounds
@@ -102,7 +106,8 @@ def clipped_samples(problems, rows, unit=1.0):
             for clip in _CLIPS
             if clip * kept < next_size
         ]
-        trials[i] = [ClippedSample(layout, given, original, scores, shifts, bound) for bound in [*bounds, np.inf]]
+        mask = -bounds[0] if bounds else -np.inf
+        trials[i] = [ClippedSample(layout, given, original, scores, shifts, bound, mask) for bound in [*bounds, np.inf]]
     return trials
 
 

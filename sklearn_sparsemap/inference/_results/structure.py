@@ -11,9 +11,8 @@ from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
 from ...numerics.face import FACE_TOLERANCE, Direction, Face, complete_face, face_of, gather_rows, scatter_rows
-from ...numerics.facets import FACETS
-from ...numerics.loops import GAP, N_ITER, N_STRUCTURES, OBJECTIVE
-from ...numerics.solver import AIM, most_calls
+from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS
+from ...numerics.solver import AIM, BY_FACETS, most_calls
 from ...numerics.support import EPS
 
 if TYPE_CHECKING:
@@ -115,11 +114,11 @@ class SparseMAPResult:
     (True, True)
     """
 
-    def __init__(self, structure, problem, marginals, found, statistics, tol):
+    def __init__(self, structure, problem, marginals, found, statistics, tol, max_iter=None):
         self._structure = structure
         self._problem = problem
-        self._found, self._tol = found, tol
-        self._by_facets = statistics[N_STRUCTURES] == FACETS
+        self._found, self._tol, self._max_iter = found, tol, max_iter
+        self._by_facets = statistics[STATUS] == BY_FACETS
         self._face = self._weights_face = None
         self.marginals = marginals.reshape(problem.shape)
         self.objective = float(statistics[OBJECTIVE])
@@ -156,13 +155,12 @@ class SparseMAPResult:
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
         elif self._by_facets:
             p = self._problem
-            limit = np.array([most_calls(p.n_parts)])
+            limit = np.array([most_calls(p.n_parts) if self._max_iter is None else self._max_iter])
             none = np.empty((0, 0), np.int32)
-            slots, additional_slots, weights, k, *_ = active_set(
+            slots, additional_slots, weights, *_ = active_set(
                 self._structure.oracle, p.scores, p.additional, self._dims(), sizes, AIM * self._tol, self._tol, limit,
                 none, none, np.empty(0), np.empty(p.n_parts),
             )  # fmt: skip
-            slots, additional_slots, weights = slots[:k], additional_slots[:k], weights[:k]
         return slots.reshape(len(weights), sizes[0]), additional_slots.reshape(len(weights), sizes[1]), weights
 
     @cached_property

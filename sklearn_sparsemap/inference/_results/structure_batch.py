@@ -20,9 +20,9 @@ from ...numerics.backward import (
     weight_products_range,
 )
 from ...numerics.facet_loops import Facets, facet_products_range
-from ...numerics.facets import FACETS
-from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_STRUCTURES, N_WEIGHTS, OBJECTIVE, take_problems
+from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_WEIGHTS, OBJECTIVE, STATUS, take_problems
 from ...numerics.places import LazyResults, places_of, starts
+from ...numerics.solver import BY_FACETS
 from .structure import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
 
 
@@ -155,9 +155,12 @@ class SparseMAPBatch(_OfStructures):
     [0.25, 0.75, 1.0, 0.0, 0.0]
     """
 
-    def __init__(self, structure, samples, problems, own_names, marginals, statistics, supports, tol, n_jobs):
+    def __init__(
+        self, structure, samples, problems, own_names, marginals, statistics, supports, tol, n_jobs, max_iter=None
+    ):
         super().__init__(structure, samples, problems)
-        self._own_names, self._tol, self._n_jobs = own_names, tol, n_jobs
+        self._own_names, self._n_jobs = own_names, n_jobs
+        self._tol, self._max_iter = tol, max_iter
         self._slots, self._additional_slots, self._weights = supports
         self._flat, self._statistics = marginals, statistics
         if samples.moved is not None:
@@ -189,7 +192,7 @@ class SparseMAPBatch(_OfStructures):
     @cached_property
     def _by_facets(self):
         """Which samples were solved by facets."""
-        return self._statistics[:, N_STRUCTURES] == FACETS
+        return self._statistics[:, STATUS] == BY_FACETS
 
     def _structures_of(self, chosen):
         """Return the slots, additional slots and weights of all structures of some samples, and their numbers.
@@ -219,7 +222,8 @@ class SparseMAPBatch(_OfStructures):
         weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
         support = slots, additional, weights
         u = self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
-        return SparseMAPResult(self._structure, self._samples[i], u, support, self._statistics[i], self._tol)
+        statistics = self._statistics[i]
+        return SparseMAPResult(self._structure, self._samples[i], u, support, statistics, self._tol, self._max_iter)
 
     def vjp(self, vs: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call.

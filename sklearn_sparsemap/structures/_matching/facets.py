@@ -8,13 +8,13 @@ import numpy as np
 from ..._core.jit import copy_into, kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
 from ...numerics.components import representative
-from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
 from ...numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import lower_to_zero, prefer_facets
-from ...numerics.tight_face import MATCHING
+from ...numerics.tight_face import as_equations, with_part
 
 
 @kernel
@@ -152,7 +152,7 @@ def matching_facets(
         _write_marginals(rows, n_rows, n_cols, marginals)
     for c in range(m):
         weights[c] = cuts.multiplier[c]
-    return none, none, weights, FACETS, objective, gap, steps
+    return none, none, weights, BY_FACETS, objective, gap, steps
 
 
 @as_products
@@ -179,6 +179,33 @@ def matching_products(
             out[r * n_cols + c if n_rows <= n_cols else c * n_cols + r] = rows.shifted[r, c]
 
 
+@as_equations
+def matching_equations(dims, z, p, slots, weights):
+    """Return the equations of a face: sums of the lines of the shorter axis, and of full lines of the other one.
+
+    See `numerics.tight_face`.
+    """
+    n_rows, n_cols = dims[0], dims[1]
+    wide, n, m = n_rows <= n_cols, min(n_rows, n_cols), max(n_rows, n_cols)
+    block = np.empty(p.shape[0], np.int32)
+    for i in range(p.shape[0]):
+        line = i // n_cols if wide else i % n_cols
+        block[i] = line if p[i] > 0.0 else -1
+    ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
+    for c in range(m):
+        if n < m and weights[c] <= BINDING:
+            continue
+        for r in range(n):
+            place = r * n_cols + c if wide else c * n_cols + r
+            if p[place] > 0.0:
+                parts = with_part(parts, used, place)
+                used += 1
+        if used > ends[k]:
+            k += 1
+            ends[k] = used
+    return block, n, ends[: k + 1].copy(), parts, weights[weights.shape[0] - 1] != 0.0
+
+
 # Facets are expected to be faster than the active set from this many support entries for each row, plus a constant.
 # Fitted to timings with 10 to 100 rows.
 _ENOUGH = (1.2, 11.0)
@@ -190,4 +217,6 @@ def prefers_multipliers(scores, dims):
     return prefer_facets(scores, dims[0], dims[1], _ENOUGH)
 
 
-MULTIPLIERS = PolytopeSolver("facets", matching_facets, matching_products, prefers_multipliers, face=MATCHING)
+MULTIPLIERS = PolytopeSolver(
+    "facets", matching_facets, matching_products, prefers_multipliers, equations=matching_equations
+)

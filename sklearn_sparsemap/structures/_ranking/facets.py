@@ -10,9 +10,9 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ..._core.select import order_downwards
-from ...numerics.facets import FACETS, GAVE_UP, TIE, as_products
+from ...numerics.facets import TIE, as_products
 from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.support import EPS, FEASIBLE, certified_gap
 
 
@@ -124,7 +124,7 @@ def ranking_facets(
     objective, gap, floor = _certify(scores, n_points, marginals, order)
     if not gap <= max(tol, 4.0 * floor):
         return blocks, none, np.empty(0), GAVE_UP, objective, gap, 1
-    return blocks, none, np.zeros(1), FACETS, objective, gap, 1
+    return blocks, none, np.zeros(1), BY_FACETS, objective, gap, 1
 
 
 @as_products

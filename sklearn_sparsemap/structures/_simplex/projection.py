@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from ...numerics.facets import TIE
 from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_STRUCTURES, INFEASIBLE, as_solver
 from ...numerics.support import is_distribution
-from ...numerics.tight_face import SIMPLEX
+from ...numerics.tight_face import as_equations
 
 
 @as_solver
@@ -50,7 +51,23 @@ def project_simplex(
             objective += u * (above - 0.5 * u)
             reached += u * (above - u)
     gap = max(value - reached, 0.0) if is_distribution(weights[:k]) else np.inf
-    return slots, np.empty((k, 0), np.int32), weights, k, objective, gap, 1
+    return slots[:k], np.empty((k, 0), np.int32), weights[:k], BY_STRUCTURES, objective, gap, 1
 
 
-PROJECTION = PolytopeSolver("facets", project_simplex, None, face=SIMPLEX)
+@as_equations
+def simplex_equations(dims, z, p, slots, weights):
+    """Write down the equation of a face: the sum of the support; see `numerics.tight_face`.
+
+    The face is open if a part off the support is at the threshold.
+    """
+    block, highest = np.empty(p.shape[0], np.int32), np.int64(0)
+    for i in range(p.shape[0]):
+        block[i] = 0 if p[i] > 0.0 else -1
+        highest = i if p[i] > p[highest] else highest
+    least, is_tied = z[highest] - p[highest] - TIE, False
+    for i in range(p.shape[0]):
+        is_tied |= p[i] <= TIE and z[i] >= least
+    return block, 1, np.zeros(1, np.int32), np.empty(0, np.int32), is_tied
+
+
+PROJECTION = PolytopeSolver("facets", project_simplex, None, equations=simplex_equations)

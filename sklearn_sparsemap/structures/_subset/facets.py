@@ -3,12 +3,12 @@
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING, FACETS, GAVE_UP, TIE, as_products, certify
+from ...numerics.facets import BINDING, TIE, as_products, certify
 from ...numerics.polytope_solver import PolytopeSolver
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.support import FEASIBLE
 from ...numerics.threshold import threshold
-from ...numerics.tight_face import SUBSET
+from ...numerics.tight_face import as_equations
 
 
 @kernel
@@ -51,7 +51,7 @@ def subset_facets(
     rounding = FEASIBLE * (1.0 + total)
     if not dims[1] - rounding <= total <= dims[2] + rounding or not gap <= max(tol, 4.0 * floor):
         return none, none, np.empty(0), GAVE_UP, objective, gap, 1
-    return none, none, weights, FACETS, objective, gap, 1
+    return none, none, weights, BY_FACETS, objective, gap, 1
 
 
 @as_products
@@ -69,4 +69,14 @@ def subset_products(
         out[i] = direction[i] - mean if 0.0 < marginals[i] < 1.0 else 0.0
 
 
-THRESHOLD = PolytopeSolver("facets", subset_facets, subset_products, face=SUBSET)
+@as_equations
+def subset_equations(dims, z, p, slots, weights):
+    """Write down the equation of a face: the size, if a bound on it binds; see `numerics.tight_face`."""
+    block = np.empty(p.shape[0], np.int32)
+    for i in range(p.shape[0]):
+        block[i] = 0 if 0.0 < p[i] < 1.0 else -1
+    n_blocks = 1 if abs(weights[0]) > BINDING else 0
+    return block, n_blocks, np.zeros(1, np.int32), np.empty(0, np.int32), weights[weights.shape[0] - 1] != 0.0
+
+
+THRESHOLD = PolytopeSolver("facets", subset_facets, subset_products, equations=subset_equations)

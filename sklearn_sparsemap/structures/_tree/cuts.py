@@ -9,13 +9,13 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, FACETS, GAVE_UP, MOST_STEPS, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, MOST_STEPS, as_products, has_ties, is_feasible
 from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
-from ...numerics.solver import INFEASIBLE, as_solver
+from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import lower_to_zero, prefer_facets
-from ...numerics.tight_face import TREE
+from ...numerics.tight_face import as_equations, with_part
 from .separation import contract_cycles, minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
 from .ties import settle
@@ -170,7 +170,7 @@ def tree_facets(
                     sets[kept, place] = v
                     place += 1
             kept += 1
-    return sets, no_parts, weights, FACETS, objective, gap, steps
+    return sets, no_parts, weights, BY_FACETS, objective, gap, steps
 
 
 @as_products
@@ -197,6 +197,25 @@ def tree_products(
             out[h * n + m] = rows.shifted[m, h]
 
 
+@as_equations
+def tree_equations(dims, z, p, slots, weights):
+    """Return the equations of a face: heads of each word, and tight cuts; see `numerics.tight_face`."""
+    n, block = dims[0], np.empty(p.shape[0], np.int32)
+    for i in range(p.shape[0]):
+        block[i] = i % n if p[i] > 0.0 else -1
+    ends, parts, k, used = np.zeros(slots.shape[0] + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
+    for s in range(slots.shape[0]):
+        for h in slots[s]:
+            for m in slots[s]:
+                if h > 0 and m > 0 and p[h * n + m - 1] > 0.0:
+                    parts = with_part(parts, used, h * n + m - 1)
+                    used += 1
+        if used > ends[k]:
+            k += 1
+            ends[k] = used
+    return block, n, ends[: k + 1].copy(), parts, weights[weights.shape[0] - 1] != 0.0
+
+
 # Facets are expected to be faster than the active set from this many support entries for each word, plus a constant.
 # Fitted to timings with 10 to 100 words.
 _ENOUGH = (1.75, 10.0)
@@ -208,4 +227,4 @@ def prefers_cuts(scores, dims):
     return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
 
 
-CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, face=TREE)
+CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, equations=tree_equations)

@@ -4,8 +4,8 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import padded
-from ....numerics.facets import FACETS, GAVE_UP, TIE, as_products, certify
-from ....numerics.solver import INFEASIBLE, as_solver
+from ....numerics.facets import TIE, as_products, certify
+from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ....numerics.sparsemax import highest, lower_to_zero, sparsemax
 from ....numerics.support import FEASIBLE
 from .blocks import new_factors
@@ -249,7 +249,7 @@ def chain_interior_point(
     if not is_flow or not gap <= max(tol, 4.0 * floor, slack):
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), GAVE_UP, objective, gap, n_iter
-    return slots, parts, weights, FACETS, objective, gap, n_iter
+    return slots, parts, weights, BY_FACETS, objective, gap, n_iter
 
 
 @as_products
