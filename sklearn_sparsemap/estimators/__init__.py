@@ -1,4 +1,4 @@
-"""scikit-learn estimators, which validate, build, train, and name the attributes; and what chooses among groups."""
+"""scikit-learn estimators, and functions that choose among groups of features."""
 
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.path import GroupPath, group_path

@@ -1,4 +1,4 @@
-"""The course of a fit: run an optimiser, watch the loss or a validation score, keep the best model."""
+"""The course of a fit: run an optimiser, monitor the loss or a validation score, keep the best model."""
 
 from __future__ import annotations
 
@@ -28,52 +28,53 @@ if TYPE_CHECKING:
 
     Method = TypeVar("Method")
 
-# Duality gap of the inference in online training, by which losses are inexact: a matter of the gradients' noise.
+# Duality gap of the inference in online training. Losses are inexact by this much, which is small compared with the
+# noise of the gradients.
 _ONLINE_TOL = 1e-8
-# Epochs of AdaGrad before L-BFGS, and their step size, which is the default of `eta0`.
+# Epochs of AdaGrad before L-BFGS, and their step size, the default of `eta0`.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
-# Up to this many weights of columns of its own, an online optimiser holds all of them.
+# Up to this number of weights of merged columns, an online optimiser stores all of them.
 _MOST_DENSE = 2**22
-# By how much an epoch must improve, where the estimator's `tol` is None.
+# Least improvement of an epoch, if the estimator's `tol` is None.
 _TOL = 1e-3
-# How the names of the attributes begin in which scikit-learn holds the callbacks of a call.
+# Prefixes of the attributes in which scikit-learn stores the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
 
 class Monitor:
-    """Watch the iterations of a fit.
+    """Monitor the iterations of a fit.
 
     Parameters
     ----------
     estimator : estimator
-        With the parameters `tol` and `n_iter_no_change`.
+        It has the parameters `tol` and `n_iter_no_change`.
     model : LinearModel
         The model before the first iteration.
     validate : callable or None
-        From a model to its score on the held-out samples; the best model is then kept.
+        Maps a model to its score on the held-out samples. The best model is then kept.
     progress : Progress or None
     watch_loss : bool
         Whether to stop when the loss no longer improves (if there is no `validate`).
     held_out_loss : callable, default=None
-        From a model to its mean loss on the held-out samples. As long as that improves, training goes on; and of
-        equally good models the last is kept.
+        Maps a model to its mean loss on the held-out samples. As long as this improves, training continues, and among
+        equally good models the last one is kept.
     """
 
     def __init__(self, estimator, model, validate, progress, watch_loss, held_out_loss=None):
         self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
         self.held_out_loss, self._lowest = held_out_loss, np.inf
         self.losses, self.scores = [], []
-        # Returns the present model; the optimisers replace it. What makes it one of the user's columns: an online
-        # optimiser may have others.
+        # `latest` returns the current model; optimisers replace it. `expand` converts a model to the user's columns,
+        # because an online optimiser may have merged them.
         self.latest, self.expand = lambda: model, lambda model: model
-        # Tells whether there is something to keep if training ends now; online optimisers replace it.
+        # Tells whether there is a model to keep if training ends now; online optimisers replace it.
         self.begun = lambda: bool(self.losses)
         self.diverged = False
         self._best_model = None
         self._best, self._without_improvement = -np.inf, 0
 
     def model(self):
-        """Return the model to keep if training ended now."""
+        """Return the model to keep if training ends now."""
         return self.expand(self._best_model if self._best_model is not None else self.latest())
 
     def attributes(self, model):
@@ -87,21 +88,21 @@ class Monitor:
         }
 
     def take(self):
-        """Put what was learned so far into the estimator."""
+        """Store the model learned so far in the estimator."""
         estimator = self.estimator
         estimator._model, estimator._optimizer = self.model(), None
         estimator.loss_curve_, estimator.validation_scores_ = self.losses, self.scores
         estimator.n_iter_ = max(1, len(self.losses))
 
     def end(self, message, n_inexact):
-        """Say how training ended, which was taken: why it did not converge, and of how many samples inference."""
+        """Issue warnings at the end: why training did not converge, and the number of inexact samples."""
         if message:
             warn_of_convergence(message)
         warn_of_inference(n_inexact)
         self.progress.end(lambda: self.attributes(self.estimator._model))
 
     def check(self, loss):
-        """Raise ValueError if training has left the finite numbers; nothing is kept then."""
+        """Raise ValueError if the loss is not finite; then nothing is kept."""
         self.diverged = not np.isfinite(loss)
         check_finite_loss(loss, self.estimator._step_size)
 
@@ -125,7 +126,7 @@ class Monitor:
             stop = self.progress.iteration(loss, lambda: self.attributes(self.expand(self.latest())), note)
         if self.validate is not None or self.watch_loss:
             tol = _TOL if self.estimator.tol is None else self.estimator.tol
-            # Scores of few samples stay as they are for epochs at a time: at the start no label may be predicted.
+            # With few samples, scores can be constant for epochs: at the start no label may be predicted.
             improved = value > self._best + tol or held_out_loss < self._lowest - tol
             self._without_improvement = 0 if improved else self._without_improvement + 1
             self._best, self._lowest = max(self._best, value), min(self._lowest, held_out_loss)
@@ -134,12 +135,12 @@ class Monitor:
 
 
 class Validation:
-    """The score of a model on samples that were held out.
+    """The score of a model on held-out samples.
 
     Parameters
     ----------
     score : callable
-        From a task, features, what is right, a model and weights to the score.
+        Maps a task, features, gold, a model and weights to the score.
     task : Task
     X : RaggedArray
     gold : array or RaggedArray
@@ -153,14 +154,14 @@ class Validation:
         return self.score(self.task, self.X, self.gold, model, self.weights)
 
     def narrowed(self, columns):
-        """Return what scores models of other columns."""
+        """Return the validation of models with merged columns."""
         found = copy(self)
         found.X = RaggedArray(columns.narrow(self.X.values), self.X.indptr, shapes=self.X.shapes)
         return found
 
 
 def start_fit(estimator, data, model, validate, max_iter, watch_loss=True, held_out_loss=None):
-    """Return the monitor of a fit, on data as the user gave them, that keeps what is learned until it is interrupted.
+    """Return the monitor of a fit on the user's data; if training is interrupted, the model so far is kept.
 
     The other parameters are those of `Monitor` and `Progress`.
     """
@@ -170,7 +171,7 @@ def start_fit(estimator, data, model, validate, max_iter, watch_loss=True, held_
 
 
 def relative(weights):
-    """Return weights of samples as they count in the objective, which is a mean."""
+    """Return sample weights with mean 1, as the objective, which is a mean, uses them."""
     weights = weights / weights.max()
     return weights / weights.mean()
 
@@ -181,14 +182,15 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
     Returns
     -------
     message : str
-        Why it did not converge; empty if it did.
+        The reason if it did not converge, else empty.
     n_inexact : int
         Number of samples whose inference did not converge.
     """
     if task.sequential and task.has_kinks and not model.additional.any():
-        # At zero all structures tie: the sharpest kink of the loss, where no gradient need point downhill, and near it
-        # solutions have the most structures. A few epochs of AdaGrad lead away from there at little cost.
-        # AdaGrad's own parameters play no part: they are documented for that solver only.
+        # At zero all structures tie. This is the sharpest kink of the loss, where the negative gradient need not be a
+        # descent direction, and near it solutions have the most structures. A few epochs of AdaGrad lead away from
+        # there at little cost. AdaGrad's parameters of the estimator are not used here: they are documented for that
+        # solver only.
         optimizer = OnlineOptimizer(model.copy(), average=True)
         optimizer.configure(
             alpha=estimator.alpha, eta0=_WARM_UP_STEP, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept
@@ -214,7 +216,7 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
     found = merging.expand(found)
     monitor.latest = lambda: found
     if not monitor.losses:
-        # The first point was optimal already.
+        # The initial point was optimal.
         monitor.losses.append(loss)
     if message:
         message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
@@ -222,7 +224,7 @@ def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
 
 
 def fit_online(estimator, task, X, model, max_iter, monitor):
-    """Run epochs of AdaGrad or MIRA, starting at `model`; returns as `fit_lbfgs` does."""
+    """Run epochs of AdaGrad or MIRA, starting from `model`; returns the same as `fit_lbfgs`."""
     columns = columns_of(X.values, model.coef) if task.sequential else None
     if columns is not None:
         is_sparse, shape = sparse.issparse(model.coef), (len(columns.multiplicity), task.n_outputs)
@@ -239,7 +241,7 @@ def fit_online(estimator, task, X, model, max_iter, monitor):
 
 
 def run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng):
-    """Visit all samples again and again; returns as `fit_lbfgs` does."""
+    """Visit all samples repeatedly; returns the same as `fit_lbfgs`."""
     return follow_epochs(optimizer, name, visits(estimator, optimizer, task, X, rng), max_iter, monitor)
 
 
@@ -256,7 +258,7 @@ def visits(estimator, optimizer, task, X, rng, remember=True):
 
 
 def follow_epochs(optimizer, name, visit, max_iter, monitor):
-    """Visit all samples again and again by a function that returns their mean loss; returns as `fit_lbfgs` does."""
+    """Call `visit`, which visits all samples and returns their mean loss, in epochs; returns as `fit_lbfgs`."""
     monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
     message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
     for _ in range(max_iter):
@@ -269,7 +271,8 @@ def follow_epochs(optimizer, name, visit, max_iter, monitor):
 def learn_batch(estimator, optimizer, task, X, keep=False):
     """Visit the samples of a mini-batch once, in their order; return their mean loss.
 
-    What is learned stays if that is interrupted; with `keep`, what the estimator is now stays, too.
+    If that is interrupted, completed steps are kept. With `keep`, the estimator's present state is kept even before the
+    first step.
     """
     before = optimizer.n_steps
     keep_if(estimator, lambda: keep or optimizer.n_steps > before)
@@ -280,7 +283,7 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
 
 
 def new_optimizer(estimator, task, model, columns=None):
-    """Make the online optimiser that an estimator's parameters ask for."""
+    """Make the online optimiser for an estimator's parameters."""
     options = {} if columns is None else {"columns": columns}
     return adjust_optimizer(estimator, task, _kind(estimator, task)(model, average=estimator.average, **options))
 
@@ -294,7 +297,7 @@ def _kind(estimator, task):
 
 
 def adjust_optimizer(estimator, task, optimizer):
-    """Take over the parameters of an estimator, which may have changed since the optimiser was made; return it."""
+    """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
     if type(optimizer) is not _kind(estimator, task):
@@ -311,9 +314,9 @@ def adjust_optimizer(estimator, task, optimizer):
 
 
 def leaves_whole(method: Method) -> Method:
-    """Make a method of training leave its estimator whole, whatever exception ends it.
+    """Decorate a training method so that its estimator remains consistent after any exception.
 
-    The estimator is then as it was; or, if it said so by `keep_if`, as the last step of training left it.
+    The estimator is then restored or, if `keep_if` says so, keeps the result of the last training step.
     """
 
     @wraps(method)
@@ -335,22 +338,22 @@ def leaves_whole(method: Method) -> Method:
 
 
 def keep_if(estimator, begun, take=lambda: None):
-    """Say that what is learned from here on stays if an exception ends the training.
+    """Keep the progress made from here on if an exception ends the training.
 
     Parameters
     ----------
     estimator : estimator
-        Within a method that `leaves_whole`.
+        Within a method decorated by `leaves_whole`.
     begun : callable
-        Tells whether there is anything to keep.
+        Tells whether there is progress to keep.
     take : callable
-        Puts it into the estimator.
+        Stores it in the estimator.
     """
     estimator._kept = begun, take
 
 
 def _keep(estimator):
-    """Keep what was learned; return whether there was anything."""
+    """Keep the progress, if any; return whether there was any."""
     begun, take = estimator.__dict__.get("_kept", (lambda: False, None))
     if not begun():
         return False
@@ -362,7 +365,7 @@ def _keep(estimator):
 
 
 def check_finite_loss(loss, step_size="eta0"):
-    """Raise ValueError, with the name of the parameter for the size of steps, if training left the finite numbers."""
+    """Raise ValueError, which names the parameter for the step size, if the loss is not finite."""
     if not np.isfinite(loss):
         raise ValueError(
             "training diverged: the loss is not finite; scale the features (for example to unit variance), or lower "

@@ -1,4 +1,4 @@
-"""fit_partitions: epochs over data of which one part at a time is in memory."""
+"""fit_partitions: training on data of which one partition at a time is in memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class Partitions:
-    """Parts of data, read when they are visited.
+    """Partitions of data, read on demand.
 
     Parameters
     ----------
     source : sequence, iterable or callable
-        As `fit_partitions` takes them.
+        As in `fit_partitions`.
     shuffle : bool
     """
 
@@ -47,13 +47,13 @@ class Partitions:
             raise ValueError("partitions is empty; give at least one")
 
     def take(self, places):
-        """Return some partitions of a sequence."""
+        """Return a selection of the partitions of a sequence."""
         found = copy(self)
         found.places = places
         return found
 
     def parts(self, rng=None):
-        """Read the partitions one after the other, in a random order where they have numbers and `rng` is given."""
+        """Read the partitions one after the other; in a random order if they are a sequence and `rng` is given."""
         if self.places is None:
             source = self.source() if callable(self.source) else self.source
             for number, partition in enumerate(source):
@@ -79,7 +79,7 @@ class Partitions:
         optimizer : optimizer
         rng : RandomState
         change : callable, default=None
-            Makes of the task and X of a partition those that the optimiser sees.
+            Maps the task and X of a partition to those for the optimiser.
         """
         total = weight = 0.0
         estimator._begin_pass()
@@ -91,7 +91,7 @@ class Partitions:
                 order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
                 total += task.epochs(optimizer, X, remember=False)(order)
                 weight += task.weights.sum()
-            # Before the next one is read.
+            # Free memory before the next partition is read.
             del task, X, y
         return total / max(weight, np.finfo(float).tiny)
 
@@ -109,7 +109,7 @@ def read_partition(partition, number):
 
 
 def survey(parts, estimator):
-    """Return the set of the labels of all parts, None where there are none to know, and the number of samples."""
+    """Return the set of the labels of all parts, or None if there are no labels, and the number of samples."""
     labels, n_samples = set(), 0
     for X, y in parts:
         found = estimator._labels_in(y)
@@ -120,7 +120,7 @@ def survey(parts, estimator):
 
 
 def flat_labels(y):
-    """Return labels one by one, of samples or of the steps of samples, as Python objects."""
+    """Return labels of samples, or of their steps, as a flat list of Python objects."""
     if isinstance(y, RaggedArray):
         return y.values.tolist()
     y = y.tolist() if hasattr(y, "tolist") else list(y)
@@ -135,9 +135,9 @@ class PartitionsMixin:
     A subclass has `_take_in`, `_check_params`, `_labels_in`, `_online_course`, and the following.
     """
 
-    # Attributes that say that it was fitted before.
+    # The attribute that exists if the estimator was fitted before.
     _fitted_mark = "_structure"
-    # Whether the number of all samples sets its steps.
+    # Whether step sizes depend on the number of all samples.
     _counts_samples = False
 
     @with_callbacks
@@ -149,20 +149,21 @@ class PartitionsMixin:
         classes: Sequence[Any] | None = None,
         validation: Any = None,
     ) -> Self:
-        """Learn from data larger than memory: as `fit` does online, with one partition in memory at a time.
+        """Learn from data larger than memory: like online `fit`, with one partition in memory at a time.
 
         Parameters
         ----------
         partitions : sequence, iterable, or function without arguments
             A partition is a pair (X, y), a function without arguments that returns one, or the path of a file that
-            `sklearn_sparsemap.datasets.save_partition` has written. Those of a sequence are visited in a new random
-            order in each epoch; any other iterable, or what the function returns, is gone through anew in each epoch,
-            as it comes. Samples are shuffled within a partition.
+            `sklearn_sparsemap.datasets.save_partition` has written. A sequence is visited in a new random order in each
+            epoch. Any other iterable, or the result of the function, is iterated once in each epoch, in its order.
+            Samples are shuffled within a partition.
         classes : sequence, default=None
-            All labels that occur, where structures are made of labels. None reads all partitions once to see.
+            All labels that occur, if structures are made of labels. By default, all partitions are read once to collect
+            them.
         validation : partition, default=None
-            To stop early by its score, and to return the best model. With the parameter `early_stopping`, None holds
-            out the share `validation_fraction` of the partitions of a sequence.
+            For early stopping by its score, and for selecting the best model. By default, if the parameter
+            `early_stopping` is set, the fraction `validation_fraction` of the partitions of a sequence is held out.
 
         Returns
         -------
@@ -171,11 +172,11 @@ class PartitionsMixin:
         Raises
         ------
         ValueError
-            As `fit` does; also if partitions are none, or an iterator, which could be gone through only once.
+            As in `fit`; also if there are no partitions, or they are an iterator, which could be used only once.
 
         Notes
         -----
-        The solver is that of `partial_fit`, with at most `max_iter` epochs. Weights of samples are absolute, as there.
+        The solver is that of `partial_fit`, with at most `max_iter` epochs. Sample weights are absolute, as there.
 
         Examples
         --------
@@ -201,7 +202,7 @@ class PartitionsMixin:
         return self._learn_partitions(source, classes, n_samples, held, rng)
 
     def _validation_of(self, source, validation, rng):
-        """Return the partitions to learn from, and those held out, or None."""
+        """Return the training partitions, and the held-out ones or None."""
         early_stopping = getattr(self, "early_stopping", False)
         if validation is None and not early_stopping:
             return source, None
@@ -232,7 +233,7 @@ class PartitionsMixin:
         return self
 
     def _take_first(self, source, classes):
-        """Lay out partitions until one has a sample to learn from, for which there is an optimiser then."""
+        """Lay out partitions until one has a usable sample, so that there is an optimiser."""
         for X, y in source.parts():
             self._take_in(X, y, classes)
             del X, y
@@ -246,7 +247,7 @@ class PartitionsMixin:
         return total / n_samples
 
     def _sum_of_scores(self, parts, model):
-        """Return the sum of a model's scores on parts, each times its number of samples, and that number."""
+        """Return the sum of a model's scores on parts, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
         shadow._model, shadow._optimizer = model, None
         for X, y in parts:
@@ -259,11 +260,11 @@ class PartitionsMixin:
         return self.score(X, y)
 
     def _begin_pass(self):
-        """Forget what is counted anew in each epoch."""
+        """Reset counts of an epoch."""
 
     def _ready(self, n_samples):
-        """Return the optimiser, configured for epochs over so many samples."""
+        """Return the optimiser, configured for epochs over `n_samples` samples."""
         return self._optimizer
 
     def _end_partitions(self, held):
-        """Set what depends on the model that was learned, by partitions."""
+        """Set attributes that depend on the final model."""

@@ -1,4 +1,4 @@
-"""Progress of a fit: verbose messages, and scikit-learn's callbacks where they exist (scikit-learn 1.9)."""
+"""Progress of a fit: verbose messages, and scikit-learn's callbacks if available (scikit-learn 1.9)."""
 
 import logging
 import sys
@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    # scikit-learn has no annotations: its decorator would hide those of the methods.
+    # scikit-learn has no type annotations, so its decorator would hide those of the methods.
     Method = TypeVar("Method")
 
     class CallbackSupportMixin:
@@ -21,7 +21,7 @@ else:
     except ImportError:
 
         class CallbackSupportMixin:
-            """Stands in where scikit-learn has no callbacks yet."""
+            """Placeholder for versions of scikit-learn without callbacks."""
 
         def with_callbacks(method):
             return method
@@ -33,7 +33,7 @@ logger = logging.getLogger("sklearn_sparsemap")
 class Progress:
     """Follow the iterations of one fit.
 
-    Messages go to the logger ``"sklearn_sparsemap"`` if it is set up to pass level INFO on, else to standard output.
+    Messages go to the logger ``"sklearn_sparsemap"`` if it handles level INFO, else to standard output.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Progress:
         attributes : callable
             Returns the fitted attributes of an estimator as if training stopped now.
         note : str
-            What else to say in the message.
+            Additional text of the message.
         """
         self.n_iter += 1
         if self.verbose and (self.verbose > 1 or self.n_iter % 10 == 0 or self.n_iter <= 10):

@@ -1,4 +1,4 @@
-"""What is left of label sets once they are learned: predicting them, and seeing what was learned."""
+"""Prediction of label sets, and inspection of the fitted model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 DECISIONS = ("auto", "seen", "threshold", "map")
-# A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
+# Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-6
-# Samples are predicted in blocks of so many scores.
+# Number of scores in a block of samples at prediction.
 _BLOCK = 2**22
 
 
@@ -41,10 +41,10 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
     _fitted_mark = "_graph"
     _state_kinds = ("adam",)
-    # The learning rate depends on it.
+    # The learning rate depends on the number of samples.
     _counts_samples = True
 
-    # The parameter for the size of steps, and what beside the model a fit sets before it trains.
+    # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "learning_rate_init"
     _set_by_fit = (
         "classes_", "_graph", "_single", "_loss", "_running", "_sets", "_draws", "threshold_", "n_violations_",
@@ -52,7 +52,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     )  # fmt: skip
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Compute the scores of the labels by themselves, before the edges.
+        """Compute the scores of the labels, without the scores of edges.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         Returns
         -------
         scores : ndarray of shape (n_samples, n_labels)
-            For a 1-D y of two classes of shape (n_samples,): the score of the second less that of the first.
+            For a 1-D y of two classes of shape (n_samples,): the score of the second minus that of the first.
         """
         X = self._check_predict(X)
         scores = self._model.scores(X)
@@ -70,8 +70,8 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     def predict_marginals(self, X: Any) -> NDArray[Any]:
         """Compute the marginal of each label.
 
-        Those of LP-SparseMAP, most of which are exactly zero; for loss="logistic" those of the logistic model, without
-        constraints.
+        Marginals of LP-SparseMAP, most of which are exactly zero. For loss="logistic", those of the logistic model
+        without constraints.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self._marginals(self._model, X, warn=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Compute the probability of each label: its marginal, but never certainty.
+        """Compute the probability of each label: its marginal, kept strictly between 0 and 1.
 
         scikit-learn asks for probabilities of labels strictly between 0 and 1. A marginal of 0 becomes the smallest
         positive number, 2.2e-308, and a marginal of 1 the largest number below 1. To ask which labels are ruled out,
@@ -121,13 +121,13 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self.classes_[chosen.argmax(axis=1)] if self._single else chosen.astype(np.int64)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of samples all labels of which are right.
+        """Return the subset accuracy: the fraction of samples whose labels are all correct.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            What NaN stands for in an indicator matrix is not compared.
+            In an indicator matrix, labels that are NaN are not compared.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -147,7 +147,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         """Return the labels that the decision rule chooses: bool array of shape (n_samples, n_labels)."""
         graph, task = self._graph, self._task()
         if self._single or self.decision == "map":
-            # The quadratic term of the SparseMAP loss costs half the temperature for each label that is on.
+            # SparseMAP's regulariser subtracts half the temperature for each label that is on.
             cost = 0.5 * self.temperature if self._loss == "sparsemap" and not self._single else 0.0
             return np.concatenate(
                 [
@@ -172,7 +172,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return LabelTask(self._graph, self._loss, self.temperature, map_time_limit=self.map_time_limit, **data)
 
     def _marginals(self, model, X, warn=False):
-        """Return the marginals of the labels; with `warn`, say so if they are inexact."""
+        """Return the marginals of the labels; with `warn`, issue a warning if they are inexact."""
         task, out = self._task(), np.empty((X.shape[0], self._graph.n_labels))
         n_inexact, largest = 0, 0.0
         additional = model.additional / self.temperature
@@ -204,7 +204,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         ----------
         n_edges : int, default=10
         sign : {"attraction", "repulsion"}, default=None
-            Which edges; None is both.
+            Which edges. By default, both kinds.
 
         Returns
         -------
@@ -224,23 +224,23 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
     def label_table(
         self, x: Any, n_features: int = 3, feature_names: Sequence[str] | None = None
     ) -> list[tuple[Any, str, str, float]]:
-        """List what the labels of a sample owe to its features, to other labels and to rules.
+        """List the contributions of features, other labels and constraints to the labels of a sample.
 
         Parameters
         ----------
         x : array-like or CSR of shape (1, n_features)
             One sample.
         n_features : int, default=3
-            How many features are named for each label, those that add or take most; the others are summed up.
+            Number of features named for each label, those with the largest contributions; the others are summed up.
         feature_names : sequence of str, default=None
             None takes those of `fit`, else "x0", "x1" and so on.
 
         Returns
         -------
         table : list of (label, source, name, amount)
-            The source is "feature" (of networks "score", as a whole), "intercept", "label" (an edge's score times the
-            marginal of its other label), or "rules": what constraints add to the label's marginal. The amounts of
-            features and intercept add up to `decision_function`.
+            The source is "feature" (for networks "score", as a whole), "intercept", "label" (an edge's score times the
+            marginal of its other label), or "rules": the amount that constraints add to the label's marginal. The
+            amounts of features and intercept add up to `decision_function`.
         """
         X = self._check_predict(x)
         check_positive("n_features", n_features, integer=True)
@@ -305,7 +305,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return X
 
     def _check_whole(self):
-        """Raise ValueError unless the fitted attributes go together, each of which users may assign."""
+        """Raise ValueError unless the fitted attributes, which users may assign, are consistent."""
         n_labels = self._graph.n_labels
         if np.shape(self.classes_) != (n_labels,):
             raise ValueError(
@@ -325,6 +325,6 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
 
 
 def blocks(n_samples, n_labels):
-    """Cut samples into slices of bounded size."""
+    """Split samples into slices of bounded size."""
     size = max(1, _BLOCK // n_labels)
     return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]

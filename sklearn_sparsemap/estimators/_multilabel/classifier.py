@@ -52,19 +52,19 @@ if TYPE_CHECKING:
     from ...factors._label_constraints import LabelConstraint
 
 _SOLVERS = ("auto", "lbfgs", "adam")
-# Most iterations of L-BFGS or epochs of Adam, and at which gradient L-BFGS ends.
+# Maximum number of iterations of L-BFGS or epochs of Adam, and tolerance of the gradient of L-BFGS.
 _MOST_ITER, _LBFGS_TOL = {"lbfgs": 1000, "adam": 200}, 1e-5
 _BATCH_SIZE = 64
 # L2 penalty of Adam if alpha="auto".
 _ADAM_ALPHA = 1e-4
 _NETWORK_RATE = 0.001
-# Without hidden layers weights start at zero and have farther to go. Where an epoch has few steps they must be long;
-# where it has many, long ones leave the last weights noisy.
+# Without hidden layers, weights start at zero and have farther to go. If an epoch has few steps, these must be long; if
+# it has many, long steps make the final weights noisy.
 _LINEAR_RATES, _FEW_STEPS = (0.003, 0.01), 2
 _SEVERAL_LABELS = (
     "pass an indicator matrix of 0 and 1, as sklearn.preprocessing.MultiLabelBinarizer().fit_transform(y) makes it"
 )
-# Indicator matrices with at most so many cells are held as arrays in training, whose rows are at hand sooner.
+# Indicator matrices with at most this many cells are stored as dense arrays in training, which is faster.
 _DENSE_CELLS = 2**23
 # With fewer held-out samples than this, a threshold is tuned on the training samples.
 _FEWEST_HELD_OUT = 50
@@ -80,21 +80,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     Parameters
     ----------
     label_graph : {"full", "tree"}, None, or array-like of shape (n_edges, 2), default=None
-        Pairs of labels that get a score, labels by name or by index; None is no edges, which is as good or better on
-        most data (see the notes). ``"full"`` is all pairs; of more than 200 labels, the three pairs for each label that
-        have the most mutual information in the training data (`partial_fit`: in the first mini-batch), for the hinge
-        those of the tree. ``"tree"`` is the spanning tree with the most. Training with loss="logistic", and
-        classification with one label a sample, have no edges.
+        Pairs of labels that get a score, by names or indices of labels. None means no edges, which is as good or better
+        on most data (see the notes). ``"full"`` means all pairs; with more than 200 labels, the three pairs for each
+        label that have the most mutual information in the training data (`partial_fit`: in the first mini-batch), or
+        for hinge those of the tree. ``"tree"`` is the spanning tree with the most mutual information. Training with
+        loss="logistic", and classification with one label for each sample, use no edges.
     constraints : list of constraints, default=None
         `AtMost`, `AtLeast`, `Exactly`, `Exclusive`, `Implies`, `Hierarchy` from `sklearn_sparsemap.factors`. They hold
-        in training (but for loss="logistic") and in every prediction. Training samples that violate them are left out,
-        with a warning that counts them.
+        in training (except for loss="logistic") and in every prediction. Training samples that violate them are left
+        out, with a warning that counts them.
     hidden_layer_sizes : tuple of int, default=()
-        Sizes of the hidden layers (ReLU). None: scores are linear in the features.
+        Sizes of the hidden layers (ReLU). By default, scores are linear in the features.
     loss : {"sparsemap", "hinge", "logistic"}, default="sparsemap"
         - ``"sparsemap"``: the Fenchel-Young loss of LP-SparseMAP.
         - ``"hinge"``: the structured hinge of the linear relaxation of MAP; the cost is the number of wrong labels.
-        - ``"logistic"``: labels by themselves, the baseline.
+        - ``"logistic"``: independent labels, the baseline.
     temperature : float, default=1.0
         Scores are divided by it in the loss and in `predict_proba`: the higher, the more labels have a probability.
     alpha : float or "auto", default="auto"
@@ -104,25 +104,25 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     edge_alpha : float, default=1e-3
         Strength of the penalty on the edge scores.
     learning_rate_init : float, default=None
-        Learning rate of Adam. None is 0.001 for networks; for linear scores it is between 0.01, where an epoch has one
-        or two mini-batches, and 0.003, where it has twenty or more; in streams 0.01.
+        Learning rate of Adam. Default: 0.001 for networks. For linear scores, between 0.01 if an epoch has one or two
+        mini-batches, and 0.003 if it has twenty or more; 0.01 in streams.
     edge_learning_rate_init : float, default=None
-        Learning rate of Adam for the edge scores. None is that of the network.
+        Learning rate of Adam for the edge scores. Default: that of the network.
     dropout : float, default=0.0
-        Share of the hidden units that are left out at each step of training.
+        Fraction of the hidden units that are dropped at each step of training.
     batch_size : int, default=None
-        Samples in a mini-batch; None is 64 (or all, if there are fewer).
+        Samples in a mini-batch. Default: 64 (or all, if there are fewer).
     max_iter : int, default=None
-        Most epochs of Adam (None: 200), or iterations of L-BFGS (None: 1000).
+        Maximum number of epochs of Adam (default: 200), or of iterations of L-BFGS (default: 1000).
     tol : float, default=None
-        Adam stops when the mean loss has not improved by `tol` (None: 1e-3) for `n_iter_no_change` epochs (with early
-        stopping: neither the validation score nor the mean loss on the samples held out); L-BFGS where the largest
-        entry of the gradient is `tol` (None: 1e-5).
+        Adam stops if the mean loss has not improved by `tol` (default: 1e-3) for `n_iter_no_change` epochs; with early
+        stopping, if neither the validation score nor the mean loss on held-out samples has. L-BFGS stops if no entry of
+        the gradient is larger than `tol` (default: 1e-5).
     n_iter_no_change : int, default=10
     early_stopping : bool, default=False
         Whether to hold out a part of the samples, to stop when the score and the loss on them no longer improve, and to
-        return the model of the best score, the last of these. The score is the example F1 at the best threshold, or
-        that of the fixed decision rule.
+        return the last model with the best score. The score is the example F1 at the best threshold, or that of the
+        fixed decision rule.
     validation_fraction : float, default=0.1
         The part to hold out, for early stopping and for ``threshold="auto"``, of Adam.
     decision : {"auto", "seen", "threshold", "map"}, default="auto"
@@ -157,15 +157,15 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
     verbose : int, default=0
         1 reports the first epochs and every tenth, 2 reports all.
     map_time_limit : float or None, default=1.0
-        Most seconds for the best set of a sample, relaxation and mixed-integer programme together. After that the best
-        one found is returned, which satisfies all constraints, with a ConvergenceWarning that names the samples and
-        says how much may be missing to the best. None searches on: some 10 s for a sample of 40 labels that attract and
-        repel each other at random.
+        Maximum number of seconds for the best set of a sample, relaxation and mixed-integer programme together. If time
+        runs out, the best set found is returned, which satisfies all constraints, with a ConvergenceWarning that names
+        the samples and the largest possible loss. None sets no limit: some 10 s for a sample of 40 labels that attract
+        and repel each other at random.
     solver : {"auto", "lbfgs", "adam"}, default="auto"
         - ``"lbfgs"``: the minimum over all samples, from no seed, in no epochs. For linear scores without edges, where
           the loss is smooth: "sparsemap", with or without constraints, or "logistic".
         - ``"adam"``: mini-batches; for all else, and in `partial_fit`.
-        - ``"auto"``: lbfgs where it is possible and without early stopping.
+        - ``"auto"``: lbfgs if it is possible and there is no early stopping.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a user says of labels: indicator matrices, names, the label graph, constraints."""
+"""The user's input about labels: indicator matrices, names, the label graph, constraints."""
 
 import warnings
 
@@ -10,8 +10,8 @@ from ..._core.validation import check_matrix
 from ...factors._label_constraints import LabelConstraint, _index_of
 from ...training._label_task import dense
 
-# More labels than this have only the pairs with the most information, so many for each label: mini-batches move the
-# scores of all pairs off zero, and inference gets slower from epoch to epoch.
+# With more labels than the first number, only the pairs with the most information are used, a few for each label.
+# Mini-batches make the scores of all pairs nonzero, and inference would get slower from epoch to epoch.
 _MOST_WHOLE, _PAIRS_PER_LABEL = 200, 3
 
 
@@ -21,7 +21,7 @@ def read_indicator(Y):
     Raises
     ------
     ValueError
-        Naming the first entry that is neither 0 nor 1.
+        Names the first entry that is neither 0 nor 1.
     """
     if Y.dtype == object or Y.dtype.kind in "US":
         raise ValueError(
@@ -30,7 +30,7 @@ def read_indicator(Y):
         )
     matrix = sparse.csr_array(Y, dtype=np.float64)
     if sparse.issparse(Y) and not (matrix.has_canonical_format and matrix.data.all()):
-        # Its arrays are those of the user.
+        # The arrays belong to the user.
         matrix = matrix.copy()
     matrix.sum_duplicates()
     wrong = np.flatnonzero((matrix.data != 0.0) & (matrix.data != 1.0))
@@ -45,28 +45,28 @@ def read_indicator(Y):
 
 
 def read_known(Y):
-    """Return an indicator matrix without NaN, and which of its labels are known: None is all."""
+    """Return an indicator matrix without NaN, and a mask of its known labels (None if all are known)."""
     if sparse.issparse(Y):
         return check_matrix(Y, "y"), None
     try:
         values = np.asarray(Y)
     except ValueError:
-        # Lists of different lengths: what they are is said where the data are checked.
+        # Lists of different lengths; a later check of the data reports them.
         return Y, None
     if values.ndim != 2 or values.dtype.kind != "f" or not np.isnan(values).any():
         return Y, None
     known = ~np.isnan(values)
-    # A DataFrame keeps its columns, which name the labels.
+    # A DataFrame remains one, because its columns name the labels.
     return (Y.fillna(0.0) if hasattr(Y, "fillna") else np.where(known, values, 0.0)), known
 
 
 def row_words(X):
-    """Return a number for each row of a matrix that equal rows share, dense or sparse: int array of uint64."""
+    """Return a hash of each row of a dense or sparse matrix, equal for equal rows: int array of uint64."""
     words = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
     if not sparse.issparse(X):
         X = sparse.csr_array(X)
     bits = np.ascontiguousarray(X.data, np.float64).view(np.uint64)
-    # Odd factors mix all bits of a number into the upper ones, which the shift brings down.
+    # Odd factors mix all bits of a number into the upper bits, which the shift brings down.
     terms = words[X.indices] * (bits * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
     terms ^= terms >> np.uint64(29)
     terms[X.data == 0.0] = 0
@@ -90,7 +90,7 @@ def read_names(label_names, Y, n_labels):
 
 
 def read_constraints(constraints, names):
-    """Return constraints with what they mean: list of (LabelConstraint, (indices, signs, low, high))."""
+    """Return constraints with their resolved form: list of (LabelConstraint, (indices, signs, low, high))."""
     if constraints is None:
         return []
     if isinstance(constraints, LabelConstraint):
@@ -144,7 +144,7 @@ def read_edges(label_graph, names, Y, weights, loops=True):
 
 
 def mutual_information(Y, weights):
-    """Return the mutual information of each two labels: array of shape (n_labels, n_labels), zero for one with itself.
+    """Return the mutual information of all pairs of labels: array of shape (n_labels, n_labels), zero on the diagonal.
 
     Parameters
     ----------
@@ -167,13 +167,13 @@ def mutual_information(Y, weights):
         with np.errstate(divide="ignore", invalid="ignore"):
             information += np.where(joint > 0.0, joint * np.log(joint / independent), 0.0)
     np.fill_diagonal(information, 0.0)
-    # Rounding makes what is independent a little less so.
+    # Rounding gives independent labels a tiny mutual information.
     information[information < 1e-12] = 0.0
     return information
 
 
 def strongest_pairs(Y, weights, most):
-    """Return at most so many pairs of labels, those with the most mutual information: int array, in order."""
+    """Return at most `most` pairs of labels, those with the most mutual information: int array, in order."""
     information = np.triu(mutual_information(Y, weights))
     firsts, seconds = np.nonzero(information)
     order = np.argsort(-information[firsts, seconds], kind="stable")[:most]
@@ -194,12 +194,12 @@ def mutual_information_tree(Y, weights):
 def leave_out_violations(graph, X, gold, weights, known=None, partial=False):
     """Drop the samples whose labels violate a constraint, with a warning.
 
-    Of samples with unknown labels that are those that no labels in their place would complete.
+    Samples with unknown labels are dropped if no completion satisfies all constraints.
 
     Returns
     -------
     X, gold, weights, known
-        Of the rest.
+        Those of the remaining samples.
     n_violations : int
     """
     if not graph.constraints:

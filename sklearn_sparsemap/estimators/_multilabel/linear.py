@@ -1,4 +1,4 @@
-"""Linear scores of labels: the exact minimum by L-BFGS, the strength of its penalty, and folds to predict on."""
+"""Linear scores of labels: exact minimisation by L-BFGS, the default of alpha, and cross-validation folds."""
 
 import numpy as np
 from scipy import sparse
@@ -10,9 +10,9 @@ from ...training._network import Network
 from ...training._objective import BatchObjective
 from .data import row_words
 
-# Generalisation bounds ask for a penalty that grows with the features' variance and falls with the root of the number
-# of samples. The factor is from cross-validation on training data of six sets, where three times more or less matters
-# little.
+# Generalisation bounds suggest a penalty proportional to the variance of the features, divided by the square root of
+# the number of samples. The factor was chosen by cross-validation on training data of six sets, where three times more
+# or less makes little difference.
 _STRENGTH = 0.02
 _N_FOLDS = 3
 
@@ -24,7 +24,7 @@ def automatic_alpha(X, weights):
     ----------
     X : array or CSR of shape (n_samples, n_features)
     weights : array of shape (n_samples,)
-        As repetitions of samples.
+        Equivalent to repetitions of samples.
 
     Returns
     -------
@@ -50,14 +50,14 @@ def fit_linear(task, X, *, alpha, tol, max_iter, n_jobs, after_iteration=lambda 
     max_iter : int
     n_jobs : int or None
     after_iteration : callable
-        From a function that makes the present `Network`, and its loss, to whether to stop.
+        Maps a function that makes the current `Network`, and its loss, to whether to stop.
 
     Returns
     -------
     model : Network
     loss : float
     message : str
-        Why it did not converge; empty if it did.
+        The reason if it did not converge, else empty.
     n_inexact : int
     """
     merging = Merging(X, task.n_outputs, penalised=alpha > 0.0)
@@ -76,9 +76,9 @@ def fit_linear(task, X, *, alpha, tol, max_iter, n_jobs, after_iteration=lambda 
 
 
 def folds_by_content(X, gold):
-    """Split samples into folds by what they are: equal samples are in one fold, whatever their order.
+    """Split samples into folds by their content: equal samples are in one fold, whatever their order.
 
-    So results are the same where a sample is repeated and where it has a weight, and need no seed.
+    So repeating a sample and giving it a weight have equal results, and no seed is needed.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def folds_by_content(X, gold):
     Returns
     -------
     folds : list of (train, held) int arrays
-        Empty where there are not enough different samples.
+        Empty if there are not enough distinct samples.
     """
     words = row_words(X) + np.uint64(3) * row_words(gold)
     different, which = np.unique(words, return_inverse=True)

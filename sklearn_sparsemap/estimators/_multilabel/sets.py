@@ -1,4 +1,4 @@
-"""Label sets that were seen in training, as candidates of a decision."""
+"""Label sets seen in training, as candidates for prediction."""
 
 import numpy as np
 from scipy import sparse
@@ -7,46 +7,46 @@ from scipy.special import expit, logit, softmax
 from .data import row_words
 from .threshold import example_f1
 
-# Marginals less threshold that a seen set may lack to the best set of all. What lacks more is not drawn to what was
-# seen: of thousands of labels, no set may have been seen near.
+# Largest deficit, in the sum of marginals minus threshold, of a seen set compared with the best of all sets. If all
+# seen sets have a larger deficit, none is used: with thousands of labels, no similar set may have been seen.
 SLACK = 2.0
 # Effect of a marginal minus threshold on the log odds of a set, and fraction of the set's lift that is added. Part of
 # the dependence between labels is in their marginals already, hence less than 1. Both were chosen by cross-validation
 # on the training parts of ten data sets. There, sharpness of 4 to 7 and a lift of 1/4 to 1/2 change F1 and subset
 # accuracy by less than a point.
 SHARPNESS, LIFT = 5.0, 1.0 / 3.0
-# So many of the likeliest sets are weighed against each other; where there are not twice as many, all are.
+# Number of the likeliest sets that are compared with each other; if there are fewer than twice as many sets, all are.
 N_LIKELY = 32
-# Sets with at most so many labels in all are held as a dense array, too, which is sooner at hand.
+# Sets with at most this many entries are also stored as a dense array, which is faster.
 _MOST_DENSE = 2**14
 # If a smaller fraction of the samples shares its set with another sample, future sets are mostly unseen, and
 # decision="auto" does not use seen sets.
 _LEAST_SHARED = 0.1
-# The most frequent sets are kept.
+# Maximum number of sets; the most frequent ones are kept.
 _MOST_SETS = 10_000
 # Thresholds that are tried with seen sets.
 _THRESHOLDS = np.linspace(0.2, 0.65, 10)
-# Numbers of a block of samples that are held at once; most sets that are compared with each other, and for how many
-# samples; numbers that stay in the processor's cache.
+# Numbers in a block of samples; maximum number of sets that are compared with each other; samples in a comparison;
+# numbers that fit into the processor's cache.
 _BLOCK, _MOST_COMPARED, _AT_ONCE, _CACHED = 2**22, 3072, 64, 2**17
 
 
 class SeenSets:
-    """The different rows of an indicator matrix, the most frequent first.
+    """The distinct rows of an indicator matrix, the most frequent first.
 
     Parameters
     ----------
     gold : CSR of shape (n_samples, n_labels)
         0 and 1; in canonical form.
     weights : array of shape (n_samples,)
-        As repetitions of samples.
+        Equivalent to repetitions of samples.
 
     Attributes
     ----------
     recur : bool
-        Whether a new sample may well have a set that was seen.
+        Whether a new sample is likely to have a set that was seen.
     lifts : array of shape (n_sets,)
-        Log of how many times more frequent a set is than it were if labels had nothing to do with each other.
+        Log of a set's frequency divided by its expected frequency if labels were independent.
     """
 
     thresholds = _THRESHOLDS
@@ -55,7 +55,7 @@ class SeenSets:
         _, first, which = np.unique(row_words(gold), return_index=True, return_inverse=True)
         frequency = np.bincount(which, weights)
         chosen = np.flatnonzero(frequency > 0.0)
-        # Good and Turing: what was seen once is as much as was not seen at all.
+        # Good-Turing estimate: the probability of unseen sets equals the frequency of sets seen once.
         once = frequency[frequency <= 1.0 + 1e-9].sum()
         self.recur = bool(once <= (1.0 - _LEAST_SHARED) * frequency.sum())
         # Ties in frequency: smaller sets first, then by content. The order of the samples has no effect.
@@ -71,10 +71,10 @@ class SeenSets:
             self._mutual = _f1((self.sets @ self.sets.T).toarray(), self.sizes[:, None] + self.sizes)
 
     def choose(self, marginals, threshold, slack=SLACK):
-        """Return the seen set from which most is to be expected, where none that was not seen is better by far.
+        """Return the best seen set for each sample, unless a set that was not seen is far better.
 
-        The probability of a set grows with its sum of marginals less threshold, and with its lift. Of the likeliest
-        sets the one is chosen that has the highest expected F1 plus probability.
+        The probability of a set grows with its sum of marginals minus threshold, and with its lift. Among the likeliest
+        sets, the one with the highest expected F1 plus probability is chosen.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class SeenSets:
         Returns
         -------
         chosen : bool array of shape (n_samples, n_labels)
-            What is above the threshold, where all seen sets lack more than `slack` to the sum of that.
+            The labels above the threshold, if the deficit of all seen sets exceeds `slack`.
         """
         chosen = marginals > threshold
         for rows in self._blocks(len(marginals)):
@@ -95,7 +95,7 @@ class SeenSets:
         return chosen
 
     def threshold_scores(self, marginals, gold, weights):
-        """Return sums of the samples' example F1, and of whole sets that are right, at each of `thresholds`."""
+        """Return sums of the samples' example F1, and of their exact matches, at each of `thresholds`."""
         total = np.zeros((2, len(_THRESHOLDS)))
         for rows in self._blocks(len(marginals)):
             own, right = marginals[rows], gold[rows]
@@ -114,9 +114,9 @@ class SeenSets:
         return np.ascontiguousarray((self.sets @ values.T).T) if self._dense is None else values @ self._dense.T
 
     def _best(self, marginals, sums, threshold, slack=SLACK):
-        """Return which set is best for each sample, and whether it is near enough."""
+        """Return the best set for each sample, and whether its deficit is small enough."""
         best, near, unsure, likely = np.empty(len(marginals), np.int64), np.empty(len(marginals), bool), [], []
-        # So many at a time stay in the processor's cache.
+        # Blocks of this size fit into the processor's cache.
         size = max(_AT_ONCE, _CACHED // len(self.sizes))
         for start in range(0, len(marginals), size):
             rows = slice(start, start + size)
@@ -126,8 +126,8 @@ class SeenSets:
             values += LIFT * self.lifts
             own = best[rows] = values.argmax(axis=1)
             values -= values[np.arange(len(own)), own][:, None]
-            # Nothing is better than a set with two thirds of the probability p: it is worth 2 p at least, and any other
-            # at most p + 2 (1 - p).
+            # A set with probability p >= 2/3 is optimal: its value is at least 2 p, and that of any other set at most p
+            # + 2 (1 - p).
             open_rows = np.flatnonzero(np.exp(values).sum(axis=1) > 1.5)
             if self._mutual is not None:
                 shares = softmax(values[open_rows], axis=1)
@@ -142,12 +142,12 @@ class SeenSets:
         return best, near
 
     def _worthiest(self, likely, shares):
-        """Return the set of the highest expected F1 plus probability out of some likely ones for each sample."""
+        """Return the set with the highest expected F1 plus probability, among likely ones for each sample."""
         is_likely = np.zeros(len(self.sizes), bool)
         is_likely[likely] = True
         which, places = np.flatnonzero(is_likely), (np.cumsum(is_likely) - 1)[likely]
         sets, sizes, found = self.sets[which].astype(np.float32), self.sizes[which], np.empty(len(places), np.int64)
-        # Counts are exact in half of the memory.
+        # Counts are exact in float32, in half of the memory.
         hits = (sets @ sets.T).toarray()
         for start in range(0, len(places), _AT_ONCE):
             own, here = places[start : start + _AT_ONCE], shares[start : start + _AT_ONCE]
@@ -169,14 +169,14 @@ def _f1(hits, total):
 
 
 def _most_worth(worth):
-    """Return the best column of each row. Of equally good ones it is the first, whatever rounding makes of them."""
+    """Return the best column of each row. Ties, up to rounding, go to the first one."""
     return np.round(worth, 10).argmax(axis=1)
 
 
 def _highest(values, n):
     """Return the columns of the `n` highest values of each row, in ascending order."""
-    # No lower than the lowest of the highest of n groups. In each are frequent sets and seldom ones: that leaves few to
-    # choose from.
+    # A lower bound is the lowest of the maxima of n groups. Each group mixes frequent and rare sets, so few candidates
+    # remain.
     highest = values[:, :n].copy()
     for start in range(n, values.shape[1] - n + 1, n):
         np.maximum(highest, values[:, start : start + n], out=highest)

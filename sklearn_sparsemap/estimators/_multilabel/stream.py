@@ -1,4 +1,4 @@
-"""Learning from a stream: `partial_fit`, and what partitions and shards of the data ask of the estimator."""
+"""Learning from a stream: `partial_fit`, and the methods for partitions and shards of the data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class StreamMixin:
-    """Training of `MultilabelLPSparseMAP` that sees a part of the samples at a time."""
+    """Training of `MultilabelLPSparseMAP` on parts of the samples."""
 
     @leaves_whole
     def partial_fit(
@@ -40,7 +40,7 @@ class StreamMixin:
         X, y, sample_weight
             As in `fit`.
         classes : array-like of shape (n_labels,), default=None
-            All labels that will ever occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
+            All labels that can occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
             optional, and name its columns.
 
         Returns
@@ -63,9 +63,9 @@ class StreamMixin:
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
-        The task is None where no sample has a weight.
+        The task is None if no sample has a weight.
         """
         hidden = self._check_params()
         y, known = read_known(y)
@@ -105,7 +105,7 @@ class StreamMixin:
         return self._task(gold=gold, weights=weights, known=known), X
 
     def _new_begin(self):
-        """Return an optimiser that starts from the present model."""
+        """Return an optimiser that starts from the current model."""
         model = self._model.copy()
         return MinibatchOptimizer(model, Adam(model.arrays), check_random_state(self.random_state))
 
@@ -113,7 +113,7 @@ class StreamMixin:
         self._model = self._optimizer.model()
 
     def _labels_in(self, y):
-        """Return the labels that occur; None for an indicator matrix, which has a column for each."""
+        """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
 
     def _ready(self, n_samples):

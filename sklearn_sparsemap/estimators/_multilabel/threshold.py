@@ -1,10 +1,10 @@
-"""The decision rule of label sets: which marginals are high enough, tuned for example F1 and whole sets."""
+"""The threshold on marginals, tuned for example F1 and subset accuracy."""
 
 import numpy as np
 
 # Labels with a marginal above the threshold are predicted.
 GRID = np.linspace(0.0, 0.99, 100)
-# Weight of the threshold scores of earlier mini-batches, at each new one.
+# Decay of the threshold scores of earlier mini-batches, at each new one.
 _DECAY = 0.95
 # Loss of example F1 that is accepted for a higher subset accuracy, if seen sets can be chosen. In cross-validation on
 # the training parts of ten data sets, 0.01 costs 0.2 points of F1, and gains two points of subset accuracy.
@@ -14,7 +14,7 @@ SPARED_F1 = 0.01
 def threshold_f1(marginals, gold):
     """Return the example F1 of each sample at each threshold of the grid.
 
-    A sample without labels for which none are predicted counts 1.
+    A sample without gold and predicted labels counts 1.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def threshold_f1(marginals, gold):
 
 
 def threshold_scores(marginals, gold, weights):
-    """Return sums of the samples' example F1, and of whole sets that are right, at each threshold of the grid."""
+    """Return sums of the samples' example F1, and of their exact matches, at each threshold of the grid."""
     hits, predicted = _count_above(marginals, gold)
     counts = gold.sum(axis=1)[:, None]
     right = (hits == predicted) & (hits == counts)
@@ -37,10 +37,10 @@ def threshold_scores(marginals, gold, weights):
 
 
 def _count_above(marginals, gold):
-    """Return how many labels are above each threshold of the grid, and are right; and how many are above."""
+    """Return the number of correct labels above each threshold of the grid, and the number of labels above it."""
     n, n_thresholds = len(marginals), len(GRID)
     rows, columns = np.nonzero(marginals > 0.0)
-    # A marginal is above the first so many thresholds.
+    # A marginal is above the first `above` thresholds.
     above = np.searchsorted(GRID, marginals[rows, columns], side="left")
     place = rows * (n_thresholds + 1) + above
     right = gold[rows, columns]
@@ -54,24 +54,24 @@ def _count_above(marginals, gold):
 
 
 def example_f1(n_hits, n_labels):
-    """Return the F1 of sets from how many labels are right, and how many there are in both sets together."""
+    """Return the F1 of sets from the number of correct labels, and the number of labels in both sets together."""
     return np.where(n_labels > 0.0, 2.0 * n_hits / np.maximum(n_labels, 1.0), 1.0)
 
 
 def best_threshold(scores, thresholds=GRID):
-    """Return the threshold of the best mean score, in the middle of its neighbours if these are as good."""
+    """Return the threshold with the best mean score; if several adjacent ones tie, the middle one."""
     best = np.flatnonzero(scores >= scores.max() - 1e-12)
     return float(thresholds[best[len(best) // 2]])
 
 
 class RunningThreshold:
-    """A threshold tuned on a stream: each mini-batch is predicted before it is learned from."""
+    """A threshold tuned on a stream: each mini-batch is predicted before the model learns from it."""
 
     def __init__(self):
         self.total, self.weight = np.zeros(len(GRID)), 0.0
 
     def update(self, marginals, gold, weights):
-        """Take a mini-batch into account; earlier ones fade."""
+        """Add a mini-batch; earlier ones decay."""
         self.total = _DECAY * self.total + weights @ threshold_f1(marginals, gold)
         self.weight = _DECAY * self.weight + weights.sum()
 
@@ -81,15 +81,15 @@ class RunningThreshold:
 
 
 class Tuning:
-    """Thresholds compared on held-out samples, without and with sets that were seen.
+    """Thresholds compared on held-out samples, with and without seen sets.
 
-    By the example F1; where seen sets may be chosen, of those within a point of the highest by the whole sets that are
-    right.
+    The criterion is the example F1. If seen sets can be chosen, it is the subset accuracy among thresholds within a
+    point of the highest F1.
 
     Parameters
     ----------
     plain, seen : bool
-        Which of the two decisions may be chosen.
+        Which of the two decision rules can be chosen.
     """
 
     def __init__(self, plain, seen):
@@ -97,7 +97,7 @@ class Tuning:
         self._plain, self._seen, self._thresholds, self._weight = np.zeros((2, len(GRID))), None, None, 0.0
 
     def add(self, marginals, gold, weights, sets):
-        """Take samples into account; `sets` are a `SeenSets` of others, or None where there are none."""
+        """Add samples; `sets` are a `SeenSets` of other samples, or None."""
         self._weight += weights.sum()
         self._plain += threshold_scores(marginals, gold, weights)
         if self._is_seen and sets is not None:
@@ -109,11 +109,11 @@ class Tuning:
         return float(self._best()[0][0]) / self._weight
 
     def best(self):
-        """Return the best threshold, and whether to draw to the sets that were seen."""
+        """Return the best threshold, and whether to use seen sets."""
         return self._best()[1:]
 
     def _best(self):
-        """Return sums of F1 and of whole sets, the threshold, and whether sets that were seen are chosen."""
+        """Return sums of F1 and of exact matches, the threshold, and whether to use seen sets."""
         kinds = [(False, self._plain, GRID)] if self._is_plain or self._seen is None else []
         kinds += [(True, self._seen, self._thresholds)] if self._seen is not None else []
         highest = max(totals[0].max() for _, totals, _ in kinds)

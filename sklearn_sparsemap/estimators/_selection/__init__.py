@@ -1,1 +1,1 @@
-"""What chooses among groups of features, and reports the choice."""
+"""Selection among groups of features, and reports of it."""

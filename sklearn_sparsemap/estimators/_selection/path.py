@@ -1,4 +1,4 @@
-"""group_path: what each budget gives."""
+"""group_path: scores, weights and groups for a range of budgets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARAMETER_OF = {"groups": "budget", "weights": "budget_weights"}
 
 @dataclass(frozen=True)
 class GroupPath:
-    """What `group_path` returns; ``print`` shows it as a table.
+    """The result of `group_path`; ``print`` shows it as a table.
 
     Attributes
     ----------
@@ -39,15 +39,15 @@ class GroupPath:
     split_scores : ndarray of shape (n_budgets, n_splits)
         One column with validation data.
     n_nonzero_coefs : int ndarray of shape (n_budgets,)
-        Of the models fitted to all of `X`, and so are the following.
+        For the models fitted to all of `X`, like the following attributes.
     selected_groups : list of int ndarray
-        Numbers of the groups that each budget has selected.
+        Numbers of the groups that each budget selects.
     names : list
         The name of each group.
     estimators : list or None
-        The fitted estimators, if asked for.
+        The fitted estimators, if requested.
     best_index : int
-        The place of the highest score; of equal ones that with the fewest weights.
+        Index of the highest score; ties go to the model with the fewest weights.
     best_budget : int or None
 
     Examples
@@ -79,7 +79,7 @@ class GroupPath:
         return self.budgets[self.best_index]
 
     def selected_names(self, budget: int | None) -> list[Any]:
-        """Return the names of the groups that a budget has selected.
+        """Return the names of the groups that a budget selects.
 
         Parameters
         ----------
@@ -124,10 +124,10 @@ def group_path(
     n_jobs: int | None = None,
     warm_start: bool = False,
 ) -> GroupPath:
-    """Fit a range of budgets; say for each how good the model is, how large, and which groups it has.
+    """Fit a range of budgets; report the score, the size and the selected groups of each model.
 
-    Scores are those on `X_val` and `y_val`, or else are cross-validated. Weights and groups are those of models fitted
-    to all of `X` and `y`.
+    Scores are computed on `X_val` and `y_val` if given, else by cross-validation. Weights and groups are those of
+    models fitted to all of `X` and `y`.
 
     Parameters
     ----------
@@ -137,27 +137,27 @@ def group_path(
     X, y
         As for `fit`.
     budgets : sequence of int or None
-        Numbers of groups, or of weights; None stands for all of them, without a penalty.
+        Numbers of groups, or of weights; None means all of them, without a penalty.
     X_val, y_val : default=None
-        Data to score on.
+        Validation data.
     cv : int, splitter or iterable, default=None
-        As in scikit-learn: None is 5 folds. Only without `X_val`.
+        As in scikit-learn. Default: 5 folds. Only without `X_val`.
     unit : {"groups", "weights"}, default="groups"
-        What budgets count: the parameter `budget` of the estimator, or `budget_weights`.
+        The unit of budgets: they set the parameter `budget` of the estimator, or `budget_weights`.
     scoring : str or callable, default=None
-        As in scikit-learn; None is the `score` of the estimator. It is given what the last step is given.
+        As in scikit-learn. Default: the `score` of the estimator. It is called with the input of the last step.
     names : sequence, default=None
-        Names of the groups. None takes those of the groups or, for templates in a pipeline, of the vectorizer.
+        Names of the groups. By default, those of the groups or, for templates in a pipeline, of the vectorizer.
     return_estimators : bool, default=False
-        Whether to return the models that are fitted to all of `X`.
+        Whether to return the models fitted to all of `X`.
     n_jobs : int, default=None
-        Number of threads, as in joblib. The result does not depend on it: where `random_state` of the estimator is
-        None, one seed is drawn for all.
+        Number of threads, as in joblib. The result does not depend on it: if `random_state` of the estimator is None,
+        one seed is drawn for all.
     warm_start : bool, default=False
-        Whether a budget goes on from what the next larger one has learned, for one epoch, instead of learning from
-        nothing for `max_iter` epochs: faster where there are more than a few, and no worse where it was measured. The
-        largest one begins with ``max_iter - 1`` epochs without any. Samples are then visited in the same random order
-        in each epoch, with the steps of `partial_fit`. Debiasing is as ever.
+        Whether a budget continues from the model of the next larger one, for one epoch, instead of starting from zero
+        for `max_iter` epochs. This is faster if there are more than a few budgets, and was no worse in benchmarks. The
+        largest budget begins with ``max_iter - 1`` epochs without a budget. Samples are then visited in the same random
+        order in each epoch, with the steps of `partial_fit`. Debiasing is not affected.
 
     Returns
     -------
@@ -167,8 +167,8 @@ def group_path(
     Raises
     ------
     ValueError
-        If the estimator is of another kind, there are no budgets, one of them is no positive int or more than there
-        are groups, or one of `X_val` and `y_val` is missing.
+        If the estimator is of another kind, there are no budgets, one of them is not a positive int or more than the
+        number of groups, or one of `X_val` and `y_val` is missing.
 
     See Also
     --------
@@ -239,7 +239,7 @@ def _check_budgets(budgets):
 
 
 def _fit_all(model, X, y, budgets, unit, n_jobs):
-    # Threads: the kernels hold no lock, and the data are shared.
+    # Threads, because kernels release the GIL, and the data are shared.
     return Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(clone(model).set_params(**{_PARAMETER_OF[unit]: budget}).fit)(X, y) for budget in budgets
     )
@@ -255,7 +255,7 @@ def _fit_along(model, X, y, budgets, unit, n_jobs):
 
 
 def _streams(stream, X, y, settings):
-    """Yield copies of an estimator that goes on learning from all samples, by some parameters and then by others."""
+    """Yield copies of an estimator that continues learning from all samples, with each of several settings in turn."""
     labels = stream._labels_in(y)
     if labels is not None:
         is_array = isinstance(y, np.ndarray) and y.dtype != object
@@ -274,7 +274,7 @@ def _score_all(fitted, scorer, X, y, n_jobs):
 
 
 def _joined(estimator, head, model):
-    """Return a fitted model as the kind of estimator that was given."""
+    """Return a fitted model as the same kind of estimator as the input."""
     if not isinstance(estimator, Pipeline):
         return model
     return Pipeline([*(head.steps if head is not None else []), (estimator.steps[-1][0], model)])

@@ -1,4 +1,4 @@
-"""What paths and stability share: the steps before the last one, names of groups, and seeds."""
+"""The common part of paths and stability selection: steps before the last one, names of groups, and seeds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from sklearn.pipeline import Pipeline
 
 from .._structured.perceptron import GroupLassoPerceptron
 
-# Seeds are drawn below this.
+# Upper bound of seeds.
 _N_SEEDS = 2**31 - 1
 
 
 def names_of_groups(model, head, names=None):
-    """Return the names of a fitted model's groups: those given, of the templates in a pipeline, or its own."""
+    """Return the names of a fitted model's groups: the given ones, those of templates in a pipeline, or its own."""
     n_groups = model.groups_.n_groups
     if names is not None:
         if len(names) != n_groups:
@@ -26,7 +26,7 @@ def names_of_groups(model, head, names=None):
 
 
 def template_names_of(steps):
-    """Return the names of the templates that one of the steps of a pipeline has made; None if there is none."""
+    """Return the names of templates from one of the steps of a pipeline, or None."""
     for _, step in reversed(steps):
         if hasattr(step, "template_names_"):
             return list(step.template_names_)
@@ -45,7 +45,7 @@ def last_step(estimator):
 
 
 def transform_with(estimator, X, y, *others):
-    """Fit a clone of the steps before the last; return it (or None) and what becomes of X and the others."""
+    """Fit a clone of the steps before the last; return it (or None), and the transformed X and others."""
     if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
         return None, (X, *others)
     head = clone(estimator[:-1])

@@ -1,4 +1,4 @@
-"""stability_selection: which groups are selected from most parts of the data, and so hardly by chance."""
+"""stability_selection: groups that are selected from most parts of the data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StabilitySelection:
-    """What `stability_selection` returns; ``print`` shows the groups, the most frequent first.
+    """The result of `stability_selection`; ``print`` shows the groups, the most frequent first.
 
     Attributes
     ----------
     frequencies : ndarray of shape (n_groups,)
-        The share of resamples in which each group was selected.
+        The fraction of resamples in which each group was selected.
     selections : bool ndarray of shape (n_resamples, n_groups)
     names : list
         The name of each group.
@@ -50,7 +50,7 @@ class StabilitySelection:
     names: list = field(repr=False)
 
     def stable(self, threshold: float = 0.6) -> NDArray[np.int64]:
-        """Return the groups that were selected in at least a share of the resamples.
+        """Return the groups that were selected in at least a fraction of the resamples.
 
         Parameters
         ----------
@@ -65,11 +65,11 @@ class StabilitySelection:
         Raises
         ------
         ValueError
-            If the threshold is no share.
+            If the threshold is not in (0, 1].
         """
         if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not 0 < threshold <= 1:
             raise ValueError(f"threshold must be a share in (0, 1]; got {threshold!r}")
-        # A share such as 0.6 of 50 is no exact number.
+        # A fraction such as 0.6 of 50 is subject to rounding.
         return np.flatnonzero(self.frequencies >= threshold - 1e-12)
 
     def __str__(self):
@@ -90,9 +90,9 @@ def stability_selection(
     random_state: int | np.random.RandomState | None = None,
     n_jobs: int | None = None,
 ) -> StabilitySelection:
-    """Select groups from many random parts of the data; say how often each is selected.
+    """Select groups from many random parts of the data; report how often each is selected.
 
-    A group that is selected from most parts is hardly there by chance: stability selection [1]_, of groups.
+    A group that is selected from most parts is unlikely to be there by chance: stability selection [1]_, of groups.
 
     Parameters
     ----------
@@ -101,13 +101,13 @@ def stability_selection(
     X, y
         As for `fit`.
     n_resamples : int, default=50
-        How many parts are drawn.
+        Number of parts.
     sample_fraction : float, default=0.5
-        The size of each, as a share in (0, 1) of the samples, which are drawn without replacement.
+        The size of each part, as a fraction in (0, 1) of the samples, which are drawn without replacement.
     names : sequence, default=None
         As in `group_path`.
     random_state : int, RandomState or None, default=None
-        Draws the parts, and a seed for each fit where `random_state` of the estimator is None.
+        Draws the parts, and a seed for each fit if `random_state` of the estimator is None.
     n_jobs : int, default=None
         Number of threads, as in joblib. The result does not depend on it.
 

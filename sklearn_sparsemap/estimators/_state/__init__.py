@@ -1,1 +1,1 @@
-"""The state of a training as arrays: read from an estimator, written into one, averaged over several."""
+"""The state of a training as arrays: read from an estimator, written to one, averaged over several."""

@@ -1,4 +1,4 @@
-"""What gives an estimator its training state, and takes it."""
+"""Access to an estimator's training state."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ _PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
 class TrainingStateMixin:
     """Reads and writes the training state of an estimator.
 
-    A subclass has `_optimizer`, which is None where the training has ended, a method `_new_begin` that then returns one
-    that goes on from `_model`, and `_set_by_fit`.
+    A subclass has `_optimizer`, which is None after the end of training; a method `_new_begin`, which then returns an
+    optimiser that continues from `_model`; and `_set_by_fit`.
     """
 
     # The kinds of training state that the estimator can read.
     _state_kinds: tuple[str, ...] = ()
-    # The type of the weights that are to be learned.
+    # The type of weights in training.
     _dtype = np.dtype(np.float64)
 
     def get_training_state(self) -> TrainingState:
-        """Return what `partial_fit` would go on from: weights, their sums, what the step rule keeps, counters, curves.
+        """Return the state from which `partial_fit` continues: weights, their sums, optimiser state, counters, curves.
 
         Returns
         -------
         state : TrainingState
-            Of copies. After `fit`, which keeps the model alone, it is the state of a stream that begins with that.
+            Its arrays are copies. After `fit`, which keeps only the model, it is the initial state of a stream from
+            that model.
 
         Raises
         ------
@@ -54,23 +55,23 @@ class TrainingStateMixin:
         )
 
     def set_training_state(self, state: TrainingState) -> Self:
-        """Take over what a training has come to, so that `partial_fit` goes on from there.
+        """Load a training state, so that `partial_fit` continues from there.
 
         Parameters
         ----------
         state : TrainingState
-            Of an estimator of this kind. Its arrays are copied. Where it has no `attributes`, this estimator must have
-            seen data before.
+            State of an estimator of this kind. Its arrays are copied. If it has no `attributes`, this estimator must
+            have seen data before.
 
         Returns
         -------
         self : object
-            With the model of that state: `predict` works, too.
+            The estimator with the model of that state, ready for `predict`.
 
         Raises
         ------
         ValueError
-            If the state is of another kind, or does not go with the estimator.
+            If the state is of another kind, or does not fit the estimator.
         """
         if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
             raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
@@ -91,9 +92,9 @@ class TrainingStateMixin:
         return self
 
     def _took_state(self):
-        """Bring up to date what else depends on the optimiser."""
+        """Update attributes that depend on the optimiser."""
 
     def _take_rounds(self, optimizers, losses, scores):
-        """Become what rounds of parameter mixing have learned, in one phase or two, as `fit` leaves it."""
+        """Load the result of rounds of parameter mixing, in one phase or two; the estimator is then as after `fit`."""
         self._model, self._optimizer = optimizers[-1].model(), None
         self.loss_curve_, self.validation_scores_, self.n_iter_ = losses, scores, max(1, len(losses))

@@ -1,4 +1,4 @@
-"""The arrays of optimisers, whatever holds them: read into the form of a `TrainingState`, and written from it."""
+"""Conversion between optimisers and the arrays of a `TrainingState`."""
 
 import numpy as np
 
@@ -17,12 +17,12 @@ BLANK = {"squares": OnlineOptimizer._first_state}
 
 
 def read_optimizer(optimizer):
-    """Return the arguments of a `TrainingState`, as copies of what an optimiser holds."""
+    """Return the arguments of a `TrainingState`, as copies of an optimiser's arrays."""
     return (_read_network if isinstance(optimizer, MinibatchOptimizer) else _read_store)(optimizer)
 
 
 def write_optimizer(state, make_groups=None, rng=None):
-    """Make an optimiser that goes on from a state.
+    """Make an optimiser that continues from a state.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ _COUNTERS = {STEP: "n_steps", UNCONVERGED: "n_inexact", SINCE: "n_since", N_SHRI
 
 
 def _touched_of(store, first_state, n_steps):
-    """Find the weights of a dense store that are not as they were made; returns as `_pairs_of` does."""
+    """Find the weights of a dense store that differ from their initial values; returns the same as `_pairs_of`."""
     values, sums, state = (array[store.n_dense :] for array in (store.values, store.sums, store.state))
     touched = values != 0.0
     if len(sums):
@@ -78,20 +78,20 @@ def _touched_of(store, first_state, n_steps):
 
 
 def _pairs_of(store, n_steps):
-    """Find the weights that a store of pairs holds.
+    """Find the weights in a store of pairs.
 
     Returns
     -------
     places : int array, ascending
-        ``feature * n_outputs + output`` of each.
+        ``feature * n_outputs + output`` of each weight.
     at : int array
         Its place in the store.
     scale, so_far : arrays
-        What its value there is multiplied by, now and summed over all steps.
+        The factor of its stored value, now and summed over all steps.
     """
     features = np.flatnonzero(store.features[:, COUNT])
     starts, counts = (store.features[features, column].astype(np.int64) for column in (HEAD, COUNT))
-    # A negative count is that of a block with a place for each output.
+    # A negative count marks a block with a place for each output.
     widths = np.where(counts < 0, store.n_outputs, counts)
     ends = np.cumsum(widths)
     at = np.arange(widths.sum()) + np.repeat(starts - (ends - widths), widths)
@@ -117,7 +117,7 @@ def _read_store(optimizer):
     dense = {"weights": store.values[:n].copy()}
     pairs = {"weights": (store.values[at] * scale).astype(dtype, copy=False)}
     if optimizer.average:
-        # The store holds each change times the number of steps before it.
+        # The store holds each change times the number of earlier steps.
         dense["sums"] = counters["n_steps"] * store.values[:n] - store.sums[:n]
         pairs["sums"] = (store.values[at] * so_far - store.sums[at]).astype(dtype, copy=False)
     kind, is_group = "online", isinstance(optimizer, GroupOptimizer)
@@ -153,7 +153,7 @@ def _write_groups(state, optimizer):
     groups = state.groups
     optimizer.store.kept[:] = groups["kept"]
     optimizer.sigma[0] = groups["sigma"]
-    # States of older versions have none.
+    # States of older versions lack this.
     optimizer.held[:] = groups.get("held", 0)
     optimizer.curve = Course(highest_of)
     for step, count in groups["curve"].tolist():

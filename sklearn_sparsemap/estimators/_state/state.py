@@ -1,4 +1,4 @@
-"""TrainingState: all that a training has come to, as arrays that can be stored, sent, and averaged."""
+"""TrainingState: the state of a training, as arrays that can be stored, sent, and averaged."""
 
 from __future__ import annotations
 
@@ -26,42 +26,43 @@ _MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
 
 
 class TrainingState:
-    """What an online training has come to, and what it needs to go on: read by `get_training_state`.
+    """State of online training: weights and optimiser accumulators. `get_training_state` returns it.
 
-    The weights are in two parts. *Dense* ones are few: intercepts and additional scores, such as transitions; of a
-    network, and of a model over factor graphs, all weights. *Pairs* are the weights of a feature and an output, of
-    which only those are here that were ever touched. For each weight there is a value in each slot, all of one type
-    (that of the estimator's weights):
+    The weights are in two parts. *Dense* weights are few: intercepts and additional scores, such as transitions; for a
+    network, and for a model over factor graphs, all weights. *Pairs* are the weights of a feature and an output, of
+    which only the touched ones are stored. Each weight has a value in each slot; all values have the type of the
+    estimator's weights:
 
     - ``"weights"``: the weight itself, after the last step;
-    - ``"sums"``, where weights are averaged: the sum of its values after each of the `n_steps` steps;
+    - ``"sums"``, if weights are averaged: the sum of its values after each of the `n_steps` steps;
     - ``"squares"`` (AdaGrad): the sum of its squared gradients;
     - ``"first"`` and ``"second"`` (Adam): its moments.
 
     Attributes
     ----------
     kind : {"online", "mira", "groups", "minibatch", "adam"}
-        What learned: AdaGrad or MIRA sample by sample, `GroupLassoPerceptron`, AdaGrad on factor graphs, Adam.
+        The kind of training: AdaGrad or MIRA sample by sample, `GroupLassoPerceptron`, AdaGrad on factor graphs, Adam.
     shape : tuple (n_features, n_outputs), or list of tuples
-        That of the pairs; or the shapes of the arrays of which the dense weights are made.
+        The shape of the matrix of pairs; or the shapes of the arrays that make up the dense weights.
     dense : dict of str -> ndarray of shape (n_dense,)
-        By slot: the intercepts, then the additional scores. Of networks the weights of all layers, then all intercepts,
-        then the additional scores.
+        By slot: the intercepts, then the additional scores. For networks the weights of all layers, then all
+        intercepts, then the additional scores.
     places : int64 ndarray of shape (n_pairs,)
         Ascending: ``feature * n_outputs + output`` of each pair.
     pairs : dict of str -> ndarray of shape (n_pairs,)
         By slot.
     counters : dict of str -> int
-        ``n_steps`` (samples, of networks mini-batches), ``n_inexact`` (of how many samples inference did not converge)
-        and, of linear models, ``n_since`` and ``n_shrinkages``: samples for which the penalty or shrinkage is still to
-        come, and how many shrinkages there were.
+        ``n_steps`` (samples; for networks mini-batches), ``n_inexact`` (samples whose inference did not converge) and,
+        for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the penalty or shrinkage,
+        and number of shrinkages.
     groups : dict or None
-        Of `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, which atoms of groups the last shrinkage
-        ``kept``, the ``curve`` of samples and numbers of weights, and how many weights atoms have ``held`` at most.
+        For `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, the atoms of groups that the last shrinkage
+        ``kept``, the ``curve`` of samples and numbers of weights, and the maximum number of weights that atoms have
+        ``held``.
     progress : dict
         ``n_iter_`` and ``loss_curve_`` of the estimator.
     attributes : dict
-        What else a fitted estimator has, by which a clone becomes one: classes, structure, groups.
+        Other fitted attributes, with which a clone becomes a fitted estimator: classes, structure, groups.
     holds_pairs : bool
         Whether the estimator has a sparse `coef_`.
 
@@ -100,9 +101,9 @@ class TrainingState:
         self.progress, self.attributes = progress or {}, attributes or {}
 
     def _check(self):
-        """Raise ValueError unless the arrays go together, which may have been edited, or read from a file.
+        """Raise ValueError unless the arrays are consistent; they may have been edited, or read from a file.
 
-        Kernels rely on it that pairs are of the features and outputs of `shape`.
+        Kernels rely on pairs being within `shape`.
         """
         dtype, of_pairs = self.dtype, self.kind in _OF_PAIRS
         shapes = [self.shape] if of_pairs else self.shape
@@ -126,7 +127,7 @@ class TrainingState:
 
     @property
     def n_steps(self) -> int:
-        """How many steps the sums are of."""
+        """Number of steps in the sums."""
         return self.counters["n_steps"]
 
     @property
@@ -141,7 +142,7 @@ class TrainingState:
         return sum(array.nbytes for array in arrays)
 
     def coef(self, slot: str = "weights") -> Any:
-        """Return what a slot holds of the pairs, as a CSR array of shape (n_features, n_outputs).
+        """Return a slot of the pairs as a CSR array of shape (n_features, n_outputs).
 
         Parameters
         ----------
@@ -150,7 +151,7 @@ class TrainingState:
         Returns
         -------
         values : sparse.csr_array
-            With an entry for each pair, also where it is zero.
+            It has an entry for each pair, even if zero.
 
         Raises
         ------
@@ -164,17 +165,18 @@ class TrainingState:
         return sparse.csr_array((self.pairs[slot].copy(), outputs.astype(np.int32), indptr), shape=self.shape)
 
     def without_history(self) -> TrainingState:
-        """Return the state with no steps counted yet: what each of several workers should start from.
+        """Return the state with no steps counted, from which each of several workers should start.
 
-        What they return then has the sums and counts of their own steps alone; see `average_states`.
+        The results of the workers then have the sums and counts of their own steps only; see `average_states`.
 
         Returns
         -------
         state : TrainingState
-            Shares the other arrays.
+            It shares the other arrays.
         """
         found = copy(self)
-        # The penalty, or the shrinkage, for samples since the last one is still to come; Adam corrects its moments.
+        # Keep the samples since the last penalty or shrinkage, which is still due, and Adam's steps, which correct its
+        # moments.
         kept = ("n_since", "n_steps") if self.kind == "adam" else ("n_since",)
         found.counters = {name: n * (name in kept) for name, n in self.counters.items()}
         for name in ("dense", "pairs"):
@@ -194,24 +196,24 @@ def average_states(
     start: TrainingState | None = None,
     share: float | None = None,
 ) -> TrainingState:
-    """Average the states that several workers have come to, each with data of its own: parameter mixing.
+    """Average the states of several workers, each trained on its own data: parameter mixing.
 
-    Weights, squared gradients and moments are averaged; a pair that one of the states does not have counts with a
-    weight of zero. Sums and counters are added up, so that averaged weights are those over the steps of all workers.
-    (The steps of Adam are those of the worker with the most: it corrects its moments by them.)
+    Weights, squared gradients and moments are averaged; a pair that a state lacks counts with a weight of zero. Sums
+    and counters are added up, so that averaged weights are those over the steps of all workers. (The steps of Adam are
+    the maximum over the workers, because its moments are corrected by them.)
 
     Parameters
     ----------
     states : sequence of TrainingState
     weights : array-like of shape (n_states,), default=None
-        How much each counts, such as its number of samples; None is equally.
+        Weights of the states, such as their numbers of samples. By default, equal.
     start : TrainingState, default=None
-        What all of them went on from, if that was ``start.without_history()``: its sums, for pairs that are left, and
+        The common start of all workers, if that was ``start.without_history()``: its sums, for the remaining pairs, and
         its counters are added, and its curves and attributes are kept.
     share : float, default=None
-        The share of the steps since `start` in averaged weights, whose sums are scaled for that; None is their share of
-        all steps. The first mixtures of a training are poor, and should count little in the end: with ``4 / (t + 3)``
-        at the t-th mixture they count as the third powers of their numbers, about.
+        The fraction of the steps since `start` in averaged weights, to which their sums are scaled. By default, their
+        actual fraction of all steps. The first mixtures of a training are poor, and should have little weight in the
+        end: with ``4 / (t + 3)`` at the t-th mixture, weights grow roughly like t^3.
 
     Returns
     -------
@@ -220,7 +222,7 @@ def average_states(
     Raises
     ------
     ValueError
-        If there are no states, they are of different models, or the weights or the share are not as described.
+        If there are no states, they are of different models, or the weights or the share are invalid.
 
     Examples
     --------
@@ -261,9 +263,9 @@ def average_states(
 
 
 def partial_mixture(state, share):
-    """Return a state of which weights are multiplied by a share: what `add_partial` adds up.
+    """Return a state multiplied by a share, a summand of `add_partial`.
 
-    Adding some of them, and then those sums, is how many workers average in a tree. The order decides the rounding.
+    Adding these, and then their sums, lets many workers average in a tree. The order affects the rounding.
     """
     found = copy(state)
     found.share = share
@@ -277,7 +279,7 @@ def partial_mixture(state, share):
 
 
 def add_partial(first, second):
-    """Add up two partial mixtures."""
+    """Add two partial mixtures."""
     found = copy(first)
     found.share = first.share + second.share
     found.dense = {name: values + second.dense[name] for name, values in first.dense.items()}
@@ -294,10 +296,10 @@ def add_partial(first, second):
 
 
 def _union(first, second):
-    """Return the places of two partial mixtures together, and the sums of their slots there."""
+    """Return the union of the places of two partial mixtures, and the sums of their slots there."""
     if np.array_equal(first.places, second.places):
         return first.places, {name: values + second.pairs[name] for name, values in first.pairs.items()}
-    # Both are sorted, which this sort makes use of.
+    # Both are sorted, so a stable sort is a merge.
     places = np.sort(np.concatenate([first.places, second.places]), kind="stable")
     places = places[np.concatenate([[True], places[1:] != places[:-1]])] if len(places) else places
     found = {}
@@ -334,7 +336,7 @@ def finish_mixture(total, start=None, share=None):
             sums = own * found.pairs["sums"]
             sums[at[here]] += before * start.pairs["sums"][here]
             found.pairs["sums"] = sums
-    # Workers went on counting these.
+    # Workers continued these counters from the start's values.
     kept = ("n_since", "n_steps") if total.kind == "adam" else ("n_since",)
     found.counters = {name: n + start.counters[name] * (name not in kept) for name, n in found.counters.items()}
     found.progress, found.attributes = start.progress, start.attributes
@@ -342,7 +344,7 @@ def finish_mixture(total, start=None, share=None):
 
 
 def _scales_of_sums(n_own, n_before, share):
-    """Return what to multiply sums with, of so many steps and of those before, so that the first have a share."""
+    """Return the factors of the sums of new and of earlier steps with which the new ones have this share."""
     if share is None or not n_own or not n_before:
         return 1.0, 1.0
     n = n_own + n_before
