@@ -1,4 +1,4 @@
-"""What the linear structured estimators share: checking data, scoring parts, and predicting."""
+"""The common part of linear structured estimators: checks of data, scores of parts, and prediction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SEVERAL_LABELS = (
     "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
     "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
 )
-# A larger duality gap than this, relative to 1 + the objective, is reported at prediction.
+# Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-8
 # Checks of the features of unstructured data, by the type of the weights.
 _CHECKS = {
@@ -60,7 +60,7 @@ _STRUCTURES = {"auto": Simplex, "chain": LinearChain, "tree": DependencyTree, "m
 
 
 def resolve_structure(structure):
-    """Return the Structure, or `GraphsOf`, that the parameter `structure` means."""
+    """Return the Structure or `GraphsOf` for the parameter `structure`."""
     if isinstance(structure, Structure):
         return structure
     if isinstance(structure, str) and structure in _STRUCTURES:
@@ -74,7 +74,7 @@ def resolve_structure(structure):
 
 
 def lay_out(structure, X, n_outputs):
-    """Return samples as a task: see `resolve_structure`."""
+    """Return samples as a task; `structure` is a result of `resolve_structure`."""
     return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
 
@@ -90,25 +90,24 @@ class LinearStructuredClassifier(
     """Base of the estimators whose part scores are linear in the features.
 
     A subclass has the parameters `structure`, `loss`, `temperature`, `class_weight`, `unfit` and `n_jobs`. It sets
-    `_structure` (what it was fitted with; the parameter may change later), `classes_` for structures made of labels,
-    and `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made when it is
-    needed.
+    `_structure` (that of the fit; the parameter may change later), `classes_` for structures made of labels, and
+    `_model` (a `LinearModel`), or `_optimizer` with a method ``model()`` from which `_model` is made on demand.
 
-    Inside, X is always a `RaggedArray`: flat data are structured data with one row a sample. The model has one output
-    for each label, or a single one where structures are not made of labels. `codes` stands for y: an int array of
-    places in `classes_` (flat data), a RaggedArray of them (structures made of labels), or an object array of
-    structures as the user gave them.
+    Internally, X is always a `RaggedArray`: flat data are structured data with one row for each sample. The model has
+    one output for each label, or a single one if structures are not made of labels. `codes` represents y: an int array
+    of indices into `classes_` (flat data), a RaggedArray of them (structures made of labels), or an object array of
+    structures in the user's form.
     """
 
-    # The parameter for the size of steps, and what beside the model a fit sets before it trains.
+    # The parameter for the step size, and the attributes, besides the model, that a fit sets before it trains.
     _step_size = "eta0"
     _set_by_fit = ("classes_", "_structure", "_loss", "n_features_in_")
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Compute the scores of the parts, by which `predict` decides.
+        """Compute the scores of the parts, on which `predict` is based.
 
-        For losses with SparseMAP's regulariser, and structures that differ in their number of parts, these are less by
-        ``temperature / 2`` than what is linear in the features: what the loss takes off each part.
+        For SparseMAP losses, and structures that differ in their number of parts, they are the linear scores minus
+        ``temperature / 2``, which the loss subtracts from each part.
 
         Parameters
         ----------
@@ -128,22 +127,23 @@ class LinearStructuredClassifier(
         return task.in_shapes(self._tilted(task, scores, "map"))
 
     def predict(self, X: Any, known: Any = None) -> NDArray[Any]:
-        """Predict the labels, or structures, of highest score.
+        """Predict the labels or structures with the highest score.
 
-        Where structures differ in their number of parts, it is the best one under the objective of the loss: the
-        regulariser of SparseMAP takes half the temperature off the score of each part, that of other losses nothing.
+        If structures differ in their number of parts, the prediction maximises the objective of the loss: the
+        regulariser of SparseMAP subtracts half the temperature from the score of each part, that of other losses
+        nothing.
 
         Parameters
         ----------
         X : as in `fit`
         known : sequence, default=None
-            What is known of each sample, to be completed: labels with None where they are open; likewise heads of words
-            or columns of rows. None for a sample of which nothing is known.
+            Partially known structures, to be completed: labels with None if unknown; likewise heads of words or columns
+            of rows. None for a sample of which nothing is known.
 
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            Labels; for structures a 1-D object array of them, label arrays where they are made of labels.
+            Labels; for structures a 1-D object array of them, label arrays if they are made of labels.
         """
         structure, X = self._check_predict(X)
         with blamed_on_known(known):
@@ -154,11 +154,11 @@ class LinearStructuredClassifier(
         return labels if is_flat(structure) else object_array(RaggedArray(labels, X.indptr).tolist())
 
     def predict_marginals(self, X: Any, known: Any = None) -> NDArray[Any]:
-        """Compute the probability of each label, or part.
+        """Compute the probability of each label or part.
 
         These are SparseMAP marginals, zero for most parts; for the losses crf and margin_crf, they are the marginals of
-        the Gibbs distribution. Where structures differ in their number of parts, the marginals go with what `predict`
-        decides: those of an item that depends on no others are above one half if it is predicted.
+        the Gibbs distribution. If structures differ in their number of parts, the marginals are consistent with
+        `predict`: an independent part is predicted if its marginal is above one half.
 
         Parameters
         ----------
@@ -181,9 +181,10 @@ class LinearStructuredClassifier(
         return marginals
 
     def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
-        """Find the few structures that SparseMAP selects for each sample, with their probabilities.
+        """Return the structures that SparseMAP selects for each sample, with their probabilities.
 
-        That is so whatever the loss: after training with crf, `predict_marginals` speaks of another distribution.
+        This holds for every loss. After training with crf, `predict_marginals` returns marginals of another
+        distribution.
 
         Parameters
         ----------
@@ -231,14 +232,14 @@ class LinearStructuredClassifier(
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of single labels, or parts; for trees that is the unlabelled attachment score.
 
-        Where structures differ in their number of parts, it is the F1 of the parts over all samples, as
-        `sklearn_sparsemap.metrics.parts_f1_score` has it: who predicts nothing may be right about most parts.
+        If structures differ in their number of parts, it is the F1 of the parts over all samples, as in
+        `sklearn_sparsemap.metrics.parts_f1_score`, because an empty prediction can be correct about most parts.
 
         Parameters
         ----------
         X, y : as in `fit`
         sample_weight : array-like of shape (n_samples,), default=None
-            A structured sample's weight counts for each of its labels or parts.
+            The weight of a structured sample applies to each of its labels or parts.
 
         Returns
         -------
@@ -252,7 +253,7 @@ class LinearStructuredClassifier(
         check_same_length(X, y)
         weights = check_sample_weight(sample_weight, len(X))
         if structure.labelled:
-            # Labels that are not among the classes are never predicted.
+            # Labels that are not in `classes_` are never predicted.
             if is_flat(structure):
                 y = codes_of(y.tolist(), self.classes_)
             else:
@@ -262,7 +263,7 @@ class LinearStructuredClassifier(
         return self._accuracy(self._task(X), X, y, self._current, weights)
 
     def _accuracy(self, task, X, codes, model, weights):
-        """Return the score: the share of labels or parts that are right, or their F1; samples have weights."""
+        """Return the score: the fraction of correct labels or parts, or their F1; samples have weights."""
         return task.agreement(codes, self._predict_codes(task, X, model), weights)
 
     def _check_X(self, structure, X):
@@ -287,7 +288,7 @@ class LinearStructuredClassifier(
         codes : int array, RaggedArray or object array
             See the class.
         classes : ndarray or None
-            As given, or all labels in y; None where structures are not made of labels.
+            As given, or all labels in y; None if structures are not made of labels.
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -324,7 +325,7 @@ class LinearStructuredClassifier(
             codes = object_array(list(y))
         else:
             if classes is None:
-                # np.unique keeps the type of an array of labels, which lists of Python objects would lose.
+                # np.unique keeps the type of a label array, which lists of Python objects would lose.
                 classes = np.unique(y) if is_flat(structure) else sorted_labels(where_known(labels))
             codes = encode_labels(labels, classes, X.indptr, unknown=unknown and not is_flat(structure))
             codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
@@ -332,7 +333,7 @@ class LinearStructuredClassifier(
         return X, codes, classes
 
     def _sample_weights(self, X, codes, classes, sample_weight):
-        """Combine sample weights and class weights into one weight a sample."""
+        """Combine sample weights and class weights into one weight for each sample."""
         weights = check_sample_weight(sample_weight, len(X))
         if self.class_weight is None:
             return weights
@@ -345,13 +346,13 @@ class LinearStructuredClassifier(
         else:
             labels = set(classes.tolist())
             unknown = [label for label in self.class_weight if label not in labels]
-            # As in scikit-learn: a label that is absent from this y is fine, unless it looks like a slip.
+            # As in scikit-learn: a label may be absent from this y, unless it looks like a typing error.
             if unknown and not labels <= set(self.class_weight):
                 raise ValueError(f"class_weight names the label {unknown[0]!r}, which is not in y")
             of_class = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
             if not ((of_class >= 0) & (of_class < np.inf)).all():
                 raise ValueError("class_weight must be finite and not negative")
-        # A label that is unknown counts as one of weight 1.
+        # An unknown label has weight 1.
         weights = weights * np.add.reduceat(np.where(known, of_class[flat], 1.0), X.indptr[:-1]) / X.lengths
         if not weights.any():
             raise ValueError("class_weight and sample_weight leave no sample with a positive weight")
@@ -367,12 +368,12 @@ class LinearStructuredClassifier(
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
-        # Overflow, after someone edited the model, is for those to report who use the scores.
+        # Users of the scores report overflow, which edited models can cause.
         with np.errstate(over="ignore", invalid="ignore"):
             return linear_scores(X.values, model, self.n_jobs)
 
     def _task(self, X):
-        """Lay out samples to predict."""
+        """Lay out samples for prediction."""
         structure, n_outputs = self._structure, len(self._current.intercept)
         if isinstance(structure, Structure) and not structure.labelled:
             n_outputs = structure.row_outputs or 1
@@ -388,25 +389,25 @@ class LinearStructuredClassifier(
         return task
 
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
-        """Lay out samples to learn from."""
+        """Lay out samples for training."""
         task = self._lay_out(structure, X, (structure.row_outputs or 1) if classes is None else len(classes))
         if isinstance(codes, RaggedArray) and (codes.values == UNKNOWN).any():
             task = PartialTask(structure, X, len(classes))
         return task.learn(codes, weights, self.loss, self.temperature, cost)
 
     def _predict_codes(self, task, X, model, known=None):
-        """Return the prediction as `codes`."""
+        """Return the prediction in the form of `codes`."""
         if task.is_flat:
             scores = self._restricted(X, self._linear_scores(X, model), known)
             return task.predict(scores, model.additional, self.n_jobs)
         return task.predict(*self._scores(task, X, model, "map", known), self.n_jobs)
 
     def _scores(self, task, X, model, argmax, known=None):
-        """Return the scores of all rows, see `_tilted`, and the additional scores; over the temperature, but for MAP.
+        """Return the scores of all rows, see `_tilted`, and additional scores; over the temperature unless for MAP.
 
-        The model may have been edited, so that they are checked.
+        They are checked, because the model may have been edited.
         """
-        # Inference is in float64, whatever the weights are.
+        # Inference is in float64 for all types of weights.
         scores, additional = self._linear_scores(X, model), model.additional.astype(np.float64, copy=False)
         if argmax != "map":
             check_positive("temperature", self.temperature)
@@ -417,18 +418,18 @@ class LinearStructuredClassifier(
         return self._restricted(X, self._tilted(task, scores, argmax), known), additional
 
     def _tilted(self, task, scores, argmax):
-        """Return scores to which is added what makes inference of any kind decide as the loss of the model does.
+        """Return scores with a constant added, so that any kind of inference agrees with the loss of the model.
 
-        SparseMAP's regulariser takes half the temperature off the score of each part of a structure; that of the other
-        losses takes nothing off a structure, and is this one where half the temperature is added before. Where
-        structures have the same number of parts all this changes nothing, and is left out.
+        SparseMAP's regulariser subtracts half the temperature from the score of each part of a structure; that of the
+        other losses is zero at structures. Adding half the temperature to the scores converts one into the other. If
+        all structures have the same number of parts, a constant makes no difference, and is omitted.
 
         Parameters
         ----------
         task : Task
         scores : array of shape (n_rows, n_outputs)
         argmax : {"map", "sparsemap", "gibbs"}
-            The kind of inference, as in `LOSSES`. But for "map", scores are divided by the temperature already.
+            The kind of inference, as in `LOSSES`. Except for "map", scores are divided by the temperature already.
         """
         varies = task.varies
         if not np.any(varies):
@@ -440,23 +441,23 @@ class LinearStructuredClassifier(
 
     @property
     def _latest_loss(self):
-        """The loss that the model has minimised last."""
+        """The loss that the model minimised last."""
         return self._loss
 
     def _check_stream(self, X, y, classes, sample_weight, cost=None):
-        """Check the parameters, a mini-batch, and what all calls of `partial_fit` must agree in.
+        """Check the parameters, a mini-batch, and its consistency with earlier calls of `partial_fit`.
 
         Returns
         -------
         first : bool
             Whether this is the first call.
         structure : Structure or GraphsOf
-            That of the first call.
+            The structure of the first call.
         classes : array or None
-            All labels; None where structures are not made of labels.
+            All labels; None if structures are not made of labels.
         X : RaggedArray
         task : Task or None
-            None where `unfit` has left no sample. If this is the first call, the next one is so, too.
+            None if `unfit` has dropped all samples. If this is the first call, the next call counts as the first one.
         """
         structure, first = self._check_params(), not hasattr(self, "_structure")
         if self.class_weight == "balanced":
@@ -481,7 +482,7 @@ class LinearStructuredClassifier(
         return first, structure, classes, X, None
 
     def _labels_in(self, y):
-        """Return the labels that occur; None where structures are not made of labels."""
+        """Return the labels that occur; None if structures are not made of labels."""
         return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
 
     def _check_same_structure(self, structure):
@@ -491,7 +492,7 @@ class LinearStructuredClassifier(
             )
 
     def _is_structured(self):
-        """Tell whether samples are structures; False if the parameter `structure` means nothing."""
+        """Tell whether samples are structures; False if the parameter `structure` is invalid."""
         try:
             return not is_flat(resolve_structure(self.structure))
         except ValueError:
@@ -504,7 +505,7 @@ class LinearStructuredClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         if self._is_structured():
-            # Not a classifier in scikit-learn's sense, whose y is 1-D: splitters must not stratify by y.
+            # Not a classifier in scikit-learn's sense, because y is not 1-D, and splitters must not stratify by y.
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
@@ -521,13 +522,13 @@ def _check_converged(gaps, objectives):
 
 
 def _one_row_each(values, dtype):
-    """Return rows of numbers as samples; dense ones become those of a type, sparse ones are not copied."""
+    """Return rows of numbers as samples; dense rows are converted to a type, sparse ones are not copied."""
     values = values if sparse.issparse(values) else values.astype(dtype, copy=False)
     return RaggedArray._of_checked(values, np.arange(values.shape[0] + 1))
 
 
 def _flat_rows(X):
-    """Return X for data with one label a sample, which a RaggedArray is not."""
+    """Return X for data with one label for each sample; a RaggedArray is refused."""
     if isinstance(X, RaggedArray):
         raise ValueError("X is a RaggedArray, but structure='auto' takes one row a sample; name a structure")
     return check_matrix(X)
@@ -545,5 +546,5 @@ def _check_structured(structure, X, n_features, dtype):
 
 
 def _n_axes(structure):
-    """Return how many axes of rows a sample may have: those of the scores, unless the outputs are one of them."""
+    """Return the number of row axes of a sample: those of the scores, unless the outputs are one of them."""
     return structure.score_ndim - int(structure.labelled or structure.row_outputs is not None)

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
 _MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
 _NAMES = {"adagrad": "AdaGrad", "mira": "MIRA"}
-# Up to this many weights, L-BFGS is the better choice: exact, and nothing to tune.
+# Up to this number of weights, L-BFGS is preferred: it is exact and needs no tuning.
 _MOST_BATCH_WEIGHTS = 50_000
-# Beyond this many weights (512 MiB an array), only those exist that are updated, if they are few. Dense ones are a
-# third quicker to update, and several times quicker to predict with.
+# Beyond this number of weights (512 MiB for each array), only updated weights are stored, if they are few. Dense
+# weights are a third faster to update, and several times faster in prediction.
 _MOST_DENSE_WEIGHTS = 2**24
 
 
@@ -77,12 +77,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         right structure to be ahead of each other one by the number of its wrong parts, or by their `cost`. (Where
         structures differ in their number of parts, missing parts count, too.)
     temperature : float, default=1.0
-        Scale of the loss: small values approach a structured perceptron, large ones ask for a wider margin.
-        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it. Where structures
-        differ in their number of parts, the losses sparsemap and margin_sparsemap predict a part that depends on no
-        others if its score is above half of it.
+        Scale of the loss: small values approach a structured perceptron, large ones require a wider margin.
+        Probabilities are those of the scores divided by it. The perceptron loss does not depend on it. If structures
+        differ in their number of parts, an independent part is predicted by the losses sparsemap and margin_sparsemap
+        if its score exceeds temperature / 2.
     alpha : float, default=1e-4
-        Strength of the squared penalty on all weights but the intercept.
+        Strength of the squared penalty on all weights except the intercept.
     solver : {"auto", "lbfgs", "adagrad", "mira"}, default="auto"
         ``"lbfgs"``: exact batch optimisation, for models of up to some million weights; not for perceptron and hinge,
         which are not smooth. ``"adagrad"``: online, with sparse updates and averaged weights, for large models and
@@ -92,29 +92,29 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         a finite `C` it only matters whether they are zero. ``"auto"`` takes L-BFGS for smooth losses and up
         to 50,000 weights, else AdaGrad. `partial_fit` is always online.
     max_iter : int, default=None
-        Most iterations (L-BFGS) or epochs (AdaGrad, MIRA). None is 1000 and 100.
+        Maximum number of iterations. Default: 1000 for L-BFGS, 100 epochs for AdaGrad and MIRA.
     tol : float, default=1e-4
-        L-BFGS stops when no entry of the gradient is larger; where the loss has a kink, and a bundle method goes on, no
-        entry of a mean of gradients nearby. AdaGrad and MIRA stop when the mean loss (with early
-        stopping: the validation score) has not improved by `tol` for `n_iter_no_change` epochs.
+        L-BFGS stops if no entry of the gradient is larger or, at a kink, if the averaged subgradient is below `tol`.
+        AdaGrad and MIRA stop if the mean loss (with early stopping: the validation score) has not improved by `tol` for
+        `n_iter_no_change` epochs.
     eta0 : float, default=0.1
-        AdaGrad's step size. L-BFGS does not depend on it; its first steps for sequences are of a fixed size.
+        AdaGrad's step size. It has no effect on L-BFGS, whose initial steps for sequences have a fixed size.
     C : float, default=inf
-        MIRA's longest step.
+        Maximum step size of MIRA (its aggressiveness).
     cost : array-like of shape (n_classes, n_classes), default=None
-        For losses with a margin, and structures made of labels: the cost of predicting the label of the column where
-        that of the row is right, in the order of `classes_`. None counts wrong labels, heads or pairs.
+        For losses with a margin, and structures made of labels: the cost of predicting the label of the column if gold
+        has the label of the row, in the order of `classes_`. By default, the number of wrong labels, heads or pairs.
     fit_intercept : bool, default=True
         Whether each output has an intercept, which is not penalised.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the labels. A structured sample weighs the mean over its steps' labels.
+        Weights of the labels. The weight of a structured sample is the mean over its steps' labels.
     average : bool, default=True
         Whether AdaGrad and MIRA return the average of the weights over all steps.
     early_stopping : bool, default=False
         Whether to hold out a part of the samples, to stop when the score on them no longer improves, and to return
         the best model.
     validation_fraction : float, default=0.1
-        The part to hold out.
+        The fraction to hold out.
     n_iter_no_change : int, default=5
         Epochs without improvement before training stops.
     shuffle : bool, default=True
@@ -129,12 +129,12 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     verbose : int, default=0
         1 reports the first iterations and every tenth, 2 reports all.
     map_time_limit : float or None, default=10.0
-        Factor graphs: most seconds for the best assignment of a sample in `predict`. After that the best one found is
-        returned, with a ConvergenceWarning that names the samples; None searches on.
+        Factor graphs: maximum number of seconds for the best assignment of a sample in `predict`. If time runs out, the
+        best one found is returned, with a ConvergenceWarning that names the samples. None sets no limit.
     batch_size : int, default=None
-        AdaGrad: how many samples see the same weights, each of which then makes a step of its own. Several threads
-        solve them at the same time; more than a few cost quality. None is 1; for factor graphs, where the samples of a
-        batch make one step together, 16.
+        AdaGrad: number of samples that see the same weights, each of which then makes its own step. Several threads
+        solve them at the same time; more than a few reduce quality. Default: 1; for factor graphs 16, whose samples
+        make a single step together.
     unfit : {"raise", "drop", "projectivise"}, default="raise"
         What training does with trees that a `DependencyTree` does not allow: with several roots where it has
         ``single_root=True``, or arcs that cross where it is ``projective=True``. ``"raise"`` is an error; ``"drop"``
@@ -143,28 +143,28 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         are lifted to the head's head, the shortest first (Nivre and Nilsson, ACL 2005). Both say in a warning how many
         there are.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
-        Type of the weights and of all that training keeps of them. With float32 features become that, too; what is
-        summed up for a sample, and its inference, stays in float64. Features of float32 are not copied with either.
-        L-BFGS works in float64, and rounds what it has found.
+        Type of the weights and of the optimiser's state. With float32, features are converted, too; sums over a sample,
+        and its inference, are in float64. Features of float32 are not copied with either. L-BFGS works in float64, and
+        rounds its result.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, where structures are made of labels.
+        The labels, if structures are made of labels.
     coef_ : ndarray or CSR of shape (n_outputs, n_features)
         One output for each label; a single one for trees, matchings and others that are not made of labels. A CSR array
-        where the model is large and few of its weights exist: learned online from sparse features, with more than
-        16 million weights, at least three outputs, and a loss other than crf and margin_crf. It may be assigned in
-        either form, and keeps its own; `sparsify` and `densify` change it.
+        if the model is large and few of its weights exist: learned online from sparse features, with more than 16
+        million weights, at least three outputs, and a loss other than crf and margin_crf. It can be assigned in either
+        form, and keeps it; `sparsify` and `densify` convert it.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_ : ndarray of shape (n_classes, n_classes)
-        Chains: score of going from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_` and
-        `end_` it may be assigned, for example to forbid a transition with -inf; training then goes on from there. What
-        is edited in place holds for prediction until the model is trained further.
+        Chains: score of the transition from one label (row) to the next (column). Like `coef_`, `intercept_`, `start_`
+        and `end_` it can be assigned, for example to forbid a transition with -inf; training then continues from there.
+        Edits in place affect prediction only, until the model is trained further.
     start_, end_ : ndarray of shape (n_classes,)
         Chains: scores of the first and of the last label.
     additional_scores_ : dict of str -> ndarray
-        All learned additional scores by name, also those of a `CustomStructure`.
+        All learned additional scores by name, including those of a `CustomStructure`.
     n_features_in_ : int
     n_iter_ : int
         Iterations or epochs run.
@@ -180,10 +180,10 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     arrays or CSR matrices of shape (n_steps, n_features), or one 3-D array; `y` is a sequence of label sequences.
     Labels may be any hashable.
 
-    In `fit` a step's label of None is unknown. The loss is then that of the completions: how far the best structure is
-    ahead of the best one that goes with the known labels, both with the regulariser (for crf, the negative
-    log-probability of all completions together). It need not be convex; unknown labels are learned from with the losses
-    sparsemap, perceptron and crf, by L-BFGS or AdaGrad. Complete what is partly known by ``predict(X, known=...)``.
+    In `fit`, a label of None in a step is unknown. The loss is then the difference between the unconstrained and the
+    constrained regularised maximum, where the constraint is agreement with the known labels (for crf, the negative
+    log-probability of all completions together). It need not be convex. The losses sparsemap, perceptron and crf
+    support unknown labels, with L-BFGS or AdaGrad. ``predict(X, known=...)`` completes partially known structures.
 
     Structures that are not made of labels have one row of features for each part. For a tree over n words these are
     (n + 1) * n rows, head by head (0 is the root), or an array of shape (n + 1, n, n_features); for a matching an array
@@ -201,11 +201,11 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
     Return the same graph object for samples of the same form where that is possible: they are then solved together.
     `predict` returns the best assignments (see `map_inference`), and the losses crf and margin_crf are not available.
 
-    Structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs) are predicted by the
-    objective of the loss, which decides how many parts there are; see `predict` and `score`.
+    For structures that differ in their number of parts (`Subset`, `CustomStructure`, factor graphs), the objective of
+    the loss decides the number of parts; see `predict` and `score`.
 
-    Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete step, and raises KeyboardInterrupt.
-    Before the first one, and after an error, the estimator is as it was.
+    Interrupting `fit` (Ctrl-C) keeps the model of the last complete step, and raises KeyboardInterrupt. Before the
+    first step, and after an error, the estimator is unchanged.
 
     References
     ----------
@@ -224,7 +224,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
 
     _state_kinds = ("online", "mira", "minibatch")
 
-    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
         "loss": [StrOptions(set(LOSSES))],
@@ -374,7 +374,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         X, y, sample_weight
             As in `fit`. Weights are absolute here: a sample of weight 2 counts as two.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever occur; needed at the first call, where structures are made of labels.
+            All labels that can occur; needed at the first call if structures are made of labels.
 
         Returns
         -------
@@ -383,7 +383,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         Raises
         ------
         ValueError
-            As `fit` does; also at the first call without `classes`, and for a label that is not among them.
+            As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
         goes_on = getattr(self, "_optimizer", None) is not None
         task, X = self._take_in(X, y, classes, sample_weight)
@@ -393,9 +393,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
-        The task is None where no sample is left, and nothing has changed.
+        The task is None if no sample is left; then nothing has changed.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight, self.cost)
         if task is None:
@@ -410,26 +410,26 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             raise ValueError("dtype cannot change between calls of partial_fit; fit a clone")
         else:
             adjust_optimizer(self, task, self._optimizer)
-        # The optimiser has the weights now, also when it is interrupted.
+        # From now on the optimiser has the weights, even if training is interrupted.
         self._model = None
         return task, X
 
     def _new_begin(self):
-        """Return an optimiser that starts from the present model."""
+        """Return an optimiser that starts from the current model."""
         task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
         return new_optimizer(self, task, self._startable(self._model))
 
     def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for one of the rounds over all samples."""
+        """Configure an optimiser for a round over all samples."""
         adjust_optimizer(self, task, optimizer)
 
     def _online_course(self):
-        """Return the name of the online solver, and how many epochs it runs at most."""
+        """Return the name of the online solver, and its maximum number of epochs."""
         solver = "mira" if self.solver == "mira" else "adagrad"
         return _NAMES[solver], _MAX_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _begin(self, structure, classes):
-        """Note what the model is of."""
+        """Set the structure, loss and classes of the model."""
         self._structure, self._loss = structure, self.loss
         if classes is not None:
             self.classes_ = classes
@@ -459,9 +459,9 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return structure
 
     def _new_model(self, task, X):
-        """Return a model of zeros, with sparse `coef` where weights would be many and most of them stay zero.
+        """Return a zero model, with sparse `coef` if there are many weights and most of them will stay zero.
 
-        A sample then moves only the weights of its own features and of few outputs.
+        A sample then changes only the weights of its own features and of few outputs.
         """
         n_features, n_outputs = X.shape[1], task.n_outputs
         is_large = n_outputs > 2 and n_features * n_outputs > _MOST_DENSE_WEIGHTS
@@ -470,7 +470,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return LinearModel.zeros(n_features, n_outputs, task.n_additional, sparse_coef=sparse_coef, dtype=self._dtype)
 
     def _initial_model(self, structure, task, X, classes):
-        """Return a model of zeros, or with `warm_start` the present one if it still fits."""
+        """Return a zero model or, with `warm_start`, the current one if it still fits."""
         if not (self.warm_start and hasattr(self, "_structure")):
             return self._new_model(task, X)
         self._check_same_structure(structure)
@@ -487,7 +487,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return model.dense() if self.solver == "lbfgs" else model
 
     def _startable(self, model):
-        """Return a model from which training can go on, with weights of the type that they are to have."""
+        """Return a model from which training can continue, with weights of the right type."""
         if not (np.isfinite(model.additional).all() and np.isfinite(model.intercept).all()):
             raise ValueError(
                 "the model's weights are not all finite, for example because transitions_ was edited to -inf; make "
@@ -496,7 +496,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         return model.astype(self._dtype)
 
     def _hold_out(self, structure, X, codes, task):
-        """Split off the validation part; return the rest, and a function from a model to its score."""
+        """Split off the validation part; return the rest, and a function that maps a model to its score."""
         rng = check_random_state(self.random_state)
         train, held = train_test_split(
             np.arange(len(X)),

@@ -1,4 +1,4 @@
-"""What is known of structures: some labels, heads or partners, and what that forbids."""
+"""Partially known structures: known labels, heads or partners, and the parts that they forbid."""
 
 import re
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from .labels import codes_of, flatten_labels
 
 @contextmanager
 def blamed_on_known(known):
-    """Within this context it is said that what is known of a sample goes with no structure, not that scores do not."""
+    """Within this context, errors of infeasibility blame the known entries of a sample, not its scores."""
     try:
         yield
     except ValueError as error:
@@ -26,14 +26,14 @@ def blamed_on_known(known):
 
 
 def codes_where_known(labels, classes):
-    """Return the codes of labels as `codes_of` does; of None it is `UNKNOWN`."""
+    """Return the codes of labels like `codes_of`; the code of None is `UNKNOWN`."""
     codes = codes_of(labels, classes)
     codes[[i for i, label in enumerate(labels) if label is None]] = UNKNOWN
     return codes
 
 
 def forbid_others(structure, X, classes, known, scores):
-    """Return scores in which is forbidden what goes against what is known.
+    """Return scores with -inf for parts that contradict the known entries.
 
     Parameters
     ----------
@@ -41,8 +41,7 @@ def forbid_others(structure, X, classes, known, scores):
     X : RaggedArray
     classes : array or None
     known : sequence
-        For each sample a structure in which None stands for what is open; or None for a sample of which nothing is
-        known.
+        For each sample a structure with None for unknown entries; or None for a sample of which nothing is known.
     scores : array of shape (n_rows, n_outputs)
 
     Returns
@@ -52,7 +51,7 @@ def forbid_others(structure, X, classes, known, scores):
     Raises
     ------
     ValueError
-        If `known` does not go with the samples.
+        If `known` does not match the samples.
     """
     if not hasattr(known, "__len__") or isinstance(known, str | dict):
         raise ValueError(f"known must be a sequence with what is known of each sample; got {known!r}")

@@ -1,27 +1,27 @@
-"""Names of features, where samples are data frames."""
+"""Names of features of samples that are data frames."""
 
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
 
 def check_names_of_features(estimator, X, *, reset):
-    """Note the names of the features of structured samples, or check them as scikit-learn does for flat data.
+    """Store the names of the features of structured samples, or check them as scikit-learn does for flat data.
 
-    Samples have names where they are data frames, all with the same columns.
+    Samples have names if they are data frames with equal columns.
 
     Parameters
     ----------
     estimator : estimator
-        Has `feature_names_in_` from then on, with `reset`, if the samples have names.
+        With `reset`, it gets `feature_names_in_` if the samples have names.
     X : sequence of samples
-        As the user gave it.
+        In the user's form.
     reset : bool
         Whether this is a fit.
 
     Raises
     ------
     ValueError
-        If samples differ in their columns, or these in those of the fit.
+        If columns differ between samples, or from those of the fit.
     """
     first = X[0] if isinstance(X, list | tuple) and len(X) else None
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and len(X):

@@ -6,21 +6,21 @@ from ...training._graph_task import GraphTask
 
 
 class GraphsOf:
-    """What the parameter `structure` means where it is a function from a sample to a `FactorGraph`.
+    """The value of the parameter `structure` for a function from a sample to a `FactorGraph`.
 
-    It stands where a `Structure` does.
+    It takes the place of a `Structure`.
 
     Parameters
     ----------
     function : callable
-        From the features of a sample, an array or CSR matrix with one row a variable (or an array with an axis more,
-        where the variables are in a grid), and what else comes with it, to its graph.
+        Maps the features of a sample, an array or CSR matrix with one row for each variable (or an array with one more
+        axis, if the variables are in a grid), and its extra arguments to its graph.
     """
 
     labelled = False
-    # Each layout tells for itself.
+    # Each layout has its own value.
     fixed_size = False
-    # Rows may be in a grid.
+    # Rows may form a grid.
     score_ndim = 2
     row_outputs = None
     can_repair = parts_can_be_known = False
@@ -40,7 +40,7 @@ class GraphsOf:
         return f"a graph of each sample by {getattr(self.function, '__name__', self.function)!r}"
 
     def learned_shapes(self, n_outputs):
-        """Return the shapes of the additional scores that all graphs have, known once samples were laid out."""
+        """Return the shapes of the additional scores of all graphs, known once samples were laid out."""
         return self.shapes
 
     def lay_out(self, X):
@@ -57,8 +57,8 @@ class GraphsOf:
         Raises
         ------
         ValueError
-            Naming the sample for which the function fails, or whose graph has other variables than the sample has rows,
-            or other additional scores than the first one.
+            Names the sample for which the function fails, or whose graph has a different number of variables than the
+            sample has rows, or other additional scores than the first graph.
         """
         graphs, layouts, first = [], [], None
         for i in range(len(X)):
@@ -80,7 +80,7 @@ class GraphsOf:
         return GraphTask(X.indptr, graphs, layouts, self.shapes, first)
 
     def _graph(self, i, sample):
-        """Call the user's function; whatever goes wrong there, say for which sample."""
+        """Call the user's function; errors name the sample."""
         try:
             return self.function(*sample)
         except ValueError as error:
@@ -92,7 +92,7 @@ class GraphsOf:
 
     @staticmethod
     def split(X):
-        """Split samples that are tuples, of features and what else the function takes; see `check_samples`.
+        """Split samples that are tuples into features and extra arguments of the function; see `check_samples`.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class GraphsOf:
 
 
 def _sample_of(X, i):
-    """Return what the user's function takes of a sample: its features, in their grid, and what else comes with them."""
+    """Return the arguments of the user's function for a sample: features, in their grid, and extra arguments."""
     sample = X[i]
     if X.shapes is not None:
         sample = sample.reshape(*X.shapes[i].tolist(), sample.shape[1])

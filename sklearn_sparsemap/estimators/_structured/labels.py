@@ -1,4 +1,4 @@
-"""Labels: any hashable outside, integer codes inside."""
+"""Labels: any hashable for users, integer codes internally."""
 
 from contextlib import suppress
 from itertools import chain
@@ -9,12 +9,12 @@ from ..._core.ragged import RaggedArray
 from ..._core.validation import check_no_missing, quoted
 from ...training._structure_task import UNKNOWN
 
-# They have a length, but are no sequences of labels.
+# Types with a length that are not sequences of labels.
 _NO_SEQUENCES = (str, bytes, dict, set, frozenset)
 
 
 def label_array(labels):
-    """Return labels as a 1-D array, of their own type where they have one in common, else of objects."""
+    """Return labels as a 1-D array of their common type, or of objects if there is none."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     for kind, dtype in ((str, None), (bool, bool), (int, np.int64), (float, np.float64)):
         if all(type(label) is kind for label in labels):
@@ -27,7 +27,7 @@ def label_array(labels):
 
 
 def sorted_labels(labels):
-    """Return the different labels, sorted where they can be compared, else in order of appearance."""
+    """Return the distinct labels, sorted if they can be compared, else in order of appearance."""
     different = list(dict.fromkeys(labels))
     with suppress(TypeError):
         different = sorted(different)
@@ -67,7 +67,7 @@ def flatten_labels(y, lengths):
     Raises
     ------
     ValueError
-        Naming the sample, if it is no sequence or its length is wrong.
+        Names the sample that is not a sequence, or has the wrong length.
     """
     if isinstance(y, RaggedArray) and y.values.ndim == 1:
         samples, found = None, y.lengths
@@ -95,19 +95,19 @@ def flatten_labels(y, lengths):
 
 
 def check_target(y, remedy):
-    """Refuse labels of flat samples that NumPy, or scikit-learn, would make something else of.
+    """Refuse labels of flat samples that NumPy or scikit-learn would silently convert.
 
     Parameters
     ----------
     y : object
-        As the user gave it. Only what may hold objects is looked at.
+        In the user's form. Only containers that can hold objects are checked.
     remedy : str
-        What to do where a sample has several labels.
+        The remedy for samples with several labels, for messages.
 
     Raises
     ------
     ValueError
-        If a label is missing (beside str, NumPy writes NaN as "nan"), or a set or a sequence of labels.
+        If a label is missing (NumPy writes NaN among str as "nan"), or is a set or a sequence of labels.
     """
     if (hasattr(y, "ndim") and y.ndim != 1) or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         return
@@ -125,7 +125,7 @@ def check_target(y, remedy):
 
 
 def _is_rectangular(labels):
-    """Tell whether labels are an array, of one or two axes."""
+    """Tell whether labels form an array with one or two axes."""
     lengths = {len(label) if isinstance(label, list | tuple | np.ndarray) else None for label in labels}
     return len(lengths) == 1
 
@@ -151,13 +151,13 @@ def given_classes(classes, known):
 
 
 def codes_of(labels, classes):
-    """Return the codes of flat labels, -1 for what is not in `classes`."""
+    """Return the codes of flat labels, -1 for labels that are not in `classes`."""
     code_of = {label: code for code, label in enumerate(classes.tolist())}
     return np.fromiter((code_of.get(label, -1) for label in labels), np.int64, len(labels))
 
 
 def where_known(labels):
-    """Return the labels without None, which stands for one that is unknown."""
+    """Return the labels without None, which means unknown."""
     known = [label for label in labels if label is not None]
     if not known:
         raise ValueError("y has no labels but None; give at least some")
@@ -165,9 +165,9 @@ def where_known(labels):
 
 
 def encode_labels(labels, classes, indptr, unknown=False):
-    """Return the codes of flat labels; ValueError names the sample of the first label that is not in `classes`.
+    """Return the codes of flat labels; a ValueError names the sample of the first label that is not in `classes`.
 
-    None has the code `UNKNOWN` where labels may be `unknown`; else it must be among the classes, too.
+    If labels may be `unknown`, None has the code `UNKNOWN`; otherwise it must be among the classes.
     """
     codes = codes_of(labels, classes)
     if unknown:

@@ -1,14 +1,14 @@
-"""Training on samples of which some labels are unknown."""
+"""Training on samples with unknown labels."""
 
 from ...losses import LOSSES
 from .._fitting import fit_lbfgs
 
-# Times that the second term of the loss is made linear.
+# Maximum number of linearisations of the second term of the loss.
 _MOST_ROUNDS = 10
 
 
 def check_partial(loss):
-    """Raise ValueError for a loss that cannot learn where labels are unknown."""
+    """Raise ValueError for a loss that does not support unknown labels."""
     if LOSSES[loss].margin:
         raise ValueError(
             f"y has labels of None, against which loss={loss!r} knows no cost; use 'sparsemap', 'perceptron' or 'crf'"
@@ -16,9 +16,9 @@ def check_partial(loss):
 
 
 def fit_partial(estimator, task, X, model, max_iter, monitor):
-    """Minimise the objective of a `PartialTask` by L-BFGS; parameters and result as of `fit_lbfgs`.
+    """Minimise the objective of a `PartialTask` by L-BFGS; parameters and result are those of `fit_lbfgs`.
 
-    Without kinks once; else then a convex problem that is not below it, again and again.
+    Without kinks, once. Otherwise, this is followed by a sequence of convex upper bounds.
     """
     ended = fit_lbfgs(estimator, task, X, model, max_iter, monitor)
     if LOSSES[estimator.loss].argmax == "gibbs":

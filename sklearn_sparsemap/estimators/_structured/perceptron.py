@@ -1,4 +1,4 @@
-"""GroupLassoPerceptron: online learning that chooses groups of features as it goes (Martins et al. 2011)."""
+"""GroupLassoPerceptron: online learning with selection of groups of features (Martins et al. 2011)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# Beyond these, squares of weights are not floating-point numbers any more.
+# Range of step sizes in which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
-# About what training needs for each column, and for each group: the arrays of the store, and those of the groups.
+# Approximate memory of training for each column, and for each group.
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
-# Columns are counted by 32-bit integers.
+# Columns are 32-bit integers.
 _MOST_COLUMNS = 2**31 - 1
 
 
@@ -45,12 +45,12 @@ class GroupLassoPerceptron(
 ):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
-    Learns online, and every so many samples shrinks each group of features as a whole: by the proximal operator of the
-    group lasso, with a fixed strength `alpha`, or with the strength that leaves just `budget` groups. Groups that reach
-    zero take no memory [1]_. Then the weights of the selected groups are learned anew without a penalty (`debias`).
+    Learns online and, every `shrink_every` samples, shrinks each group of features as a whole: by the proximal operator
+    of the group lasso, with a fixed strength `alpha`, or with the strength that leaves exactly `budget` groups. Groups
+    that reach zero take no memory [1]_. Then the weights of the selected groups are learned again without a penalty
+    (`debias`).
 
-    Weights exist only for pairs of a feature and a label that were updated, so that millions of features are no
-    obstacle.
+    Weights exist only for pairs of a feature and a label that were updated, so millions of features are possible.
 
     Parameters
     ----------
@@ -68,29 +68,30 @@ class GroupLassoPerceptron(
         How strongly each group is penalised, relative to the others: equally, by the logarithm (as in the paper) or by
         the square root of its number of features; in a tree or an order, of those that are not in finer groups, too.
     budget : int, default=None
-        Most groups to keep. None takes `budget_weights` or `alpha`.
+        Maximum number of groups to keep. By default, `budget_weights` or `alpha` is used.
     budget_weights : int, default=None
-        Most weights to keep, instead of `budget`: `n_nonzero_coefs_` is never above it after `fit` or `finalize`. See
-        the notes.
+        Maximum number of weights to keep, instead of `budget`: `n_nonzero_coefs_` does not exceed it after `fit` or
+        `finalize`. See the notes.
     alpha : float, default=0.0
         Without budgets, the strength of the penalty: the objective is the mean loss plus ``alpha`` times the sum of
         the groups' norms times their weights.
     shrink_every : int, default=1000
         Samples between two shrinkages. (The last one is after the last epoch.)
     freeze_after : int, default=None
-        After so many epochs the strength that the budget has implied is kept. None determines it anew at each
-        shrinkage. It then bounds no longer how many groups there are, but for the last shrinkage.
+        Number of epochs after which the strength implied by the budget is frozen. By default, it is determined again at
+        each shrinkage. A frozen strength no longer bounds the number of groups, except at the last shrinkage.
     max_iter : int, default=5
         Epochs of the first phase.
     eta0 : float, default=1.0
         Step size in the first epoch; in epoch t it is ``eta0 / sqrt(t)``.
     debias : {"mira", None} or a loss, default="mira"
-        How the weights of the selected groups are learned anew in `fit`: by 1-best MIRA on the hinge loss, or by online
-        gradient steps on a loss. None keeps those of the first phase. Without budget and alpha there is nothing to do.
+        How the weights of the selected groups are learned again in `fit`: by 1-best MIRA on the hinge loss, or by
+        online gradient steps on a loss. None keeps those of the first phase. Without budget and alpha there is no
+        debiasing.
     debias_max_iter : int, default=10
         Epochs of the second phase.
     C : float, default=inf
-        MIRA's longest step.
+        Maximum step size of MIRA (its aggressiveness).
     temperature : float, default=1.0
         Scores are divided by it in the losses, and in `predict_marginals`.
     fit_intercept : bool, default=True
@@ -117,9 +118,9 @@ class GroupLassoPerceptron(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, where structures are made of labels.
+        The labels, if structures are made of labels.
     coef_ : CSR of shape (n_outputs, n_features)
-        Sparse: only nonzero weights are held.
+        Sparse: only nonzero weights are stored.
     intercept_ : ndarray of shape (n_outputs,)
     transitions_, start_, end_, additional_scores_
         As in `StructuredSparseMAPClassifier`.
@@ -127,21 +128,21 @@ class GroupLassoPerceptron(
         The groups; ``groups_.names`` are their names.
     group_weights_ : ndarray of shape (n_groups,)
     selected_groups_ : int ndarray
-        Numbers of the groups that survived the last shrinkage. Where none has taken place yet, in a stream or after
-        Ctrl-C, a warning says so; they are then all groups that have weights.
+        Numbers of the groups that survived the last shrinkage. Before the first shrinkage, in a stream or after Ctrl-C,
+        they are all groups that have weights, and a warning says so.
     selected_group_names_ : list
         Their names; of templates those of the vectorizer.
     group_norms_ : ndarray of shape (n_groups,)
         Norm of each group's weights at the end of the first phase.
     sigma_ : float
-        Strength of the last shrinkage that had something to do, in the unit of `alpha`.
+        Strength of the last nonzero shrinkage, in the unit of `alpha`.
     n_nonzero_coefs_ : int
         Nonzero entries of `coef_`.
     memory_curve_ : int ndarray of shape (n_records,)
-        How many weights existed, before and after each shrinkage ([1]_, figure 2). After some 2,000 shrinkages, of
-        neighbouring ones that with the most weights, and the last one.
+        Number of weights before and after each shrinkage ([1]_, figure 2). After some 2,000 shrinkages, adjacent
+        records are merged into the one with the most weights; the last record is kept.
     memory_steps_ : int ndarray of shape (n_records,)
-        The number of samples visited until then; debiasing counts on.
+        The number of samples visited until then, including those of debiasing.
     loss_curve_ : list of float
         Mean loss during each epoch, of both phases. (`partial_fit`: of each mini-batch; after some 2,000 the mean
         of neighbouring ones.)
@@ -149,32 +150,32 @@ class GroupLassoPerceptron(
         Epochs of the first phase (`partial_fit`: mini-batches).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where `X` has names: a DataFrame, or a list of them.
+        If `X` has names: a DataFrame, or a list of them.
 
     Notes
     -----
-    With `budget_weights` a shrinkage takes groups in the order in which they would survive, by norm over group weight,
-    each whose weights still fit: a greedy solution of the knapsack problem. A group counts the most weights that it has
-    had at a shrinkage so far (pairs of a feature and a label). The strength is such that the weakest of those taken
-    just survives; groups that do not fit are discarded, whatever their norm. With ``group_weights="sqrt"`` the order
-    is about that of squared norm by weight, and so many small groups are preferred; with ``"uniform"`` the few largest
-    that fit. Which are worth more is for held-out data to say: of templates of tokens it was a few large ones; of
-    templates of arcs many small ones, best with sizes to the power of 0.75 (an array; ``"sqrt"`` is next). In trees and
-    orders, where groups die together, the strength is the least at which at most so many weights
-    survive. Debiasing learns the features that have weights then, and of what it has learned more than the budget the
-    smallest weights go.
+    With `budget_weights`, a shrinkage considers groups in the order of norm over group weight, and keeps each one whose
+    weights still fit: a greedy solution of the knapsack problem. A group counts with the maximum number of weights
+    (pairs of a feature and a label) that it has had at a shrinkage so far. The strength is such that the weakest kept
+    group just survives; groups that do not fit are discarded, whatever their norm. With ``group_weights="sqrt"`` the
+    order is approximately that of squared norm per weight, which prefers many small groups; ``"uniform"`` prefers the
+    few largest that fit. Group norms do not measure usefulness. Choose by validation: for templates of tokens, a few
+    large groups were best; for templates of arcs many small ones, best with sizes to the power of 0.75 (an array;
+    ``"sqrt"`` is next). In trees and orders, in which groups are discarded together, the strength is the smallest at
+    which at most `budget_weights` weights survive. Debiasing learns the features with weights, and if the result
+    exceeds the budget, its smallest weights are dropped.
 
     `fit` takes no sample weights: for an online learner a sample of weight 2 is not the same as two samples, which
     scikit-learn asks of estimators that take them (its own `Perceptron` is exempt from that check by name). Use
     `class_weight`, or repeat samples.
 
-    Ctrl-C keeps the model as it is after the last sample, and raises KeyboardInterrupt; `partial_fit` and `finalize` go
-    on from there. Before the first sample, and after an error, the estimator is as it was.
+    Ctrl-C keeps the model of the last sample, and raises KeyboardInterrupt; `partial_fit` and `finalize` continue from
+    there. Before the first sample, and after an error, the estimator is unchanged.
 
-    The number of epochs is fixed, as in the paper, so that none of them ends with a ConvergenceWarning.
+    The number of epochs is fixed, as in the paper, so there is no ConvergenceWarning.
 
-    Structures that differ in their number of parts (`Subset`, `CustomStructure`) are predicted by the objective of the
-    loss that the weights were learned with last: hinge after debiasing by MIRA.
+    For structures that differ in their number of parts (`Subset`, `CustomStructure`), the objective of the last loss
+    decides the number of parts: hinge after debiasing by MIRA.
 
     See Also
     --------
@@ -203,10 +204,10 @@ class GroupLassoPerceptron(
 
     _set_by_fit = (*LinearStructuredClassifier._set_by_fit, "groups_", "group_weights_")
     _state_kinds = ("groups",)
-    # The step size falls from epoch to epoch.
+    # The step size decreases from epoch to epoch.
     _counts_samples = True
 
-    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "structure": "no_validation",
         "loss": [StrOptions(set(LOSSES))],
@@ -321,7 +322,7 @@ class GroupLassoPerceptron(
         keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
         visit = visits(self, optimizer, task, X, rng, remember=False)
         self._run_epochs(optimizer, visit, task.loss, len(X), self.max_iter, monitor)
-        # The last shrinkage keeps to the budget.
+        # The last shrinkage enforces the budget.
         self._configure(optimizer, len(X))
         if self._selects:
             self._select(optimizer)
@@ -347,7 +348,8 @@ class GroupLassoPerceptron(
         self._check_budget(groups)
         sizes = groups.sizes
         if isinstance(self.groups, GroupOrder):
-            # A coarse group holds all finer ones: by their number it would be the first to die, and they with it.
+            # A coarse group contains all finer ones. With all their features as its size it would be the first to be
+            # discarded, together with them.
             sizes = np.bincount(groups.atom_of, minlength=groups.n_atoms)
         return groups, as_group_weights(self.group_weights, sizes)
 
@@ -359,7 +361,7 @@ class GroupLassoPerceptron(
         return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
 
     def _configure(self, optimizer, period, *, frozen=None, eta0=None, selects=True):
-        """Take over the parameters; `selects` tells whether the optimiser is that of the first phase."""
+        """Set the optimiser's parameters; `selects` tells whether it is that of the first phase."""
         strength = {"budget": self.budget, "budget_weights": self.budget_weights, "alpha": self.alpha}
         if not selects:
             strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
@@ -374,7 +376,7 @@ class GroupLassoPerceptron(
         return self.budget is not None or self.budget_weights is not None or self.alpha > 0.0
 
     def _begin(self, structure, classes, groups, group_weights, optimizer):
-        """Note what the model is of."""
+        """Set the structure, loss, classes and groups of the model."""
         self._structure, self._loss = structure, self.loss
         self._model, self._optimizer = None, optimizer
         self._final = None
@@ -385,11 +387,11 @@ class GroupLassoPerceptron(
             del self.classes_
 
     def _take(self, monitor):
-        """Take over what a fit has learned so far; the optimisers go, unless the first phase was interrupted."""
+        """Store the progress of a fit; optimisers are dropped unless the first phase was interrupted."""
         self._losses = monitor.course
         self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
         first = monitor.first
-        # Before its first step, the second phase has a blank model.
+        # Before its first step, the second phase has an empty model.
         last = monitor.optimizer if monitor.is_complete or monitor.optimizer.n_steps else first
         if last is first and not monitor.is_complete:
             self._model, self._final, self._optimizer = None, None, first
@@ -404,7 +406,7 @@ class GroupLassoPerceptron(
 
     @property
     def _latest_loss(self):
-        # Debiasing has a loss of its own.
+        # Debiasing can have another loss.
         return self._loss if self._final is None else self._final["loss"]
 
     def _check_params(self):
@@ -429,7 +431,7 @@ class GroupLassoPerceptron(
 
 
 def _check_memory(n_columns, of_each):
-    """Raise ValueError if there are more columns than training can hold; the system would kill the process."""
+    """Raise ValueError if there are more columns than fit into memory, because the system would kill the process."""
     needed = n_columns * (_BYTES_PER_COLUMN + _BYTES_PER_GROUP * of_each)
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -444,5 +446,5 @@ def _check_memory(n_columns, of_each):
 
 
 def _finite(C):
-    """Return MIRA's longest step as a number that may be multiplied by a weight of zero."""
+    """Return MIRA's maximum step size as a finite number, which can be multiplied by a weight of zero."""
     return min(float(C), np.finfo(np.float64).max / 1e10)

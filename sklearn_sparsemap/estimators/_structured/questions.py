@@ -1,4 +1,4 @@
-"""What else may be asked of a linear structured model: the best structures, likelihoods, and samples."""
+"""Further methods of linear structured models: the k best structures, likelihoods, and samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class QuestionsMixin:
-    """Methods of `LinearStructuredClassifier` that need no more than its scores."""
+    """Methods of `LinearStructuredClassifier` that need only its scores."""
 
     def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the `k` structures of highest score for each sample.
@@ -37,8 +37,8 @@ class QuestionsMixin:
         Returns
         -------
         best : list of lists of (structure, score)
-            The best first. A structure is as in `predict`; of flat data it is a label. There are fewer than `k` where
-            there are no more.
+            The best first. A structure is as in `predict`; for flat data it is a label. There are fewer than `k` if
+            fewer exist.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class QuestionsMixin:
         Parameters
         ----------
         X, y : as in `fit`
-            For structures made of labels, a label may be None: the log-probability is then that of all completions
+            In structures made of labels, a label may be None. The result is then the log-probability of all completions
             together.
 
         Returns
@@ -90,7 +90,7 @@ class QuestionsMixin:
         ----------
         X : as in `fit`
         n_samples : int, default=1
-            How many structures to draw for each sample.
+            Number of structures for each sample.
         random_state : int, RandomState or None, default=None
         known : sequence, default=None
             As in `predict`; draws are then from the completions.
@@ -132,11 +132,11 @@ class QuestionsMixin:
         return structure, list(task.in_shapes(scores)), split_scores(additional, task.additional_shapes)
 
     def _as_labels(self, structure):
-        """Return a structure of codes as `predict` does."""
+        """Return a structure of codes in the form of `predict`."""
         return self.classes_[structure] if self._structure.labelled else structure
 
     def _restricted(self, X, scores, known):
-        """Return scores in which is forbidden what goes against `known`."""
+        """Return scores with -inf for parts that contradict `known`."""
         if known is None:
             return scores
         if not isinstance(self._structure, Structure):

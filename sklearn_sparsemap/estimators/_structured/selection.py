@@ -1,4 +1,4 @@
-"""What a model has selected, by name and as a mask; and a warning where sizes alone decided."""
+"""Selected groups by name and as a mask; and a warning if only sizes decided the selection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._fitting import warn_user
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# So many groups a warning names.
+# Number of groups named in a warning.
 _SHOWN = 3
 
 
@@ -58,7 +58,7 @@ class SelectionMixin:
         return self._state("curve", GroupOptimizer.joined_curve)[:, 0]
 
     def _state(self, name, of_optimizer):
-        """Return what the training has left, or what its state is in a stream."""
+        """Return an attribute of the finished training or, in a stream, of the optimiser."""
         if getattr(self, "_structure", None) is None:
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
@@ -69,17 +69,17 @@ class SelectionMixin:
         return [names[g] for g in self.selected_groups_]
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
-        """Return which features the selected groups leave.
+        """Return the features that remain with the selected groups.
 
         Parameters
         ----------
         indices : bool, default=False
-            Whether to return places instead of a mask.
+            Whether to return indices instead of a mask.
 
         Returns
         -------
         support : bool ndarray of shape (n_features,), or int ndarray
-            A feature is left if all groups that hold it are selected.
+            A feature remains if all groups that contain it are selected.
 
         Examples
         --------
@@ -102,7 +102,7 @@ class SelectionMixin:
 
 
 def norms_before_shrinking(estimator, groups, group_weights, task, X):
-    """Return the norms of groups before any of them is shrunk, where a budget weighs them by their sizes; else None.
+    """Return the norms of groups before the first shrinkage, if the budget depends on group sizes; else None.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def norms_before_shrinking(estimator, groups, group_weights, task, X):
 
 
 def warn_of_sizes(estimator, norms, alive):
-    """Warn of groups that the budget discards for their weight, which grows with their size, and not for their norm.
+    """Warn of groups that the budget discards because of their weight, which grows with their size, not their norm.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Trees that a structure does not allow, with several roots or arcs that cross: left out, or made to fit."""
+"""Trees that violate a structure's constraints, by several roots or crossing arcs: dropped, or repaired."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHOICES = ("raise", "drop", "projectivise")
 
 
 def fit_trees(choice, structure, X, codes, weights, stream=False):
-    """Leave out the trees that do not fit the structure, or make them fit, with a warning that counts them.
+    """Drop or repair the trees that violate the structure's constraints, with a warning that counts them.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def fit_trees(choice, structure, X, codes, weights, stream=False):
         The heads of each sample.
     weights : array of shape (n_samples,)
     stream : bool, default=False
-        Whether these are part of the data, of which it is no error that none fits.
+        Whether these are only a part of the data, so that it is no error if all are dropped.
 
     Returns
     -------
     X, codes, weights
-        Of the samples that are left: of a stream that may be none.
+        Those of the remaining samples, which in a stream may be none.
     """
     if choice == "raise":
         return X, codes, weights

@@ -1,4 +1,4 @@
-"""What linear structured estimators have learned, as attributes that can be assigned."""
+"""The learned weights of linear structured estimators, as attributes that can be assigned."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class LearnedWeightsMixin:
-    """The learned weights. Training goes on from what is assigned.
+    """The learned weights. Training continues from assigned values.
 
-    Reads `_model` and `_optimizer`, one of which has them, and `_structure`.
+    Reads `_model` or `_optimizer`, whichever has the weights, and `_structure`.
     """
 
-    # The features that a phase of training learns the weights of, if not all.
+    # The features whose weights a phase of training learns, if not all.
     _learned_columns = None
 
     @property
@@ -48,9 +48,9 @@ class LearnedWeightsMixin:
         self._edit(coef=coef.astype(known.dtype, copy=False))
 
     def sparsify(self) -> Self:
-        """Make `coef_` a CSR array, which takes less memory where most weights are zero.
+        """Make `coef_` a CSR array, which takes less memory if most weights are zero.
 
-        Prediction takes longer where more than about half are not. Training goes on from either form.
+        Prediction takes longer if more than about half are nonzero. Training continues from either form.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class LearnedWeightsMixin:
         return self._convert(True)
 
     def densify(self) -> Self:
-        """Make `coef_` an ndarray, which is what it is unless the model is large.
+        """Make `coef_` an ndarray, the default form unless the model is large.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class LearnedWeightsMixin:
         check_is_fitted(self)
         coef = self._current.coef
         if sparse.issparse(coef) != sparse_coef:
-            # The optimiser, which may go on, has the same weights in a form of its own.
+            # An optimiser that may continue has the same weights in its own form.
             self._model = copy(self._current)
             self._model.coef = sparse.csr_array(coef) if sparse_coef else coef.toarray()
         return self
@@ -118,16 +118,16 @@ class LearnedWeightsMixin:
         self._learned(name)[...] = values
 
     def _edit(self, **arrays):
-        """Replace arrays of the model; the optimiser, which does not know of that, goes."""
+        """Replace arrays of the model; the optimiser, which has the old ones, is dropped."""
         model = copy(self._current)
         vars(model).update(arrays)
         self._model, self._optimizer = model, None
 
     def _check_whole(self):
-        """Raise ValueError unless the fitted attributes go together.
+        """Raise ValueError unless the fitted attributes are consistent.
 
-        Users may assign each of them, and files and training states may hold anything. Kernels rely on it that scores
-        have as many columns as there are outputs, and additional scores the shapes of the structure.
+        Users may assign each of them, and files and training states may hold anything. Kernels rely on the number of
+        outputs being equal to the columns of scores, and on the shapes of additional scores.
         """
         expected = self.n_features_in_ if self._learned_columns is None else len(self._learned_columns)
         for n_features, n_outputs, n_additional in self._learned_sizes():
@@ -145,14 +145,14 @@ class LearnedWeightsMixin:
                 raise ValueError(f"there are {n_additional} additional scores, but {shapes} are needed; fit again")
 
     def _learned_sizes(self):
-        """Return numbers of features, outputs and additional scores, of the optimiser (if any) and of the model."""
+        """Return numbers of features, outputs and additional scores of the optimiser (if any) and of the model."""
         learned = [self._current] if getattr(self, "_optimizer", None) is None else [self._optimizer, self._current]
         return [each.sizes for each in learned]
 
     def _check_task(self, task):
-        """Raise ValueError unless laid-out samples have the scores that the model makes; return them.
+        """Raise ValueError unless the model's scores fit laid-out samples; return the samples.
 
-        A structure may have been edited, and a function may return other graphs than it did.
+        A structure may have been edited, and a function may return other graphs than before.
         """
         for _, *found in self._learned_sizes():
             if found != [task.n_outputs, task.n_additional]:
@@ -164,7 +164,7 @@ class LearnedWeightsMixin:
 
     @property
     def _current(self):
-        """The model, brought up to date with the online optimiser."""
+        """The model, updated from the online optimiser if necessary."""
         if getattr(self, "_model", None) is None:
             if getattr(self, "_optimizer", None) is None:
                 raise AttributeError(f"this {type(self).__name__} is not fitted yet")
@@ -185,7 +185,7 @@ class LearnedWeightsMixin:
 
 
 def _check_weights(name, values, shape, finite=False):
-    """Return weights that a user assigns as a new array; -inf, which forbids a part, may be among them."""
+    """Return weights that a user assigns as a new array; -inf, which forbids a part, is allowed."""
     array = check_numbers(values, name).copy()
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}; got {array.shape}")

@@ -1,1 +1,1 @@
-"""The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of those selected anew."""
+"""The phases of `GroupLassoPerceptron`: selecting groups, and re-learning the weights of the selected groups."""

@@ -1,4 +1,4 @@
-"""The second phase: the weights of the selected groups are learned anew, without a penalty."""
+"""The second phase: the weights of the selected groups are learned again, without a penalty."""
 
 import numpy as np
 from scipy import sparse
@@ -15,10 +15,10 @@ MIRA = "mira"
 
 
 class DebiasingMixin:
-    """Gives `GroupLassoPerceptron` the end of the first phase, and the second one."""
+    """The end of the first phase of `GroupLassoPerceptron`, and the second phase."""
 
     def _select(self, optimizer):
-        """Shrink a last time, so that the budget holds."""
+        """Shrink one last time, so that the budget holds."""
         self._shrink_to_budget(optimizer)
         if self._exceeds(optimizer):
             warn_user(
@@ -33,16 +33,17 @@ class DebiasingMixin:
             )
 
     def _shrink_to_budget(self, optimizer):
-        """Shrink for the samples since this was last done; without any, if there is more than the budget allows.
+        """Shrink for the samples since the last shrinkage and, even if there are none, if the budget is exceeded.
 
-        So it may be after a shrinkage by a frozen strength, or in a model that was edited, or is to have less now.
+        That can happen after a shrinkage by a frozen strength, in an edited model, or with a smaller budget than
+        before.
         """
         if self._exceeds(optimizer):
             optimizer.counters[SINCE] = max(1, optimizer.counters[SINCE])
         optimizer.shrink()
 
     def _run_epochs(self, optimizer, visit, loss, n_samples, n_epochs, monitor):
-        """Visit all samples some times, which minimises this loss."""
+        """Visit all samples `n_epochs` times to minimise this loss."""
         monitor.follow(optimizer, loss)
         for number in range(n_epochs):
             mean_loss = visit()
@@ -52,7 +53,7 @@ class DebiasingMixin:
                 break
 
     def _learn_anew(self, first, task, X, rng, monitor):
-        """Learn the weights of the features that an optimiser has left without a penalty."""
+        """Learn the weights of the features that an optimiser has kept, without a penalty."""
         optimizer = self._debiasing_optimizer(first, len(X))
         task, X = self._debiasing_data(optimizer.columns, task, X)
         visit = visits(self, optimizer, task, X, rng, remember=False)
@@ -60,7 +61,7 @@ class DebiasingMixin:
         return optimizer
 
     def _debiasing_optimizer(self, first, n_samples):
-        """Return what learns the weights of the features anew that an optimiser has left."""
+        """Return an optimiser that learns the weights of the kept features from zero."""
         kept = first.alive()[first.source.atom_of]
         if self.budget_weights is not None:
             # Only weights of these features counted towards the budget.
@@ -83,7 +84,7 @@ class DebiasingMixin:
         return optimizer
 
     def _debiasing_data(self, columns, task, X):
-        """Return samples with these features alone, and their task under the loss of that phase."""
+        """Return samples with only these features, and their task with the loss of the second phase."""
         features = X.values[:, columns]
         if not sparse.issparse(features):
             features = np.ascontiguousarray(features)

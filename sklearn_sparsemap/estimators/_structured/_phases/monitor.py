@@ -1,4 +1,4 @@
-"""Watches both phases, and keeps what they leave."""
+"""Monitors both phases, and keeps their results."""
 
 import numpy as np
 from scipy import sparse
@@ -9,7 +9,7 @@ from ..._fitting import Monitor
 
 
 class PairMonitor(Monitor):
-    """Watches the epochs of both phases."""
+    """Monitors the epochs of both phases."""
 
     def __init__(self, estimator, first, progress):
         super().__init__(estimator, None, None, progress, watch_loss=False)
@@ -18,7 +18,7 @@ class PairMonitor(Monitor):
         self.course = Course(mean_of)
 
     def follow(self, optimizer, loss):
-        """Watch another optimiser, which minimises this loss."""
+        """Monitor another optimiser, which minimises this loss."""
         self.optimizer, self.loss = optimizer, loss
         self.latest = lambda: wide_model(optimizer, self.estimator.n_features_in_, self.estimator.budget_weights)
 
@@ -32,7 +32,7 @@ class PairMonitor(Monitor):
 
 
 def final_state(first, last, loss):
-    """Return what is left of the optimiser that selected, and of the one that learned last, with its loss."""
+    """Return the final state of the selecting optimiser and of the last one, with its loss."""
     curve = first.joined_curve()
     if last is not first:
         curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
@@ -47,14 +47,14 @@ def final_state(first, last, loss):
 
 
 def wide_model(optimizer, n_features, most=None):
-    """Return an optimiser's model over all features, also if it learns only some of them.
+    """Return an optimiser's model over all features, even if it learns only some of them.
 
     Parameters
     ----------
     optimizer : GroupOptimizer
     n_features : int
     most : int, default=None
-        How many weights the features may have: of an optimiser that learns some features the smallest ones go.
+        Maximum number of weights of the features; if an optimiser of some features has more, the smallest are dropped.
     """
     model = optimizer.model()
     columns = optimizer.columns

@@ -1,4 +1,4 @@
-"""Rounds over shards: what `ParameterMixing` asks of `GroupLassoPerceptron`."""
+"""Rounds over shards: the methods of `GroupLassoPerceptron` for `ParameterMixing`."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from ....training._online.dense import SINCE
 from .debiasing import MIRA
 from .monitor import final_state, wide_model
 
-# More samples than there will ever be.
+# More samples than ever occur, so that the step size is constant.
 _NO_PERIOD = 2**62
 
 
 class RoundsMixin:
-    """Lets an estimator learn in rounds, and take over what they have come to."""
+    """Training of an estimator in rounds, and loading of their results."""
 
     def _groups_optimizer(self, n_outputs, n_additional):
         return self._new_optimizer(self.groups_, self.group_weights_, n_outputs, n_additional)
@@ -21,23 +21,23 @@ class RoundsMixin:
         self._final = None
 
     def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for one of the rounds over all samples, in which all steps are of one size."""
+        """Configure an optimiser for a round over all samples, with a constant step size."""
         selects = optimizer.columns is None
         is_frozen = selects and self.freeze_after is not None and number >= self.freeze_after
         frozen, eta0 = float(optimizer.sigma[0]) if is_frozen else None, self.eta0 / np.sqrt(number + 1.0)
         self._configure(optimizer, _NO_PERIOD, frozen=frozen, eta0=eta0, selects=selects)
 
     def _end_round(self, n_samples, number):
-        """Shrink the mixture of what some shards have learned in a round, so that it keeps to the budget."""
+        """Shrink the mixture of several shards after a round, so that the budget holds."""
         optimizer = self._optimizer
         self._configure_round(optimizer, None, n_samples, number)
         if not self._selects:
             return
-        # So that a budget holds, there is something to shrink for.
+        # At least one sample, so that a shrinkage takes place and the budget holds.
         optimizer.counters[SINCE] = max(optimizer.counters[SINCE], not self.alpha)
         optimizer.shrink()
         if self._exceeds(optimizer):
-            # The strength was frozen.
+            # This happens with a frozen strength.
             self._configure(optimizer, _NO_PERIOD)
             self._shrink_to_budget(optimizer)
 

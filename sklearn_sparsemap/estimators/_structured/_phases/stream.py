@@ -1,4 +1,4 @@
-"""Streams: `GroupLassoPerceptron` learns from mini-batches, and from what is read in parts."""
+"""Streams: `GroupLassoPerceptron` learns from mini-batches and partitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class StreamMixin:
-    """Gives `GroupLassoPerceptron` all training that is not `fit`."""
+    """All training of `GroupLassoPerceptron` except `fit`."""
 
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         self._take_first(source, classes)
@@ -52,17 +52,17 @@ class StreamMixin:
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
         """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
 
-        The step size falls as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for the
-        weights that are kept after each shrinkage; between two of these other groups may come up, and compete.
-        `selected_groups_` are those that the last shrinkage has left. `finalize` ends the stream with a shrinkage and,
-        given samples, debiasing. After `fit` or `finalize`, training goes on from their model.
+        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for
+        the weights after each shrinkage; between two shrinkages other groups may come up, and compete.
+        `selected_groups_` are those that the last shrinkage has kept. `finalize` ends the stream with a shrinkage and,
+        given samples, debiasing. After `fit` or `finalize`, training continues from their model.
 
         Parameters
         ----------
         X, y
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever occur; needed at the first call, where structures are made of labels.
+            All labels that can occur; needed at the first call if structures are made of labels.
 
         Returns
         -------
@@ -71,7 +71,7 @@ class StreamMixin:
         Raises
         ------
         ValueError
-            As `fit` does; also at the first call without `classes`, and for a label that is not among them.
+            As in `fit`; also at the first call without `classes`, and for a label that is not among them.
         """
         task, X = self._take_in(X, y, classes)
         if task is None:
@@ -83,9 +83,9 @@ class StreamMixin:
         return self
 
     def _take_in(self, X, y, classes=None, sample_weight=None):
-        """Lay out samples of a stream, for which there is an optimiser then; return their task, and X.
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
-        The task is None where no sample is left, and nothing has changed.
+        The task is None if no sample is left; then nothing has changed.
         """
         first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
         if task is None:
@@ -101,7 +101,7 @@ class StreamMixin:
         if self._optimizer.average != self.average:
             raise ValueError("average cannot change between calls of partial_fit; fit a clone")
         self._loss = self.loss
-        # The optimiser has the weights, also when it is interrupted.
+        # From now on the optimiser has the weights, even if training is interrupted.
         self._model = None
         return task, X
 
@@ -109,13 +109,13 @@ class StreamMixin:
     def finalize(self, X: Any = None, y: Any = None) -> Self:
         """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
 
-        A stream keeps no samples, so that debiasing needs some: the last ones, or any of the same kind. Without them
-        the weights stay as the shrinkage leaves them. After `fit` only debiasing has something to do.
+        A stream stores no samples, so debiasing needs some: the last ones, or any of the same kind. Without them, the
+        weights remain as the shrinkage leaves them. After `fit`, only debiasing has an effect.
 
         Parameters
         ----------
         X, y
-            As in `fit`; None shrinks only.
+            As in `fit`. By default, only shrink.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class StreamMixin:
         exceeds = self._exceeds(first)
         if self._selects and (self._optimizer is not None or exceeds):
             self._configure(first, self.shrink_every)
-            # A shrinkage stays, whatever comes after it.
+            # The shrinkage is kept even if the following steps fail.
             keep_if(self, lambda: True)
             self._model, self._optimizer = None, first
             self._select(first)
@@ -177,13 +177,13 @@ class StreamMixin:
         return self
 
     def _exceeds(self, optimizer):
-        """Tell whether an optimiser has more than the budget."""
+        """Tell whether an optimiser exceeds the budget."""
         if self.budget is not None:
             return optimizer.alive_groups().sum() > self.budget
         return self.budget_weights is not None and optimizer.n_held > self.budget_weights
 
     def _new_begin(self):
-        """Return an optimiser that starts from the present model."""
+        """Return an optimiser that starts from the current model."""
         n_features, n_outputs, n_additional = self._model.sizes
         optimizer = self._new_optimizer(self.groups_._check(n_features), self.group_weights_, n_outputs, n_additional)
         optimizer.load(self._model, self._final["shrunk"])
