@@ -1,4 +1,4 @@
-"""The budget rule: the strength at which as many groups survive as are wanted."""
+"""The budget rule: the strength at which the wanted number of groups survives."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ._shrink import group_ratio, power_of_two, shrink
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# Halving an interval of floating-point numbers ends after at most this many steps.
+# Maximum number of halvings of an interval of floating-point numbers.
 _MAX_HALVINGS = 2200
 
 
 @kernel
 def between(above, below):
-    """Return a strength from `below` on and under `above`: their mean, where there is a number between them."""
+    """Return a strength in [below, above): their mean, if there is a number between them."""
     mean = below + 0.5 * (above - below)
     return mean if mean < above else below
 
 
 @kernel
 def _partition_strength(ratios, n_alive, budget):
-    """Return the mean of the `budget`-th and the next largest of the ratios of the groups that are alive."""
+    """Return the mean of the `budget`-th and the next largest ratio of the nonzero groups."""
     select_highest(ratios[:n_alive], budget + 1)
     below = ratios[budget]
     if below == np.inf:
-        # More groups of weight 0 than the budget: they stay, all others go.
+        # More groups have weight 0 than the budget allows: they survive, and all others are discarded.
         below = 0.0
         for i in range(budget, n_alive):
             if ratios[i] < np.inf:
@@ -48,9 +48,9 @@ def _partition_strength(ratios, n_alive, budget):
 
 @kernel
 def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, held, factors, left):
-    """Return how many groups still have a nonzero atom after a shrinkage; `factors` and `left` are work.
+    """Return the number of groups with a nonzero atom after a shrinkage; `factors` and `left` are work arrays.
 
-    With `held`, the number of something that each atom has, it is how many of these are in such atoms.
+    `held` is a count for each atom, or empty. If given, return the sum of the counts of nonzero atoms instead.
     """
     copy_into(left, rho)
     shrink(left, strength, weights, order, group_indptr, group_atoms, factors)
@@ -70,7 +70,7 @@ def count_survivors(rho, strength, weights, order, group_indptr, group_atoms, he
 
 @kernel
 def least_strength(rho, most, high, weights, order, group_indptr, group_atoms, held, factors, left):
-    """Return the least strength up to `high` at which at most `most` survive, see `count_survivors`; or `high`."""
+    """Return the least strength up to `high` at which at most `most` survive (see `count_survivors`), or `high`."""
     low = 0.0
     for _ in range(_MAX_HALVINGS):
         middle = low + 0.5 * (high - low)
@@ -83,18 +83,19 @@ def least_strength(rho, most, high, weights, order, group_indptr, group_atoms, h
 
 @kernel
 def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, factors, left):
-    """Return the strength sigma with which `shrink` leaves at most `budget` groups, 0 if no more are alive.
+    """Return the strength sigma with which `shrink` leaves at most `budget` groups, 0 if no more are nonzero.
 
-    Groups that do not overlap die in the order of norm over weight. With the B-th and the next largest of these, sigma
-    is their mean (Martins et al. 2011, section 3.2, sort by norms only: the same for equal weights, wrong for others).
-    So exactly `budget` groups survive unless some are tied at the edge; tied groups die together.
+    Groups that do not overlap are discarded in the order of norm over weight. Sigma is the mean of the B-th and the
+    next largest of these ratios. (Martins et al. 2011, section 3.2, sort by norms only, which is the same for equal
+    weights, but wrong for others.) So exactly `budget` groups survive, unless some tie at the threshold; tied groups
+    are discarded together.
 
-    Overlapping groups: whatever `order` is, each factor of `shrink`, and so the number of groups that are alive,
-    never grows with sigma. So halving finds the least sigma that leaves at most `budget` groups, and the least that
-    leaves fewer; the result is their mean. Where the death of one group takes others with it (their atoms were all
-    in it), the number can jump over the budget, and fewer survive.
+    Overlapping groups: for any `order`, each factor of `shrink`, and so the number of surviving groups, never increases
+    with sigma. So bisection finds the least sigma that leaves at most `budget` groups, and the least that leaves fewer;
+    the result is their mean. If discarding a group discards others (because it contains all their atoms), the number
+    can skip the budget, and fewer survive.
 
-    Groups of weight 0 survive whatever the budget; if there are more of them, all others die.
+    Groups of weight 0 survive whatever the budget; if there are more of them, all others are discarded.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
         return 0.0
     if group_atoms.shape[0] == rho.shape[0]:
         return _partition_strength(ratios, n_alive, budget)
-    # Nothing is counted but groups.
+    # Count groups only.
     none = np.empty(0, np.int64)
     below = least_strength(rho, budget, high, weights, order, group_indptr, group_atoms, none, factors, left)
     count = count_survivors(rho, below, weights, order, group_indptr, group_atoms, none, factors, left)
@@ -126,7 +127,7 @@ def budget_rule(rho, weights, order, group_indptr, group_atoms, budget, ratios, 
         return below
     above = least_strength(rho, count - 1, high, weights, order, group_indptr, group_atoms, none, factors, left)
     sigma = between(above, below)
-    # Rounding could make a count grow with sigma, in a narrow place; at `below` it is known.
+    # Rounding could make a count increase with sigma in a narrow range; at `below` it is known.
     at_sigma = count_survivors(rho, sigma, weights, order, group_indptr, group_atoms, none, factors, left)
     return sigma if at_sigma == count else below
 
@@ -142,23 +143,24 @@ def budget_strength(
     group_weights: Literal["uniform", "log2", "sqrt"] | ArrayLike = "uniform",
     groups: Any = None,
 ) -> float:
-    """Find the strength of a group lasso at which `budget` groups survive.
+    """Compute the strength of a group lasso at which `budget` groups survive.
 
-    If at most `budget` groups are nonzero, the strength is 0. Else exactly `budget` groups survive a shrinkage with it,
-    except that groups tied at the edge die together. With group weights d, groups die in the order of norm / d, and
-    the strength is the mean of the B-th and the next largest of these ([1]_, section 3.2). A group of weight 0
-    survives whatever the budget; where there are more of them than the budget, all others die.
+    If at most `budget` groups are nonzero, the strength is 0. Otherwise exactly `budget` groups survive a shrinkage
+    with it, except that groups that tie at the threshold are discarded together. With group weights d, groups are
+    discarded in the order of norm / d, and the strength is the mean of the B-th and the next largest of these ([1]_,
+    section 3.2). A group of weight 0 survives whatever the budget; if there are more of them than the budget, all
+    others are discarded.
 
-    Groups may overlap; this holds for the shrinkage group after group (``GroupLasso(method="families")``), which for
-    nested groups is the exact one. Where some die together, as a group does with the last one inside it, fewer than
-    `budget` may survive.
+    Groups may overlap. This then holds for the sequential shrinkage of groups (``GroupLasso(method="families")``),
+    which for nested groups is exact. If groups are discarded together, like a group with the last one inside it, fewer
+    than `budget` may survive.
 
     Parameters
     ----------
     norms : array-like of shape (n_groups,), or (n_atoms,) if groups overlap
         Norm of the weights of each group; `Groups.atom_norms` gives them.
     budget : int
-        How many groups may survive; with 0, all die that have a positive weight.
+        Number of groups that may survive; with 0, all groups with a positive weight are discarded.
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
         By name only if `groups` is given, as the names refer to sizes.
     groups : Groups, default=None
@@ -167,12 +169,12 @@ def budget_strength(
     Returns
     -------
     strength : float
-        What is called sigma; the prox of ``GroupLasso(groups, alpha=strength)`` leaves `budget` groups.
+        The strength sigma. The prox of ``GroupLasso(groups, alpha=strength)`` leaves `budget` groups.
 
     Raises
     ------
     ValueError
-        If norms or weights are negative, not finite or of the wrong length, or the budget is no count.
+        If norms or weights are negative, not finite or of the wrong length, or the budget is not a nonnegative int.
 
     References
     ----------
@@ -201,7 +203,7 @@ def budget_strength(
     if len(norms) != groups._check().n_atoms:
         raise ValueError(f"norms has {len(norms)} entries for {groups.n_atoms} atoms; use groups.atom_norms(weights)")
     weights = as_group_weights(group_weights, groups.sizes)
-    # Squares must neither overflow nor vanish.
+    # Scale so that squares neither overflow nor underflow.
     unit = power_of_two(norms.max())
     work = np.empty((2, groups.n_atoms))
     sigma = _budget_rule(

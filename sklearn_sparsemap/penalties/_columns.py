@@ -1,4 +1,4 @@
-"""The columns that a user gives for each group, checked."""
+"""Checks of the columns of groups."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def check_columns(columns, names, n_features=None, allow_empty=False):
     names : sequence
         Names of the groups, for messages.
     n_features : int, default=None
-        None leaves it open.
+        None means unknown.
     allow_empty : bool, default=False
 
     Returns
@@ -35,7 +35,7 @@ def check_columns(columns, names, n_features=None, allow_empty=False):
     Raises
     ------
     ValueError
-        If columns are no integers, negative, out of range or given twice in a group, or a group is empty.
+        If columns are not integers, negative, out of range or given twice in a group, or a group is empty.
     """
     checked = []
     for name, group in zip(names, columns):
@@ -66,7 +66,7 @@ def check_columns(columns, names, n_features=None, allow_empty=False):
 
 
 def check_covered(counts):
-    """Raise ValueError if a feature is in no group; `counts` says in how many each is."""
+    """Raise ValueError if a feature is in no group; `counts` is the number of groups of each feature."""
     missing = np.flatnonzero(counts == 0)
     if len(missing):
         first = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")

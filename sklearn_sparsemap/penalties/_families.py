@@ -7,9 +7,9 @@ from scipy import sparse
 def color_families(group_indptr, group_atoms, n_atoms):
     """Assign groups to families of disjoint groups, such that a group comes after all groups inside it.
 
-    Greedy: from the smallest group to the largest, each joins the first family in which it overlaps nothing. If
-    A is inside B, whatever keeps A out of a family overlaps B, too, so B is in a later family than A: this also orders
-    trees from the leaves to the root, and partial orders from fine to coarse.
+    Greedy: from the smallest group to the largest, each joins the first family in which it overlaps no group. If A is
+    inside B, every group that keeps A out of a family overlaps B, too, so B is in a later family than A. This also
+    orders trees from the leaves to the root, and partial orders from fine to coarse.
 
     Returns
     -------
@@ -19,9 +19,9 @@ def color_families(group_indptr, group_atoms, n_atoms):
     n_groups = len(group_indptr) - 1
     family = np.zeros(n_groups, dtype=np.int64)
     if len(group_atoms) == n_atoms:
-        # Nothing overlaps.
+        # No groups overlap.
         return family
-    # For each atom, as the bits of an int, the families that it is already in.
+    # For each atom, a bit set of the families that contain it already.
     taken = [0] * n_atoms
     atoms = group_atoms.tolist()
     bounds = group_indptr.tolist()
@@ -44,7 +44,7 @@ def membership(group_indptr, group_atoms, n_atoms):
 
 
 def all_nested(group_indptr, group_atoms, n_atoms):
-    """Tell whether any two groups are either disjoint, or one is inside the other."""
+    """Tell whether any two groups are disjoint or nested."""
     if len(group_atoms) == n_atoms:
         return True
     matrix = membership(group_indptr, group_atoms, n_atoms)

@@ -1,4 +1,4 @@
-"""How much each group is penalised, relative to the others."""
+"""The weights of groups in a penalty, relative to each other."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def as_group_weights(
     ----------
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,)
         ``"uniform"`` is 1 for each group. ``"log2"`` is the base-2 logarithm of the size, as in [1]_, section 5: large
-        groups must earn their place, and a group of one feature is never shrunk. ``"sqrt"`` is the square root of the
-        size, common in statistics: a group of noise then costs the same for any size.
+        groups are penalised more, and a group of one feature is never shrunk. ``"sqrt"`` is the square root of the
+        size, common in statistics: groups of noise are then treated equally, whatever their size.
     sizes : array-like of shape (n_groups,)
-        Number of features of each group. An empty group counts as one of one feature.
+        Number of features of each group. An empty group is treated like a group of one feature.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def as_group_weights(
         check_choice("group_weights", group_weights, _NAMES)
         if group_weights == "uniform":
             return np.ones(len(sizes))
-        # Features may appear later.
+        # Empty groups may get features later.
         sizes = np.maximum(sizes, 1).astype(np.float64)
         return np.log2(sizes) if group_weights == "log2" else np.sqrt(sizes)
     try:

@@ -1,4 +1,4 @@
-"""Groups of features in one normal form, from whatever a user passes."""
+"""Groups of features in one normal form."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Groups of features, by way of atoms: sets of features that belong to exactly the same groups.
+    """Groups of features, represented by atoms: sets of features that belong to exactly the same groups.
 
-    Made by `as_groups`. What the groups are made of is fixed; features may be added, see `with_features`.
+    Made by `as_groups`. The atoms of groups are fixed; features may be added, see `with_features`.
 
     Attributes
     ----------
@@ -39,11 +39,11 @@ class Groups:
         Groups of one family do not overlap. A group is in a later family than all groups inside it: from the leaves
         to the root of a tree, from fine to coarse in an order.
     order : int64 ndarray of shape (n_groups,)
-        The groups family by family, as they are to be shrunk one after another.
+        The groups family by family, the order in which they are shrunk.
     is_partition : bool
         Whether no groups overlap.
     is_nested : bool
-        Whether any two groups are disjoint or one is inside the other; shrinking in `order` is then exact.
+        Whether any two groups are disjoint or nested; shrinking in `order` is then exact.
 
     Examples
     --------
@@ -80,14 +80,14 @@ class Groups:
         )
 
     def _check(self, n_features=None):
-        """Raise ValueError unless all arrays stay within each other, which compiled code relies on.
+        """Raise ValueError unless all arrays are within bounds, which compiled code relies on.
 
-        Attributes may have been assigned, or come from a file.
+        Attributes may have been assigned, or read from a file.
 
         Parameters
         ----------
         n_features : int, default=None
-            How many features there must be.
+            Required number of features.
 
         Returns
         -------
@@ -117,12 +117,12 @@ class Groups:
         return self._nested
 
     def with_features(self, atom_of: ArrayLike) -> Groups:
-        """Return the same groups over other features, as when a stream brings new ones.
+        """Return the same groups over other features, for example when a stream brings new ones.
 
         Parameters
         ----------
         atom_of : int array-like of shape (n_features,)
-            The atom of each feature; of groups by templates, its template.
+            The atom of each feature; for groups by templates, its template.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Groups:
         Raises
         ------
         ValueError
-            If an entry is no atom.
+            If an entry is not an atom.
         """
         atom_of = check_ids(atom_of, n_groups=self.n_atoms, what="atom_of")
         other = object.__new__(Groups)
@@ -224,23 +224,22 @@ def as_groups(
     Parameters
     ----------
     groups : None, array-like, dict, list, str, GroupTree, GroupOrder or Groups
-        None is a group for each feature. An int array-like of shape (n_features,) holds the group of each feature,
+        None means one group for each feature. An int array-like of shape (n_features,) holds the group of each feature,
         counted from 0. A dict from names to columns, or a list of lists of columns; groups may overlap. Columns are
-        places, or with `feature_names` names.
-        ``"templates"`` stands for `feature_groups`.
+        indices or, with `feature_names`, names. ``"templates"`` means `feature_groups`.
     n_features : int, default=None
-        None if it follows from the other parameters.
+        May be omitted if it follows from the other parameters.
     feature_groups : int array-like of shape (n_features,), default=None
-        The base group of each feature, such as the template (``X.groups`` of `TemplateVectorizer`): what
-        ``"templates"`` means, and the features of a GroupTree or GroupOrder that has no columns itself.
-        May be empty: features can follow, see `Groups.with_features`.
+        The base group of each feature, such as the template (``X.groups`` of `TemplateVectorizer`). It defines
+        ``"templates"``, and the features of a GroupTree or GroupOrder without columns. May be empty: features can
+        follow, see `Groups.with_features`.
     feature_names : sequence of str of length n_features, default=None
-        Names by which groups may name their columns, such as ``feature_names_in_`` of an estimator.
+        Names by which groups can refer to columns, such as ``feature_names_in_`` of an estimator.
     names : sequence, default=None
-        Names of the groups, for an array of groups, a list or ``"templates"``. Together with an array or
-        ``"templates"`` it also fixes how many groups there are: some may have no features yet.
+        Names of the groups, for an array of groups, a list or ``"templates"``. With an array or ``"templates"`` it also
+        fixes the number of groups: some may have no features yet.
     allow_overlap : bool, default=True
-        False where only a partition has a meaning.
+        Whether groups may overlap; False requires a partition.
 
     Returns
     -------
@@ -338,7 +337,7 @@ def _from_columns(columns, names, n_features):
         group_of = np.empty(n_features, dtype=np.int64)
         group_of[indices] = group
         return Groups.partition(group_of, names)
-    # The groups of each feature, in order; features with the same ones make up an atom.
+    # The groups of each feature, in order. Features with equal lists form an atom.
     by_feature = group[np.argsort(indices, kind="stable")]
     bounds = np.concatenate([[0], np.cumsum(counts)]).tolist()
     atoms = {}
@@ -359,7 +358,7 @@ def _from_members(members, names, n_atoms, atom_of):
 
 
 def _from_order(order, n_features, feature_groups):
-    # The atoms are the base groups: no two of them are in the same groups.
+    # Base groups are the atoms, because no two of them are in exactly the same groups.
     if order.columns is None:
         if feature_groups is None:
             raise ValueError(

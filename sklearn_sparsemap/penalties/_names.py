@@ -1,4 +1,4 @@
-"""Columns by the names of features, and groups from transformers."""
+"""Columns by names of features, and groups from transformers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def name_columns(columns: Any, alone: bool = True) -> bool:
-    """Tell whether lists of columns have names among them; with `alone`, a name counts as a list of it."""
+    """Tell whether lists of columns contain names; with `alone`, a single name counts as a list."""
     return any(
         (alone and isinstance(group, str))
         or (hasattr(group, "__iter__") and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group))
@@ -24,14 +24,14 @@ def name_columns(columns: Any, alone: bool = True) -> bool:
 
 
 def resolve_columns(columns: Sequence[Any], names: Sequence[Any], feature_names: Sequence[str] | None) -> list[Any]:
-    """Put the places of features for their names.
+    """Replace names of features by their indices.
 
     Parameters
     ----------
     columns : list of lists
-        Of each group: places, or names. A name may stand by itself.
+        Indices or names for each group. A single name need not be in a list.
     names : sequence
-        Of the groups, for messages.
+        Names of the groups, for messages.
     feature_names : sequence of str, or None
 
     Returns
@@ -41,7 +41,7 @@ def resolve_columns(columns: Sequence[Any], names: Sequence[Any], feature_names:
     Raises
     ------
     ValueError
-        If features have no names, or none of that name, or two.
+        If features have no names, or a name is unknown or ambiguous.
     """
     if feature_names is None:
         raise ValueError(
@@ -68,16 +68,16 @@ def resolve_columns(columns: Sequence[Any], names: Sequence[Any], feature_names:
 
 
 def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[np.int64]]:
-    """Make groups of the columns that a fitted transformer gives, with names.
+    """Make named groups of the output columns of a fitted transformer.
 
     Parameters
     ----------
     transformer : ColumnTransformer, FeatureUnion, vectorizer, other transformer, or Pipeline of these
-        Fitted. Of a pipeline the last step is asked.
+        A fitted transformer. For a pipeline, the last step is used.
     by : {"transformer", "column"}, default="transformer"
-        Of a `ColumnTransformer` or a `FeatureUnion`: a group for each transformer, or for each column that goes in, so
-        that all categories of a one-hot encoding are one group. Vectorizers of this package have a group for each
-        template or attribute, and of other transformers there is always one for each column that goes in.
+        For a `ColumnTransformer` or a `FeatureUnion`: one group for each transformer, or for each input column, so that
+        all categories of a one-hot encoding form a group. Vectorizers of this package always have one group for each
+        template or attribute, and other transformers one for each input column.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
     Raises
     ------
     ValueError
-        If the transformer is not fitted, or does not tell what its columns are made of.
+        If the transformer is not fitted, or does not tell the origin of its columns.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _where(names, start):
 
 
 def _by_column(transformer, parts):
-    """Group columns by the longest name of an input with which theirs begin, within each part."""
+    """Group columns by the longest input name that is a prefix of their name, within each part."""
     names = _names_out(transformer)
     inputs = getattr(transformer, "feature_names_in_", None)
     if inputs is None:
@@ -156,6 +156,6 @@ def _by_column(transformer, parts):
                 f"{type(transformer).__name__} does not tell from which input its column {name!r} comes; use "
                 "by='transformer', or pass groups as a dict from names to columns"
             )
-        # Parts may share an input; verbose_feature_names_out=False leaves parts out.
+        # Parts may share an input; verbose_feature_names_out=False omits the name of the part.
         found.setdefault(own if part is None else f"{part}__{own}", []).append(place)
     return {name: np.array(own, dtype=np.int64) for name, own in found.items()}

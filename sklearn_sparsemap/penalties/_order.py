@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class GroupOrder:
-    """Overlapping groups from a partial order of base groups: who discards a coarse one discards all finer ones.
+    """Overlapping groups from a partial order of base groups: discarding a coarse one discards all finer ones.
 
-    The group G_a of a base group `a` holds the features of every b with a <= b. As soon as G_a is zero, so is G_b for
-    each finer b: what survives is closed towards the coarse side ([1]_, section 4).
+    The group G_a of a base group `a` contains the features of every b with a <= b. If G_a is zero, then so is G_b for
+    each finer b. So with a surviving group, all coarser ones survive ([1]_, section 4).
 
     Parameters
     ----------
     pairs : sequence of (coarse, fine)
-        The order, by names or numbers; what follows by transitivity need not be given.
+        The order, by names or numbers; its transitive closure is taken.
     names : sequence, default=None
-        The names of all base groups. By default the keys of `columns`; else, what occurs in `pairs`.
+        The names of all base groups. By default the keys of `columns`, or else the names in `pairs`.
     columns : dict of name -> columns, or list, default=None
-        The features of each base group. None if they come with the data, as with templates: base group number k then
-        has the features for which ``feature_groups`` of `as_groups` is k.
+        The features of each base group. None if they come with the data, as with templates: base group k then has the
+        features for which ``feature_groups`` of `as_groups` is k.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class GroupOrder:
     precedes : bool ndarray of shape (n_groups, n_groups)
         Whether group i <= group j; reflexive and transitive.
     covers : int ndarray of shape (n_covers, 2)
-        The edges (coarse, fine) of the Hasse diagram: what remains when all that follows from others is left out.
+        The edges (coarse, fine) of the Hasse diagram, the transitive reduction of the order.
     levels : int ndarray of shape (n_groups,)
-        How many covers the longest way from a coarsest group takes.
+        Length of the longest path of covers from a coarsest group.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class GroupOrder:
             if len(columns) != self.n_groups:
                 raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
             if name_columns(columns):
-                # Until it is known which features have these names.
+                # The indices of these names are known later.
                 self.named_columns = list(columns)
             else:
                 self.columns = check_columns(columns, self.names, allow_empty=True)
@@ -101,7 +101,7 @@ class GroupOrder:
         self.precedes = close_order([(place[a], place[b]) for a, b in pairs], self.names)
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
-        """Return the order with the places of columns that were given by the names of features.
+        """Return the order with indices in place of feature names.
 
         Parameters
         ----------
@@ -110,12 +110,12 @@ class GroupOrder:
         Returns
         -------
         order : the class
-            This one, if no columns were given by name.
+            This object, if no columns were given by name.
 
         Raises
         ------
         ValueError
-            If the features have no names, or none of a name.
+            If the features have no names, or a name is unknown.
         """
         if getattr(self, "named_columns", None) is None:
             return self
@@ -145,18 +145,17 @@ class GroupOrder:
     def from_templates(
         cls, templates: Sequence[Any], coarser: Iterable[tuple[str, str]] = (("pos", "word"), ("shape", "word"))
     ) -> GroupOrder:
-        """Derive the order from what templates look at, position by position.
+        """Derive the order from the fields of templates, position by position.
 
-        ``a <= b`` if each atom of a is matched by one of b at the same position with the same field or a finer one;
-        nothing at all is coarser than any field. For example ``pos[0] <= word[0]`` and
-        ``pos[0] <= pos[-1]|pos[0] <= pos[-1]|word[0]``.
+        ``a <= b`` if each atom of a is matched by an atom of b at the same position with the same field or a finer one.
+        For example ``pos[0] <= word[0]`` and ``pos[0] <= pos[-1]|pos[0] <= pos[-1]|word[0]``.
 
         Parameters
         ----------
         templates : sequence of str, Template or ArcTemplate
             In the order of their numbers; for example `TemplateVectorizer.templates_`.
         coarser : sequence of (coarse field, fine field), default=(("pos", "word"), ("shape", "word"))
-            Fields of which the first says less than the second.
+            Pairs of fields of which the first is less specific than the second.
 
         Returns
         -------
@@ -185,7 +184,7 @@ class GroupOrder:
         for name in names:
             atoms = read_places(name)
             down = {(place, field) for place, fine in atoms for field in coarser_fields.get(fine, {fine})}
-            # As the bits of ints: there are many pairs of templates.
+            # As bit sets, because there are many pairs of templates.
             own.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in set(atoms)))
             below.append(sum(1 << bits.setdefault(atom, len(bits)) for atom in down))
         pairs = []
@@ -193,7 +192,8 @@ class GroupOrder:
             for j in range(len(names)):
                 if own[i] & ~below[j]:
                     continue
-                # Both ways if each has an atom that the other implies (word, and word with pos): fewer atoms first.
+                # If each contains atoms that imply the other's (word, and word with pos), the one with fewer atoms is
+                # coarser.
                 if own[j] & ~below[i] or (own[i] != own[j] and not own[i] & ~own[j]):
                     pairs.append((names[i], names[j]))
         return cls(pairs, names=names)
@@ -211,7 +211,7 @@ class GroupOrder:
     def levels(self) -> NDArray[np.int64]:
         levels = np.zeros(self.n_groups, dtype=np.int64)
         strict = self._strict
-        # Coarse ones first: they precede more.
+        # Coarse groups first: they have fewer predecessors.
         for i in np.argsort(strict.sum(axis=0), kind="stable"):
             if strict[:, i].any():
                 levels[i] = levels[strict[:, i]].max() + 1
@@ -249,7 +249,7 @@ def close_order(edges, names):
 
 
 def _describe_cycle(finer, n_coarser, names):
-    # Each group left over has one left over before it; going back must come round.
+    # Each remaining group has a remaining predecessor, so walking back must end in a cycle.
     coarser = {b: a for a, successors in enumerate(finer) for b in successors if n_coarser[a] and n_coarser[b]}
     node = next(iter(coarser))
     seen = []
@@ -261,7 +261,7 @@ def _describe_cycle(finer, n_coarser, names):
 
 
 def _coarser_fields(pairs):
-    """Return for each field all fields that are at most as fine."""
+    """Return for each field all fields that are equal or coarser."""
     fields = list(dict.fromkeys(field for pair in pairs for field in GroupOrder._check_pair(pair)))
     place = {field: i for i, field in enumerate(fields)}
     closure = close_order([(place[a], place[b]) for a, b in pairs], fields)

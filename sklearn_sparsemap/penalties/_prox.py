@@ -91,7 +91,7 @@ def _check_ratio(l1_ratio):
 
 
 def _soft_threshold(weights, threshold):
-    # Zeros without a sign.
+    # Return zeros without a sign.
     return np.where(np.abs(weights) > threshold, weights - np.copysign(threshold, weights), 0.0)
 
 
@@ -157,7 +157,7 @@ class ElasticNet(Penalty):
 class GroupLasso(Penalty):
     """Sum of the norms of groups: ``alpha * sum_m d_m |w_m|``.
 
-    A whole group is zero or not. Groups may be nested or overlap: then what is zero is a union of groups
+    A group is either zero as a whole, or not. Groups may be nested or overlap; the zero set is then a union of groups
     ([1]_, section 3).
 
     Parameters
@@ -166,15 +166,15 @@ class GroupLasso(Penalty):
         See `as_groups`.
     alpha : float, default=1.0
     group_weights : {"uniform", "log2", "sqrt"} or array-like of shape (n_groups,), default="uniform"
-        The d_m; see `as_group_weights`.
+        The weights d_m; see `as_group_weights`.
     method : {"exact", "families"}, default="exact"
-        How to treat groups that overlap without being nested. ``"families"`` shrinks one group after another ([1]_,
-        equation 15): fast, but not the proximal operator of this penalty. ``"exact"`` goes on until the solution is
-        known to `tol`. For all other groups one such pass is exact, and both are the same.
+        Treatment of groups that overlap without being nested. ``"families"`` shrinks one group after another ([1]_,
+        equation 15): fast, but not the proximal operator of this penalty. ``"exact"`` iterates until the solution is
+        accurate to `tol`. For all other groups one such pass is exact, and both are the same.
     tol : float, default=1e-10
-        Stop when the solution is known to be this close, relative to the norm of the weights.
+        Largest distance to the solution at which to stop, relative to the norm of the weights.
     max_iter : int, default=100000
-        Number of passes.
+        Maximum number of passes.
 
     References
     ----------
@@ -210,7 +210,7 @@ class GroupLasso(Penalty):
         self._known = None
 
     def _resolve(self, n_features):
-        # A training loop calls with the same number of features again and again.
+        # Training loops call this repeatedly with the same number of features.
         if self._known is None or self._known[0].n_features != n_features:
             groups = as_groups(self.groups, n_features)
             self._known = groups, as_group_weights(self.group_weights, groups.sizes)
@@ -225,7 +225,7 @@ class GroupLasso(Penalty):
         return self.prox_with_gap(weights, step)[0]
 
     def prox_with_gap(self, weights: ArrayLike, step: float = 1.0) -> tuple[NDArray[np.float64], float]:
-        """Return the proximal operator, and how sure it is.
+        """Return the proximal operator, and a duality gap.
 
         Parameters
         ----------
@@ -236,8 +236,8 @@ class GroupLasso(Penalty):
         -------
         solution : ndarray of the shape of `weights`
         gap : float
-            Duality gap: the squared distance to the exact solution is at most twice as large. 0 for a closed form, NaN
-            for ``method="families"`` where that is not exact.
+            Duality gap: the squared distance to the exact solution is at most twice the gap. 0 for a closed form, NaN
+            for ``method="families"`` if that is not exact.
 
         Examples
         --------
@@ -253,7 +253,7 @@ class GroupLasso(Penalty):
     def _shrink(self, weights, strength):
         groups, group_weights = self._resolve(len(weights))
         groups._check(len(weights))
-        # Squares must not vanish; and scaling back must not change who survives.
+        # Squares must not underflow, and scaling back must not change which groups survive.
         unit = power_of_two(np.abs(weights).max(initial=0.0))
         norms = groups.atom_norms(weights / unit)
         structure = group_weights, groups.order, groups.group_indptr, groups.group_atoms
@@ -272,8 +272,8 @@ class GroupLasso(Penalty):
 class SparseGroupLasso(GroupLasso):
     """L1 and group lasso: ``alpha * (l1_ratio * |w|_1 + (1 - l1_ratio) * sum_m d_m |w_m|)``.
 
-    The prox is that of L1, then that of the group lasso. This is exact for any groups, also overlapping ones, as
-    the latter changes no signs.
+    The prox is that of L1, followed by that of the group lasso. This is exact for any groups, even overlapping ones,
+    because the latter changes no signs.
 
     Parameters
     ----------

@@ -1,19 +1,19 @@
 """Shrinking groups, on the squared norms of atoms.
 
 An atom is a set of features that belong to exactly the same groups. By symmetry the proximal operator of any group
-lasso multiplies each atom by one factor from 0 to 1, so all that a kernel needs to see is the squared norm of each.
+lasso multiplies each atom by one factor from 0 to 1, so kernels need only the squared norm of each atom.
 
 Conventions
 -----------
 rho : float64 array of shape (n_atoms,)
-    Squared norms. What rounding made negative counts as 0.
+    Squared norms. Values that rounding made negative count as 0.
 weights : float64 array of shape (n_groups,)
     The weights d_m of the groups: finite and not negative; a group of weight 0 is never shrunk.
 order, group_indptr, group_atoms : int64 arrays
     The atoms of group g are ``group_atoms[group_indptr[g]:group_indptr[g + 1]]``; groups are shrunk one after another
     in the order of `order`. See `Groups`.
 factors : float64 array of shape (n_atoms,)
-    Written: what the weights of each atom are to be multiplied with.
+    Output: the factors of the weights of each atom.
 """
 
 import numpy as np
@@ -21,18 +21,18 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, entry, kernel
 
-# Lengths that differ by less, relatively, are equal but for rounding.
+# Lengths with a smaller relative difference are considered equal.
 _ROUNDING = 1e-12
 
 
 def power_of_two(value):
-    """Return the power of two that is nearest below a positive number: dividing by it changes no digit. 1 for 0."""
+    """Return the largest power of two up to a positive number, division by which is exact; 1 for 0."""
     return float(np.ldexp(1.0, int(np.frexp(value)[1]) - 1)) if value > 0 else 1.0
 
 
 @kernel
 def group_ratio(rho, weight, group, group_indptr, group_atoms):
-    """Return norm over weight of a group: the strength at which it dies; 0 if it is dead, infinite if it cannot die."""
+    """Return norm over weight of a group, the strength at which it is discarded; 0 if it is zero, infinite if never."""
     total = 0.0
     for i in range(group_indptr[group], group_indptr[group + 1]):
         total += max(rho[group_atoms[i]], 0.0)
@@ -45,11 +45,11 @@ def group_ratio(rho, weight, group, group_indptr, group_atoms):
 def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
     """Shrink each group by `strength` times its weight, one after another (Martins et al. 2011, eq. 15).
 
-    The proximal operator of the group lasso where the groups do not overlap; also where any two are either disjoint or
-    nested and the inner ones come first, as in `Groups.order`. `rho` is updated.
+    This is the proximal operator of the group lasso if the groups do not overlap, or if any two are disjoint or nested
+    and the inner ones come first, as in `Groups.order`. `rho` is updated.
 
-    A group survives exactly if its `group_ratio` is above `strength`, so that who compares ratios knows who survives,
-    to the last bit.
+    A group survives exactly if its `group_ratio` is above `strength`, so comparing ratios predicts the survivors
+    without rounding errors.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
         ratio = group_ratio(rho, weights[group], group, group_indptr, group_atoms)
         if ratio == 0.0 or ratio == np.inf:
             continue
-        # The difference is exact where the two are close: never 0 for a group that survives.
+        # The difference is exact if both are close, so it is never 0 for a group that survives.
         factor = (ratio - strength) / ratio if ratio > strength else 0.0
         for i in range(group_indptr[group], group_indptr[group + 1]):
             factors[group_atoms[i]] *= factor
@@ -76,17 +76,17 @@ def shrink(rho, strength, weights, order, group_indptr, group_atoms, factors):
 
 @entry(types.void(FLOATS_OUT, types.float64, FLOATS, INTS, INTS, INTS, FLOATS_OUT))
 def shrink_atoms(rho, strength, weights, order, group_indptr, group_atoms, factors):
-    """`shrink`, for Python."""
+    """Call `shrink` from Python."""
     shrink(rho, strength, weights, order, group_indptr, group_atoms, factors)
 
 
 @kernel
 def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
-    """Return the duality gap as a sum of terms that are not negative, so that it is right far below rounding of 1.
+    """Return the duality gap as a sum of nonnegative terms, so that it is accurate even if tiny.
 
-    For each group it is ``strength d |x_g| - x_g . z_g``, rewritten by the distance of z_g from where it would be
-    optimal; and half the squared distance of x from ``norms - sum_g z_g``, which is `moved`. Dual vectors that rounding
-    keeps from the surface of their ball are taken to be there: that adds to this distance.
+    For each group it is ``strength d |x_g| - x_g . z_g``, rewritten in terms of the distance of z_g from its optimal
+    value. Added to that is half the squared distance of x from ``norms - sum_g z_g``, which is `moved`. Dual vectors
+    that are slightly off the surface of their ball by rounding are treated as on it, which adds to this distance.
     """
     gap, rounding = 0.0, 0.0
     for g in range(weights.shape[0]):
@@ -111,7 +111,7 @@ def _gap(x, moved, duals, strength, weights, group_indptr, group_atoms):
 
 @kernel
 def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, cleared):
-    """Set groups to exactly 0 whose dual vector is inside its ball, or that are but rounding; return the distance."""
+    """Set groups with an interior dual vector, or with rounding errors only, to exactly 0; return the distance."""
     for a in range(x.shape[0]):
         cleared[a] = x[a]
     for g in range(weights.shape[0]):
@@ -138,23 +138,23 @@ def _clear_dead(norms, x, duals, strength, weights, group_indptr, group_atoms, c
 def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms, tol, max_iter, solution):
     """Solve ``min_x 1/2 |x - norms|^2 + strength sum_g weights[g] |x_g|`` by coordinate ascent on the groups' duals.
 
-    The solution is ``norms - sum_g z_g`` with each z_g in a ball of radius ``strength * weights[g]``; in turn each is
-    set to its best value. The first sweep is `shrink`, and the only one that is needed for nested groups.
+    The solution is ``norms - sum_g z_g`` with each z_g in a ball of radius ``strength * weights[g]``. Each z_g in turn
+    is set to its optimal value. The first sweep is `shrink`; for nested groups it is sufficient.
 
     Parameters
     ----------
     norms : float64 array of shape (n_atoms,)
     tol : float
-        Stop when ``solution`` is known to be within ``tol * |norms|`` of the solution.
+        Stop if ``solution`` is certified to be within ``tol * |norms|`` of the exact solution.
     max_iter : int
-        Number of sweeps.
+        Maximum number of sweeps.
     solution : float64 array of shape (n_atoms,)
-        Written.
+        Output.
 
     Returns
     -------
     gap : float
-        Duality gap; half the squared distance to the solution is not above it.
+        Duality gap, an upper bound of half the squared distance to the solution.
     n_iter : int
     """
     n_atoms = norms.shape[0]
@@ -182,7 +182,7 @@ def solve_overlapping(norms, strength, weights, order, group_indptr, group_atoms
                 x[group_atoms[i]] = free - duals[i] if share < 1.0 else 0.0
         if sweep > 2 and sweep % 8 and sweep + 1 < max_iter:
             continue
-        # From the dual vectors anew: what is certified is what they add up to, without the rounding of the sweeps.
+        # Recompute x from the dual vectors, because the certificate applies to their exact sum.
         for a in range(n_atoms):
             x[a] = norms[a]
         for i in range(group_atoms.shape[0]):

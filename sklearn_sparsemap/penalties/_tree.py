@@ -10,9 +10,9 @@ from ._order import GroupOrder
 
 
 class GroupTree(GroupOrder):
-    """Nested groups: the group of a node holds its own features and those of all nodes below.
+    """Nested groups: the group of a node contains its own features and those of all its descendants.
 
-    As soon as a node's group is zero, so is everything below. The prox shrinks from the leaves to the root, which is
+    If a node's group is zero, so are those of all descendants. The prox shrinks from the leaves to the root, which is
     exact.
 
     Parameters
@@ -20,8 +20,8 @@ class GroupTree(GroupOrder):
     parents : dict of name -> name of the parent, or int array-like of shape (n_nodes,)
         None, in an array -1, for a root; there may be several roots.
     columns : dict of name -> columns, or list, default=None
-        The features at each node itself; nodes that are left out have none of their own. None if they come with
-        the data, see `GroupOrder`.
+        The features of each node itself; nodes that are omitted have none. None if they come with the data, see
+        `GroupOrder`.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class GroupTree(GroupOrder):
         Parameters
         ----------
         nested : dict
-            Name -> columns of a leaf, or dict of what is below. Names must be distinct.
+            Name -> columns of a leaf, or dict of children. Names must be distinct.
 
         Returns
         -------

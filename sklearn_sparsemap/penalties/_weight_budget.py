@@ -1,4 +1,4 @@
-"""The budget rule that counts weights: which groups survive together with at most so many of them."""
+"""The budget rule for weights: the groups that survive together with at most a number of weights."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from ._shrink import group_ratio
 
 @kernel
 def _choose(ratios, counts, budget, chosen):
-    """Take groups from the highest ratio down, each that still fits; return the strength at which they survive.
+    """Take groups in decreasing order of ratio, each one that still fits; return the strength at which they survive.
 
-    It is the mean of the lowest ratio that was taken and the next lower one of a group that is alive, so that what goes
-    is just what is weaker, where all that is stronger fits; 0 where nothing weaker is alive.
+    It is the mean of the lowest ratio taken and the next lower ratio of a nonzero group, so that only weaker groups are
+    discarded, if all stronger ones fit; 0 if no nonzero group is weaker.
     """
     order = np.empty(ratios.shape[0], np.int64)
     order_downwards(ratios, order)
@@ -37,26 +37,28 @@ def _choose(ratios, counts, budget, chosen):
 
 @kernel
 def weight_budget_rule(rho, weights, order, group_indptr, group_atoms, held, budget, doomed):
-    """Return the strength with which `shrink` leaves at most `budget` weights, and write what has to die besides.
+    """Return the strength with which `shrink` leaves at most `budget` weights, and mark groups to discard in addition.
 
-    Groups that do not overlap are taken by their ratio of norm to weight, the highest first, each whose weights still
-    fit, as a greedy person fills a knapsack. Those that were not taken are doomed, also those that are too large and
-    would survive the strength. With weights that are the roots of sizes, the ratio is the root of the squared norm by
-    size; what is taken then has as large a sum of squares as possible, up to the group at the edge (Dantzig 1957).
+    Groups that do not overlap are taken by their ratio of norm to weight, the highest first, each one whose weights
+    still fit: a greedy solution of the knapsack problem. Groups that were not taken are marked in `doomed`, including
+    those that are too large and would survive the strength. If group weights are the square roots of sizes, the ratio
+    is the root of squared norm over size; the groups taken then have the largest possible sum of squares, up to the
+    group at the threshold (Dantzig 1957).
 
-    Groups that overlap die together with what is inside them: the strength is the least at which the atoms that
-    survive have at most `budget` weights, and none is doomed. Where groups of weight 0 have more, all others die.
+    Overlapping groups are discarded together with the groups inside them: the strength is the least at which the
+    surviving atoms have at most `budget` weights, and none is marked. If groups of weight 0 have more, all others are
+    discarded.
 
     Parameters
     ----------
     rho, weights, order, group_indptr, group_atoms : arrays
         See `_shrink`; `rho` is not changed.
     held : int64 array of shape (n_atoms,)
-        How many weights each atom counts.
+        Number of weights of each atom.
     budget : int
         Not negative.
     doomed : bool array of shape (n_atoms,)
-        Written: the atoms that are to die whatever the strength.
+        Output: the atoms to discard whatever the strength.
     """
     n_groups, n_atoms, total, high = weights.shape[0], rho.shape[0], np.int64(0), 0.0
     ratios, counts = np.empty(n_groups), np.zeros(n_groups, np.int64)
