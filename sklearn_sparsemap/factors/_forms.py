@@ -1,4 +1,4 @@
-"""The forms in which users give and get what belongs to a graph: arrays by name there, one flat array here."""
+"""Conversion between the user's arrays by name and flat arrays of a graph."""
 
 from math import prod
 
@@ -9,7 +9,7 @@ from ..graphs.arrays import PAIR, SCORED, TABLE
 
 
 def check_finite(values, ndim, name):
-    """Return `values` as a float64 array; raise ValueError for NaN and infinity. `ndim` is not looked at."""
+    """Return `values` as a float64 array; raise ValueError for NaN and infinity. `ndim` is not used."""
     array = check_numbers(values, name)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity")
@@ -17,7 +17,7 @@ def check_finite(values, ndim, name):
 
 
 class UserForms:
-    """Between the flat arrays of a `Layout`, one entry a variable or an additional score, and arrays by name.
+    """Conversion between the flat arrays of a `Layout` (of variables or additional scores) and arrays by name.
 
     A subclass has the attributes `variable_shapes`, `n_states`, `factors`, `shapes`, `expand`, `mixes` and `n_joined`
     of a `Layout`.
@@ -25,16 +25,16 @@ class UserForms:
 
     @property
     def single(self):
-        """Whether there is one array of variables: users then give and get that array, and no dict."""
+        """Whether there is one array of variables. Users then pass and get this array instead of a dict."""
         return len(self.variable_shapes) == 1
 
     def shape_variables(self, flat):
-        """Give an array of one entry a variable the form in which the user gave the scores."""
+        """Return a flat array of the variables in the form of the user's scores."""
         arrays = _cut(flat.copy(), self.variable_shapes)
         return next(iter(arrays.values())) if self.single else arrays
 
     def shape_assignment(self, flat):
-        """Give an assignment the form in which users give it: numbers of values where variables have several."""
+        """Return an assignment in the user's form: indices of values for variables with several values."""
         arrays = {
             name: array.argmax(axis=-1) if name in self.n_states else array
             for name, array in _cut(flat.copy(), self.variable_shapes).items()
@@ -42,7 +42,7 @@ class UserForms:
         return next(iter(arrays.values())) if self.single else arrays
 
     def join_variables(self, values, name, check=check_finite):
-        """Check what goes with the variables; return it flat. Arrays of variables that are left out are zero."""
+        """Check arrays of the variables; return them flat. Omitted arrays are zero."""
         shapes = self.variable_shapes
         if not isinstance(values, dict):
             if not self.single:
@@ -64,9 +64,9 @@ class UserForms:
         return np.concatenate(flat)
 
     def shape_additional(self, flat):
-        """Give one entry for each pair and structure score its place among the additional scores.
+        """Return a flat array of pairs and structure scores in the form of the additional scores.
 
-        Where factors share a name, there is a list with what belongs to each of them.
+        If factors share a name, there is a list with the array of each of them.
         """
         shaped, start, flat = {}, 0, flat.copy()
         for factor in self.factors:
@@ -79,18 +79,18 @@ class UserForms:
             else:
                 shapes = {key: shape for key, shape in self.shapes.items() if key[0] == factor.name}
             size = sum(map(prod, shapes.values()))
-            # A structure without scores has an entry, too.
+            # A structure without scores also has an (empty) entry.
             own = _nest(_cut(flat[start : start + size], shapes), {factor.name: {}})[factor.name]
             shaped.setdefault(factor.name, []).append(own)
             start += size
         return {name: parts[0] if len(parts) == 1 else parts for name, parts in shaped.items()}
 
     def sum_additional(self, flat):
-        """The same, in the shapes of the scores: what belongs to one score is summed."""
+        """Do the same in the shapes of the scores; entries that share a score are summed."""
         return _nest(_cut(self.summed(flat), self.shapes), {})
 
     def summed(self, flat):
-        """The same, joined like the scores: the transpose of `expanded`."""
+        """Do the same, joined like the scores: the transpose of `expanded`."""
         if self.expand is None:
             return flat
         if not self.mixes:
@@ -103,7 +103,7 @@ class UserForms:
         return mixed + np.bincount(self.expand, plain, minlength=self.n_joined)
 
     def join_additional(self, given):
-        """Join what goes with the additional scores; what is not given is zero."""
+        """Join arrays in the form of the additional scores; omitted ones are zero."""
         known = {owner for owner, _ in self.shapes}
         unknown = sorted(set(given) - known)
         if unknown:
@@ -119,7 +119,7 @@ class UserForms:
         return self.expanded(np.concatenate(joined))
 
     def expanded(self, joined):
-        """Return joined scores with an entry for each pair, as kernels take them."""
+        """Return joined scores with an entry for each pair, in the form that kernels take."""
         if self.expand is None:
             return joined
         flat = joined[self.expand]
@@ -131,7 +131,7 @@ class UserForms:
 
 
 def _cut(flat, shapes):
-    """Cut a flat array into arrays of the given shapes, by their keys."""
+    """Split a flat array into arrays of the given shapes, by their keys."""
     arrays, start = {}, 0
     for key, shape in shapes.items():
         stop = start + prod(shape)
@@ -141,7 +141,7 @@ def _cut(flat, shapes):
 
 
 def _nest(arrays, nested):
-    """Put arrays by (owner, name) into a dict by owner: arrays where the name is None, else dicts of them."""
+    """Nest arrays by (owner, name) in a dict by owner: arrays if the name is None, else dicts of them."""
     for (owner, name), array in arrays.items():
         if name is None:
             nested[owner] = array

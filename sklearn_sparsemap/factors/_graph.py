@@ -1,4 +1,4 @@
-"""FactorGraph: variables, and the factors that join them."""
+"""FactorGraph: variables and factors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ._variables import Variables
 class FactorGraph:
     """Binary variables joined by factors: logic, scores of pairs, and whole structures.
 
-    Make arrays of variables with `variables`, join them with factors by `add`, and hand the graph to `lp_sparsemap` or
-    `map_inference` together with scores. The graph knows no scores: it is laid out for the solvers once, and serves any
-    number of samples. What they solve is LP-SparseMAP [1]_.
+    Make arrays of variables with `variables`, join them with factors by `add`, and pass the graph to `lp_sparsemap` or
+    `map_inference` together with scores. The graph contains no scores: it is laid out for the solvers once, and serves
+    any number of samples. The solvers compute LP-SparseMAP [1]_.
 
     Attributes
     ----------
@@ -55,9 +55,9 @@ class FactorGraph:
     def __init__(self) -> None:
         self.factors = []
         self._arrays = {}
-        # Number of values of the arrays of variables of several values; one factor of each name of scores.
+        # Number of values of categorical arrays; one representative factor for each name of scores.
         self._n_states, self._named = {}, {}
-        # Those with scores that have a name, in the order in which they were added.
+        # Factors with scores and a name, in the order in which they were added.
         self._scored = []
         self.n_variables = 0
         self._layouts = {}
@@ -78,7 +78,7 @@ class FactorGraph:
         ----------
         shape : int or tuple of int
         name : str, default=None
-            Name of the array; None takes ``"u"``, ``"u2"`` and so on.
+            Name of the array. Default: ``"u"``, ``"u2"`` and so on.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class FactorGraph:
         return self._add_variables(_as_shape(shape), name)
 
     def categorical(self, shape: int | tuple[int, ...], n_states: int, *, name: str | None = None) -> Variables:
-        """Add an array of variables of several values, of which each has one.
+        """Add an array of categorical variables, each of which has exactly one of several values.
 
         Parameters
         ----------
@@ -101,8 +101,8 @@ class FactorGraph:
         Returns
         -------
         variables : Variables of shape ``shape + (n_states,)``
-            A binary variable for each value, of which one in the last axis is on. `PairTable` has scores for pairs of
-            them; all other factors take the binary variables.
+            One binary variable for each value; exactly one along the last axis is on. `PairTable` has scores for pairs
+            of categorical variables; all other factors take the binary variables.
 
         Examples
         --------
@@ -139,7 +139,7 @@ class FactorGraph:
         return list(self._scored)
 
     def are_whole(self, variables: Variables) -> bool:
-        """Tell whether the last axis of `variables` has all values of a variable of several values, in order."""
+        """Tell whether the last axis of `variables` has all values of a categorical variable, in order."""
         indices, n = variables.indices, variables.shape[-1]
         whole = np.zeros(indices.shape[:-1], bool)
         for name, n_states in self._n_states.items():
@@ -168,13 +168,14 @@ class FactorGraph:
         Parameters
         ----------
         *factors : Factor, or rule
-            For example ``Xor(u[0])``; or a rule that is about label sets, too, of variables: ``AtMost(2, u[0])``,
+            For example ``Xor(u[0])``; or a rule, which can also be about label sets, of variables: ``AtMost(2, u[0])``,
             ``Exactly(1, u[1])``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
 
         Raises
         ------
         ValueError
-            If a factor is none, joins variables of another graph, or has the name of a factor with other scores.
+            If an argument is not a factor, joins variables of another graph, or has the name of a factor with other
+            scores.
         """
         # Rules have no scores, and may share their names.
         factors = [factor.as_factor() if isinstance(factor, LabelConstraint) else factor for factor in factors]
@@ -211,7 +212,7 @@ class FactorGraph:
         raise IndexError(f"there is no variable {number}")
 
     def layout(self, given=None):
-        """Return the graph as solvers see it, for additional scores of these shapes; see `Layout`."""
+        """Return the graph in the form of the solvers, for additional scores of these shapes; see `Layout`."""
         given = given or {}
         key = tuple(
             (name, tuple(shape.items()) if isinstance(shape, dict) else shape) for name, shape in sorted(given.items())
@@ -221,7 +222,7 @@ class FactorGraph:
         return self._layouts[key]
 
     def factor_of(self, number: int) -> Factor:
-        """Return the factor with this number among those of a layout, in which each pair counts."""
+        """Return the factor with this number in a layout, which counts each pair separately."""
         for factor in self.factors:
             if number < factor.count:
                 return factor
@@ -264,7 +265,7 @@ class FactorGraph:
         )
 
     def __getstate__(self):
-        # Layouts hold numbers of oracles that another process does not know.
+        # Layouts contain numbers of oracles, which are valid in this process only.
         return {**self.__dict__, "_layouts": {}}
 
 

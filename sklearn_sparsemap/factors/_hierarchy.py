@@ -19,23 +19,23 @@ _LONGEST_CYCLE = 12  # labels of a cycle that a message shows
 
 
 class Hierarchy(LabelConstraint):
-    """Where a label is on, its parents are on.
+    """A label implies its parents: if it is on, they are on.
 
-    Where no label has more than one parent, inference is isotonic regression on trees: exact in one pass, for thousands
-    of labels. Else it is that of a factor graph.
+    If no label has more than one parent, inference is isotonic regression on trees: exact in one pass, for thousands of
+    labels. Otherwise it is that of a factor graph.
 
     Parameters
     ----------
     parents : sequence, or dict
-        For each label, in their order, its parent: a label by index, None (or -1) at the top, or a list of several, by
-        name or index. A sequence of str is one of paths such as ``"a/b/c"``, one for each label: what is above a path
-        is its parent, if it is a label. A dict has the parents of the labels that have any.
+        The parent of each label, in the order of labels: a label by index, None (or -1) for roots, or a list of
+        several, by name or index. A sequence of str contains a path such as ``"a/b/c"`` for each label: the path above
+        is the parent, if it is a label. A dict contains the parents of the labels that have any.
 
     Raises
     ------
     ValueError
-        If `parents` is no sequence, or a parent is neither a label nor a list of labels. Once the labels are known: if
-        the number of entries is not that of the labels, a path is there twice, or a label is among its own ancestors.
+        If `parents` is not a sequence, or a parent is neither a label nor a list of labels. When the labels are known:
+        if the number of entries is not that of the labels, a path is repeated, or a label is among its own ancestors.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Hierarchy(LabelConstraint):
         return [(np.array(pair), np.array([-1.0, 1.0]), 1.0, np.inf) for pair in self.pairs(names)]
 
     def pairs(self, names: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return the indices of each label and its parents, where the labels have these names."""
+        """Return the indices of each label and its parents, for labels with these names."""
         if not self._is_dict and len(self.entries) != len(names):
             raise ValueError(f"{self!r} has {len(self.entries)} entries for {len(names)} labels; give one for each")
         if self.paths:
@@ -95,7 +95,7 @@ class Hierarchy(LabelConstraint):
         return found
 
     def _check_indices(self):
-        """Refuse cycles now if all parents are indices; those of names are found once the labels are known."""
+        """Refuse cycles if all parents are indices; cycles of names are detected when the labels are known."""
         n = len(self.entries)
         pairs = [(label, parent) for label, above in self.entries for parent in above]
         if all(isinstance(parent, numbers.Integral) and 0 <= parent < n for _, parent in pairs):

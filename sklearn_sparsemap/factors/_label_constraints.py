@@ -1,4 +1,4 @@
-"""Constraints between the labels of a multilabel problem, labels by name or by index."""
+"""Constraints between the labels of a multilabel problem, by names or indices of labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Count(Factor):
 
 
 class Label:
-    """A label by its name or index, which ``~`` negates: in rules it then counts where it is off.
+    """A label by its name or index. ``~`` negates it: in rules it then counts if it is off.
 
     Parameters
     ----------
@@ -64,16 +64,16 @@ class Label:
 
 
 class LabelConstraint:
-    """Base of the rules: bounds on how many labels of a set are on, or variables of a factor graph.
+    """Base of the rules: bounds on the number of labels of a set, or of variables of a factor graph, that are on.
 
-    A rule about labels is written before these are known; `resolve` finds their indices. One about variables is a
-    factor at once, see `as_factor`.
+    A rule about labels is written before these are known; `resolve` returns their indices. A rule about variables is a
+    factor immediately, see `as_factor`.
     """
 
     labels = name = None
 
     def resolve(self, names: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
-        """Return what the constraint means where the labels have these names.
+        """Resolve the constraint for labels with these names.
 
         Parameters
         ----------
@@ -84,9 +84,9 @@ class LabelConstraint:
         -------
         indices : int array
         signs : float array
-            -1.0 for a label whose absence counts.
+            -1.0 for a label that counts if it is off.
         low, high : float
-            Bounds of how many count.
+            Bounds of the count.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class LabelConstraint:
         return indices, np.where(negated, -1.0, 1.0) * self._signs(len(indices)), low, high
 
     def as_factor(self) -> Count:
-        """Return the rule as a factor of the variables that it is about.
+        """Return the rule as a factor of its variables.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class LabelConstraint:
         return Count(literals, low, high, self.name, repr(self))
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
-        """Return the bounds that the constraint is made of, each as `resolve` returns."""
+        """Return the bounds of which the constraint consists, each in the form of `resolve`."""
         return [self.resolve(names)]
 
     def _signs(self, n):
@@ -162,7 +162,7 @@ def _literal_of(label, names, constraint):
 
 
 def _index_of(label, names, constraint):
-    """Return the index of a label that is given by its name, or by its index where no label has that name."""
+    """Return the index of a label given by its name or, if no label has this name, by its index."""
     for index, name in enumerate(names):
         if name == label and isinstance(name, str) == isinstance(label, str):
             return index
@@ -188,12 +188,12 @@ def _are_variables(labels):
 
 
 def _shown(labels):
-    """Write labels, or variables."""
+    """Format labels or variables."""
     return repr(labels) if isinstance(labels, Variables) and not labels.ndim else repr(list(labels))
 
 
 class _Counted(LabelConstraint):
-    """A constraint on how many of some labels are on."""
+    """A constraint on the number of labels that are on."""
 
     def __init__(self, k: int, labels: Iterable[Any] | Variables | None = None, *, name: str | None = None) -> None:
         what = type(self).__name__
@@ -215,14 +215,14 @@ class AtMost(_Counted):
     ----------
     k : int
     labels : list of label names or indices, or Variables, default=None
-        All labels if None. Negated ones count where they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
+        By default, all labels. Negated ones count if they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
     ValueError
-        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+        If `k` is not an int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
 
     Examples
     --------
@@ -245,12 +245,12 @@ class AtLeast(_Counted):
     ----------
     k : int
     labels, name
-        As of `AtMost`.
+        As in `AtMost`.
 
     Raises
     ------
     ValueError
-        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+        If `k` is not an int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
 
     Examples
     --------
@@ -270,12 +270,12 @@ class Exactly(_Counted):
     ----------
     k : int
     labels, name
-        As of `AtMost`.
+        As in `AtMost`.
 
     Raises
     ------
     ValueError
-        If `k` is no int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
+        If `k` is not an int or negative; at `fit`, if a label is unknown, or no set of labels satisfies it.
 
     Examples
     --------
@@ -295,12 +295,12 @@ class Exclusive(LabelConstraint):
     ----------
     labels : list of label names or indices, or Variables
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
     ValueError
-        If the labels are no list, a label is named twice or unknown, which is known at `fit`.
+        If the labels are not a list; at `fit`, if a label is named twice or unknown.
 
     Examples
     --------
@@ -323,15 +323,15 @@ class Exclusive(LabelConstraint):
 
 
 class Implies(LabelConstraint):
-    """Where label `a` is on, or all of several, label `b` is on; or of the variables of a factor graph.
+    """If label `a` is on, or all of several are, label `b` is on; or for variables of a factor graph.
 
     Parameters
     ----------
     a : label name or index, Variables, or a list of these
-        Negated ones hold where they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
+        Negated ones hold if they are off: ``~Label(name)``, ``~index``, ``~u[0]``.
     b : label name or index, or a variable
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------

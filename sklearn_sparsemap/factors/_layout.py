@@ -1,4 +1,4 @@
-"""From factors to the flat arrays that kernels take."""
+"""Layout of factors as flat arrays for the kernels."""
 
 from functools import cached_property
 from math import prod
@@ -47,7 +47,7 @@ class Layout(UserForms):
     """
 
     def __init__(self, graph, variable_shapes, factors, given):
-        # The graph may grow; this layout, and the results that were made with it, do not.
+        # The graph may grow; this layout, and results made with it, do not.
         self.graph = graph
         self.variable_shapes, self.factors, self.n_states = dict(variable_shapes), list(factors), graph.n_states
         self._given = given
@@ -79,7 +79,7 @@ class Layout(UserForms):
                 shapes = given.get(factor.name, {}) if factor.name else {}
                 of_name = shapes if isinstance(shapes, dict) else {None: shapes}
                 size = sum(map(prod, of_name.values()))
-                # Factors of one name share their scores.
+                # Factors with the same name share their scores.
                 first = firsts.setdefault(factor.name, joined) if size else joined
                 if first == joined:
                     self.shapes |= {(factor.name, key): shape for key, shape in of_name.items()}
@@ -147,8 +147,8 @@ class Layout(UserForms):
     def fixed_size(self):
         """Whether all assignments have the same number of variables on, as in structures of `fixed_size`.
 
-        That is so where the factors that are equalities say it together: where the sum of all variables is a sum of
-        theirs, with some multipliers. What follows from other factors is not looked for.
+        This is so if the sum of all variables is a linear combination of the factors that are equalities. Consequences
+        of other factors are not considered.
         """
         if set(self.n_states) == set(self.variable_shapes):
             return True
@@ -165,24 +165,24 @@ class Layout(UserForms):
 
     @cached_property
     def tables(self):
-        """The `TableArrays` of a graph of nothing but variables of several values and their tables, else None."""
+        """The `TableArrays` of a graph with categorical variables and their tables only, else None."""
         return tables_of(self.arrays, self.of_tables) if self.of_tables.any() else None
 
     @cached_property
     def of_tables(self):
-        """Which factors, as solvers count them, are tables for pairs of variables of several values."""
+        """Mask of the factors, in the solvers' count, that are tables for pairs of categorical variables."""
         is_table, counts = zip(*[(factor.kind == TABLE, factor.count) for factor in self.factors] or [(False, 0)])
         return np.repeat(is_table, counts)
 
     @property
     def n_values(self):
-        """How many values every variable has; 1 where some are binary, or they differ."""
+        """Number of values of all variables; 1 if some are binary, or the numbers differ."""
         every = {self.n_states.get(name, 1) for name in self.variable_shapes}
         return every.pop() if len(every) == 1 else 1
 
     @cached_property
     def only_pairs(self):
-        """Whether there are no factors but pairs."""
+        """Whether all factors are pairs."""
         return len(self.arrays.pairs) == len(self.arrays.kinds)
 
     @cached_property
@@ -196,7 +196,8 @@ class Layout(UserForms):
         return matching_of(self.arrays)
 
     def __reduce__(self):
-        # Laid out anew: arrays come back writable, which kernels do not take here, and custom oracles renumbered.
+        # Lay out again: unpickled arrays are writable, which kernels do not accept here, and custom oracles have new
+        # numbers.
         return Layout, (self.graph, self.variable_shapes, self.factors, self._given)
 
     def _number(self, structure):
@@ -209,12 +210,12 @@ class Layout(UserForms):
         return len(self.oracles) - 1
 
     def all_oracles(self, unused):
-        """Return the oracles as kernels take them; see `table_of` for `unused`."""
+        """Return the oracles in the form that kernels take; see `table_of` for `unused`."""
         return table_of(ORACLES, self.oracles, unused)
 
 
 class _Rows:
-    """Collects the inequalities that logic factors stand for; see `GraphArrays`."""
+    """Collects the inequalities of logic factors; see `GraphArrays`."""
 
     def __init__(self):
         self.lengths, self.factors = [], []
@@ -241,7 +242,7 @@ class _Rows:
             self._append(factor, number, first_link, np.arange(n + 1), factor.coefficients, 0.0, -np.inf, 0.0)
 
     def _append(self, factor, number, first_link, place, coefs, bound, low, high):
-        """Add the row ``coefs @ literals[place]`` against `bound`, in terms of the variables."""
+        """Add the row ``coefs @ literals[place]`` with its bound, in terms of the variables."""
         signs = factor.signs[place]
         self.factors.append(number)
         self.lengths.append(len(place))

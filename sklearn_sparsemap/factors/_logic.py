@@ -1,4 +1,4 @@
-"""The factors of a graph, as a user writes them."""
+"""The factors of a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-# Costs of a knapsack that differ by more than this are beyond what sums of floating-point numbers can tell.
+# Largest ratio of the costs of a knapsack; beyond it, sums in floating point lose the smaller cost.
 _LARGEST_RATIO = 1e9
 
 
@@ -27,17 +27,16 @@ class Factor:
     Attributes
     ----------
     literals : Variables
-        What the factor joins, flat.
+        The literals that the factor joins, flat.
     name : str or None
-        Under which its additional scores are given and its marginals are returned. Rules (all but `Pair` and
-        `StructureFactor`) have no scores: they may share a name, such as "every job has a worker", under which errors
-        speak of them.
+        Name of its additional scores and of its marginals. Rules (all factors except `Pair` and `StructureFactor`) have
+        no scores: they may share a name, such as "every job has a worker", which error messages use.
     """
 
     kind = COUNT
     name = None
     at_least = 1
-    # For how many factors of the graph, as solvers count them, it stands.
+    # Number of factors of the graph, in the solvers' count.
     count = 1
 
     def __init__(self, variables: Variables | Iterable[Variables], *, name: str | None = None) -> None:
@@ -59,7 +58,7 @@ class Factor:
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
-        """What ``bounds()`` bounds the sum of, times the literals."""
+        """The coefficients of the literals in the sum that ``bounds()`` bounds."""
         return np.ones(self.literals.size)
 
     def bounds(self) -> tuple[float, float]:
@@ -68,7 +67,7 @@ class Factor:
 
     @property
     def is_equality(self) -> bool:
-        """Whether ``coefficients @ literals`` can be one number only."""
+        """Whether ``coefficients @ literals`` has a fixed value."""
         if self.kind != COUNT:
             return False
         low, high = self.bounds()
@@ -94,7 +93,7 @@ class Xor(Factor):
     ----------
     variables : Variables or list of Variables
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -123,7 +122,7 @@ class AtMostOne(Factor):
     ----------
     variables : Variables or list of Variables
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -152,7 +151,7 @@ class Or(Factor):
     ----------
     variables : Variables or list of Variables
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -175,14 +174,14 @@ class Or(Factor):
 
 
 class Imply(Or):
-    """All but the last variable together imply the last: ``u_1 and u_2 and … => u_n``.
+    """The conjunction of all variables except the last implies the last: ``u_1 and u_2 and … => u_n``.
 
     Parameters
     ----------
     variables : Variables or list of Variables
         At least two.
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -217,7 +216,7 @@ class XorOut(Factor):
     variables : Variables or list of Variables
         At least two.
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -255,7 +254,7 @@ class OrOut(Factor):
     variables : Variables or list of Variables
         At least two.
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -295,7 +294,7 @@ class AndOut(OrOut):
     variables : Variables or list of Variables
         At least two.
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
@@ -315,7 +314,7 @@ class AndOut(OrOut):
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        # By de Morgan: the opposite of the output is on exactly if the opposite of any input is.
+        # By de Morgan's law: the negated output is on exactly if any negated input is.
         return -super().signs
 
 
@@ -326,14 +325,14 @@ class Budget(Factor):
     ----------
     variables : Variables or list of Variables
     budget : int
-        Not negative. From the number of variables on, the factor always holds.
+        Not negative. If `budget` is at least the number of variables, the constraint is vacuous.
     name : str, default=None
-        What errors call it; several rules may share one.
+        Name in error messages; several rules may share one.
 
     Raises
     ------
     ValueError
-        If the budget is no int or negative, or a variable occurs twice.
+        If the budget is not an int or negative, or a variable occurs twice.
 
     Examples
     --------
@@ -362,9 +361,9 @@ class Budget(Factor):
 
 
 class Knapsack(Factor):
-    """The costs of the variables that are on do not exceed `budget`: ``costs @ u <= budget``.
+    """The total cost of the variables that are on does not exceed `budget`: ``costs @ u <= budget``.
 
-    This is the linear relaxation: its corners may have one fractional variable.
+    This is the linear relaxation: its vertices can have one fractional variable.
 
     Parameters
     ----------
@@ -372,7 +371,7 @@ class Knapsack(Factor):
     costs : array-like of shape (n_variables,)
         Not negative; in the order of the variables.
     budget : float
-        Not negative. In the terms of the literals: the cost of a negated variable counts while the variable is off.
+        Not negative. It refers to literals: the cost of a negated variable counts if the variable is off.
 
     Raises
     ------
@@ -413,7 +412,7 @@ class Knapsack(Factor):
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
-        # The set does not depend on the unit of the costs; the arithmetic should not, either.
+        # The feasible set does not depend on the unit of the costs, and neither should the rounding.
         return self.costs / self._unit()
 
     def bounds(self) -> tuple[float, float]:
@@ -429,21 +428,21 @@ class Knapsack(Factor):
 class Pair(Factor):
     """A score for two variables being on together: ``score * u_1 * u_2``; many such pairs in one factor.
 
-    A positive score attracts, a negative one repels. The scores are given to the inference by the factor's name.
+    A positive score attracts, a negative one repels. The scores are passed to inference by the factor's name.
 
     Parameters
     ----------
     first, second : Variables or list of Variables
-        Of the same shape: entry by entry the two variables of each pair.
+        The two variables of each pair, entry by entry, in equal shapes.
     name : str
         Name of the pair scores.
     tied : bool, default=False
-        Whether all pairs share one score. Else there is one score a pair, in the shape of `first`.
+        Whether all pairs share one score. Otherwise there is one score for each pair, in the shape of `first`.
 
     Raises
     ------
     ValueError
-        If the two sides are not of one graph and one shape, a variable is paired with itself, or the name is no str.
+        If the two sides differ in graph or shape, a variable is paired with itself, or the name is not a str.
 
     Examples
     --------
@@ -466,7 +465,7 @@ class Pair(Factor):
         name: str,
         tied: bool = False,
     ) -> None:
-        # There may be none: a chain of one step has no neighbours.
+        # There may be no pairs: a chain of one step has no neighbours.
         self.first, self.second = as_literals(first, "Pair", True), as_literals(second, "Pair", True)
         if self.first._graph is not self.second._graph:
             raise ValueError("Pair mixes the variables of two graphs; a factor joins variables of one graph")
@@ -482,7 +481,7 @@ class Pair(Factor):
 
     @property
     def literals(self) -> Variables:
-        """First and second literal of each pair in turn."""
+        """The first and second literal of each pair, interleaved."""
         return Variables(
             self.first._graph,
             np.stack([self.first.indices, self.second.indices], axis=1).ravel(),
@@ -513,12 +512,12 @@ class StructureFactor(Factor):
     variables : Variables or list of Variables
         In the shape of the structure's scores (a list counts as flat).
     name : str, default=None
-        Under which its additional scores are given, and its selected structures are found in the result.
+        Name of its additional scores, and of its selected structures in the result.
 
     Raises
     ------
     ValueError
-        If `structure` is no instance, or the name of its scores is missing.
+        If `structure` is not an instance of a structure, or has scores but no name.
 
     Examples
     --------

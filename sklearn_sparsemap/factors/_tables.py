@@ -1,4 +1,4 @@
-"""Scores for pairs of variables of several values, and grids of such variables."""
+"""Scores for pairs of categorical variables, and grids of such variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OneValueEach(Factor):
     ----------
     variables : Variables of shape (..., n_states)
     name : str
-        Of the array.
+        Name of the array.
     """
 
     def __init__(self, variables: Variables, name: str) -> None:
@@ -50,32 +50,32 @@ class OneValueEach(Factor):
 class PairTable(Factor):
     """Scores for the values of two variables together: a table of ``n_states x n_states``; many such pairs in one.
 
-    The tables are given to the inference by the factor's name, and learned by it.
+    The tables are passed to inference, and learned, by the factor's name.
 
     Parameters
     ----------
     first, second : Variables of shape (..., n_states), or list of Variables
-        Variables of several values, as `FactorGraph.categorical` makes them, with all of their values in the last
-        axis: entry by entry the two of each pair.
+        Categorical variables, as `FactorGraph.categorical` makes them, with all of their values in the last axis: the
+        two variables of each pair, entry by entry.
     name : str
-        Name of the tables. Several factors of a graph may share one, and with it their scores.
+        Name of the tables. Factors of a graph with the same name share their scores.
     tied : bool, default=False
-        Whether all pairs share one table. Else there is one for each pair.
+        Whether all pairs share one table. Otherwise there is one for each pair.
     features : array-like of shape (..., n_features), default=None
         Features of each pair, in the shape of the pairs. The table of a pair is then the sum of `n_features` tables,
-        which all pairs share, each times a feature.
+        which all pairs share, weighted by the features.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the scores: ``(n_states, n_states)`` if `tied`, ``(n_features, n_states, n_states)`` with features, else
-        one table for each pair, in the shape of the pairs.
+        Shape of the scores: ``(n_states, n_states)`` if `tied`, ``(n_features, n_states, n_states)`` with features,
+        else one table for each pair, in the shape of the pairs.
 
     Raises
     ------
     ValueError
-        If the two sides are not of one graph, one shape and whole variables of as many values, a variable is paired
-        with itself, or the features are not those of the pairs.
+        If the two sides differ in graph, shape or number of values, or are not whole variables, a variable is paired
+        with itself, or the features do not match the pairs.
 
     Examples
     --------
@@ -146,19 +146,19 @@ class PairTable(Factor):
 
     @property
     def literals(self) -> Variables:
-        """The values of the first and of the second variable of each pair in turn."""
+        """The values of the first and of the second variable of each pair, interleaved."""
         sides = [side.indices.reshape(self.count, self.n_states) for side in (self.first, self.second)]
         indices = np.stack(sides, axis=1).ravel()
         return Variables(self.first._graph, indices, np.zeros(indices.shape, bool))
 
     @property
     def is_equality(self) -> bool:
-        # That a variable has one value is said by another factor.
+        # Another factor states that a variable has exactly one value.
         return False
 
     @property
     def accepted_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes that its scores may have: `shape`, or one table for all pairs."""
+        """Accepted shapes of its scores: `shape`, or one table for all pairs."""
         table = self.n_states, self.n_states
         return (self.shape,) if self.features is not None else tuple(dict.fromkeys((self.shape, table)))
 
@@ -187,9 +187,9 @@ def _whole_variables(variables):
 def grid_graph(
     height: int, width: int, n_states: int, neighbours: int = 4, *, directed: bool = True, name: str = "labels"
 ) -> FactorGraph:
-    """Make the graph of a grid of variables of several values, such as the labels of a picture's pixels.
+    """Make the graph of a grid of categorical variables, such as the labels of the pixels of an image.
 
-    Neighbours have tables of scores for their values, learned ones for all pairs of a direction.
+    Neighbours have tables of scores for their values; all pairs in a direction share a learned table.
 
     Parameters
     ----------
@@ -197,23 +197,23 @@ def grid_graph(
     n_states : int
         Number of values of each variable.
     neighbours : {4, 8}, default=4
-        Whether the diagonal ones are neighbours, too.
+        Whether only adjacent cells in rows and columns are neighbours, or diagonal ones, too.
     directed : bool, default=True
-        Whether each direction has a table: ``"horizontal"`` (from left to right), ``"vertical"`` (downwards), and with
-        8 neighbours ``"diagonal"`` (down and to the right) and ``"antidiagonal"`` (down and to the left). Else there is
-        one for all, ``"neighbours"``.
+        Whether each direction has its own table: ``"horizontal"`` (from left to right), ``"vertical"`` (downwards), and
+        with 8 neighbours ``"diagonal"`` (down and to the right) and ``"antidiagonal"`` (down and to the left).
+        Otherwise there is one for all, ``"neighbours"``.
     name : str, default="labels"
         Name of the array of variables, of shape ``(height, width, n_states)``.
 
     Returns
     -------
     graph : FactorGraph
-        A new one; keep it for all grids of this shape, which are then solved together.
+        A new graph. Keep it for all grids of this shape, so that they are solved together.
 
     Raises
     ------
     ValueError
-        If the grid has no cells, or fewer than two values.
+        If the grid has no cells, or there are fewer than two values.
 
     Examples
     --------
@@ -250,6 +250,6 @@ def grid_graph(
 
 
 def table_cells(factor: PairTable, u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return which cells of the tables of all pairs an assignment `u` of a graph's variables has: flat."""
+    """Return the cells of the tables of all pairs that an assignment `u` of a graph's variables selects: flat."""
     sides = [u[side.indices].reshape(factor.count, factor.n_states) for side in (factor.first, factor.second)]
     return (sides[0][:, :, None] * sides[1][:, None, :]).ravel()

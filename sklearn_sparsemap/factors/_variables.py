@@ -1,4 +1,4 @@
-"""Variables of a factor graph: arrays of literals that are sliced and negated like arrays of bools."""
+"""Variables of a factor graph: arrays of literals that are sliced and negated like bool arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Variables:
         Whether the literal is the variable's negation.
     """
 
-    # So that NumPy does not take it apart.
+    # Keeps NumPy from treating it as a sequence in arithmetic.
     __array_ufunc__ = None
 
     def __init__(self, graph, indices, negated):
@@ -58,7 +58,7 @@ class Variables:
         return Variables(self._graph, self.indices, ~self.negated)
 
     def ravel(self) -> Variables:
-        """Return the same literals with one axis."""
+        """Return the same literals in one axis."""
         return Variables(self._graph, self.indices.ravel(), self.negated.ravel())
 
     @property
@@ -75,14 +75,14 @@ class Variables:
 
 
 def as_literals(variables, what, may_be_empty=False):
-    """Return what a user passed as variables (an array of them, or a list of such) as flat `Variables`.
+    """Return the user's variables (an array, or a list of arrays) as flat `Variables`.
 
-    With `may_be_empty` an array may have no entries; a list must have some, for it would belong to no graph.
+    With `may_be_empty` an array may have no entries. A list needs at least one, because an empty list has no graph.
 
     Raises
     ------
     ValueError
-        If it is something else, is empty, or mixes graphs.
+        If the input is something else, is empty, or mixes graphs.
     """
     if isinstance(variables, Variables):
         literals = variables.ravel()
