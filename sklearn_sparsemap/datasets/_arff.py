@@ -76,7 +76,7 @@ def load_multilabel_arff(
         If the file is not of this form (the message names the line), is not text in this encoding, is too long, or
         is cut off or damaged by its compression, or a parameter has no meaning.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be read.
 

@@ -51,7 +51,7 @@ def load_conll(
     max_bytes : int, default=2**32
         Longest text to read of a file, after decompression: a small file can hold a very long one.
     chunk_size : int, default=None
-        Sentences to read at a time, for data larger than memory. None is all.
+        Sentences to read at a time, for data larger than memory. By default, all.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def load_conll(
         this encoding, is too long, or is cut off or damaged by its compression, or `columns` and `label` do not fit
         together.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be read.
 

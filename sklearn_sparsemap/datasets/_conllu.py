@@ -44,7 +44,7 @@ def load_conllu(
     max_bytes : int, default=2**32
         Longest text to read of a file, after decompression.
     chunk_size : int, default=None
-        Sentences to read at a time, for data larger than memory. None is all.
+        Sentences to read at a time, for data larger than memory. By default, all.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def load_conllu(
         a sentence go in a circle (the message says where), the file holds no word, is not text in this encoding, is
         too long, or is cut off or damaged by its compression, or `fields` has no meaning.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be read.
 

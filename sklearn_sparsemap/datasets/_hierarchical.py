@@ -56,7 +56,7 @@ def load_hierarchical_arff(
     ValueError
         If the file is not of this form (the message names the line), is not text in this encoding, or is too long.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be read.
 

@@ -33,7 +33,7 @@ def read_lines(path, encoding, max_bytes):
         If the text is longer, is not in this encoding, or its compression is cut off or damaged; or if the encoding is
         unknown.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be read.
     """

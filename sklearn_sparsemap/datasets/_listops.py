@@ -131,7 +131,7 @@ def load_listops(
     ValueError
         If a line is no value and expression (the message says which), or the file holds none.
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be read.
 

@@ -1,4 +1,4 @@
-"""Pictures of what SparseMAP selects and learns, and of how solvers converge and groups of features are chosen.
+"""Plots of the structures that SparseMAP selects, of learned models, solver convergence, and group selection.
 
 They need matplotlib, and those of graphs and orders networkx (both in the extra ``plot``).
 """

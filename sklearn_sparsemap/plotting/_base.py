@@ -27,7 +27,7 @@ class Display:
         ----------
         ax : matplotlib Axes or None
         size : (float, float)
-            Of the drawing.
+            Size of the drawing.
         most : (float, float), default=None
             Largest size of the figure, in inches.
 

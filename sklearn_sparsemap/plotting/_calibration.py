@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 class LabelCalibrationDisplay(Display):
     """Reliability of the marginals of label sets.
 
-    As scikit-learn's `CalibrationDisplay`, over all labels of all samples; marginals of exactly 0 and 1, which are
-    many, have places of their own, and dots are as large as their share is.
+    Like scikit-learn's `CalibrationDisplay`, over all labels of all samples. Marginals of exactly 0 and 1, which are
+    many, have separate points, and the size of a point shows the number of its labels.
 
     Parameters
     ----------
     marginals, frequencies, counts : array-like of shape (n_groups,)
-        The mean marginal of each group, the share of its labels that are on, and how many it has.
+        The mean marginal of each group, the fraction of its labels that are on, and their number.
 
     Attributes
     ----------
     marginals, frequencies, counts : ndarray of shape (n_groups,)
     calibration_error : float
-        Mean distance of marginals and frequencies, by the counts.
+        Mean distance of marginals and frequencies, weighted by the counts.
     ax_, figure_, line_, dots_
-        What `plot` drew on, and drew.
+        Axes, figure and artists of the plot.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class LabelCalibrationDisplay(Display):
 
     @classmethod
     def from_predictions(cls, y_true: ArrayLike, marginals: ArrayLike, *, n_bins: int = 10) -> Self:
-        """Compare marginals with what is right.
+        """Compare marginals with gold labels.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class LabelCalibrationDisplay(Display):
         Raises
         ------
         ValueError
-            Where there are not as many labels as marginals.
+            If there are not as many labels as marginals.
         """
         check_positive("n_bins", n_bins, integer=True)
         gold, found = np.asarray(y_true, float).ravel(), np.asarray(marginals, float).ravel()

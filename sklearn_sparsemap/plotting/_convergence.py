@@ -1,4 +1,4 @@
-"""ConvergenceDisplay: how far solvers are from the optimum, and how many structures they hold, by iteration."""
+"""ConvergenceDisplay: distance of solvers to the optimum, and number of structures, by iteration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOKS = {
     "facets": {"color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
     "interior_point": {"color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
 }
-# Before their end they have no structures, and what they have is not in the polytope.
+# Solvers whose intermediate results have no structures, and are not in the polytope.
 _ENDS_ONLY = ("facets", "interior_point")
 _TITLES = {
     "active_set": "active set",
@@ -46,7 +46,7 @@ class ConvergenceDisplay(Display):
     ----------
     curves : dict of str -> dict of array-like
         For each solver: ``n_iter`` (increasing), ``objective``, ``gap`` and ``n_structures`` of solutions that were
-        stopped after so many iterations.
+        stopped after these numbers of iterations.
 
     Attributes
     ----------
@@ -56,14 +56,14 @@ class ConvergenceDisplay(Display):
         The highest objective of all.
     ax_ : ndarray of two Axes
     figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
     lines_ : dict of str -> tuple of two Line2D
         The curves of each solver.
 
     Raises
     ------
     ValueError
-        Where there are no curves, or one lacks a field, has fields of several lengths, or steps that do not increase.
+        If there are no curves, or one lacks a field, has fields of several lengths, or steps that do not increase.
 
     Examples
     --------
@@ -159,12 +159,12 @@ class ConvergenceDisplay(Display):
         scores : array-like
             As for `sparsemap`.
         solvers : sequence of str
-            As for `sparsemap`. Of ``"facets"`` and ``"interior_point"`` there is only the end to see, one point: on the
-            way there, what they have is no mixture of structures.
+            As in `sparsemap`. ``"facets"`` and ``"interior_point"`` are a single point, because their intermediate
+            results are not mixtures of structures.
         max_iter : int, default=2000
-            Most iterations (calls of the MAP oracle).
+            Maximum number of iterations (calls of the MAP oracle).
         n_points : int, default=120
-            Most points on each curve, on a logarithmic grid of iterations.
+            Maximum number of points on each curve, on a logarithmic grid of iterations.
         tol : float, default=1e-9
             As for `sparsemap`.
         quantity, ax
@@ -216,7 +216,7 @@ class ConvergenceDisplay(Display):
         Parameters
         ----------
         ax : sequence of two matplotlib Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. By default, a new figure.
         quantity : {"objective", "gap"}, default="objective"
             The distance: from the best objective of all solvers, or each solution's own bound for it.
 
@@ -227,7 +227,7 @@ class ConvergenceDisplay(Display):
         Raises
         ------
         ValueError
-            Where `ax` is not two axes, but should be.
+            If `ax` is not two axes, but should be.
         """
         check_choice("quantity", quantity, _QUANTITIES)
         plt = import_pyplot()
@@ -237,7 +237,7 @@ class ConvergenceDisplay(Display):
         if len(axes) != 2:
             raise ValueError(f"ax must be two axes, for the distance and the number of structures; got {len(axes)}")
         self.ax_, self.figure_, self.lines_ = axes, axes[0].figure, {}
-        # Below this the distance is rounding; a curve ends where it gets there.
+        # Distances below this are rounding errors; a curve ends when it reaches it.
         floor = 1e-14 * max(1.0, abs(self.best_objective))
         spare = [look for name, look in _LOOKS.items() if name not in self.curves] or list(_LOOKS.values())
         for place, (name, curve) in enumerate(self.curves.items()):

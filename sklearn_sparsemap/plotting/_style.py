@@ -46,7 +46,7 @@ def as_text(probability):
 def size_in_points(ax):
     """Return width and height of axes, in points."""
     if ax.figure.get_layout_engine() is not None:
-        # Not before this are the axes where the layout wants them.
+        # Axes have their final positions only after this.
         ax.figure.draw_without_rendering()
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
@@ -78,7 +78,7 @@ def name_axis(axis, names, *, across=None, size=10.0):
     across : float, default=None
         Points there are for each name; names that are wider are set aslant.
     size : float, default=10.0
-        Of the font, in points.
+        Font size in points.
     """
     # Texts are shown as they are: `parse_math` is for words such as "$".
     labels = axis.set_ticks(range(len(names)), list(map(str, names)))
@@ -110,7 +110,7 @@ def shade_cells(ax, marginals):
 
 
 def centre_drawing(ax, middle, extent):
-    """Let axes show what is around a place: one data unit is one point, or less in axes that are too small for it."""
+    """Set the limits of axes around a place: one data unit is one point, or less if the axes are too small."""
     half = extent / 2
     ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
     ax.axis("off")
@@ -132,7 +132,7 @@ def legend_inside(ax, entries, place, scale):
     place : (float, float)
         The middle of its lower edge, in the units of the data.
     scale : float
-        Of the drawing.
+        Scale of the drawing.
     """
     from matplotlib.lines import Line2D
 
@@ -166,7 +166,7 @@ def legend_above(ax, handles):
 
 
 def lay_bare(ax):
-    """Take away all of a chart's frame but its left and lower edge, and put its grid behind what it shows."""
+    """Remove the frame of a chart except its left and lower edge, and draw its grid below its contents."""
     ax.grid(color=FAINT, lw=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

@@ -41,23 +41,23 @@ _NO_SCORE = {"color": INK, "linestyle": "-"}
 class FactorGraphDisplay(Display):
     """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
 
-    With marginals a circle is shaded by that of its variable; one that is zero (below 1e-9) is empty. An open dot at
-    the end of a line marks a negated variable, an arrow the output of a factor (the last variable of `Imply`, `OrOut`,
-    `XorOut` and `AndOut`). A `Pair` is a line between two circles; with scores it is as thick as its score is large,
-    blue where that is positive and dashed orange where it is negative. A structure over a whole array of variables is
-    a frame around it. A variable of several values is one circle, with its most probable value, and shaded by that
-    one's marginal; a `PairTable` is a line between two of these.
+    With marginals, a circle is shaded by the marginal of its variable; it is empty if that is zero (below 1e-9). An
+    open dot at the end of a line marks a negated variable, an arrow the output of a factor (the last variable of
+    `Imply`, `OrOut`, `XorOut` and `AndOut`). A `Pair` is a line between two circles. With scores, its width shows their
+    magnitude; positive scores are blue, negative ones dashed orange. A structure over a whole array of variables is a
+    frame around it. A categorical variable is one circle, with its most probable value, and shaded by the marginal of
+    that value; a `PairTable` is a line between two of these.
 
     Parameters
     ----------
     graph : FactorGraph or LPSparseMAPResult
-        At most 200 variables and 400 factors, each pair counted; those of several values are one each.
+        At most 200 variables and 400 factors, each pair counted separately; a categorical variable counts once.
     marginals : array-like or dict of str -> array-like, default=None
         Marginals of the variables, in the form of the result's, which has its own.
     additional : dict, default=None
-        Additional scores by the names of factors, as for `lp_sparsemap`; those of pairs are drawn.
+        Additional scores by the names of factors, as in `lp_sparsemap`; scores of pairs are drawn.
     names : sequence of str, default=None
-        Names of the variables in their order in the graph, one for each circle. None takes names such as ``u[0, 1]``.
+        Names of the variables in their order in the graph, one for each circle. Default: names such as ``u[0, 1]``.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class FactorGraphDisplay(Display):
     circles_ : list of Circle
         After `plot`: one for each variable.
     boxes_ : list of patches
-        One for each factor that is no `Pair`.
+        One for each factor except `Pair`.
     frames_ : dict of int -> Rectangle
         Frames by the place of their box.
     lines_ : list of lists of Line2D
@@ -80,13 +80,13 @@ class FactorGraphDisplay(Display):
     tables_ : list of Line2D
         One for each pair of a `PairTable`.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend (None if there is nothing to explain).
+        Axes, figure and legend of the plot; no legend if there is nothing to explain.
 
     Raises
     ------
     ValueError
-        Where `graph` is neither a graph nor a result, has no variables or too many to draw, or marginals do not go with
-        its variables.
+        If `graph` is neither a graph nor a result, has no variables or too many to draw, or marginals do not match its
+        variables.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class FactorGraphDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In smaller axes everything is scaled down.
+            Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         layout : {"auto", "grid", "distance"}, default="auto"
             - ``"grid"``: arrays of variables keep their shape. Factors that join variables of one row or column stand
               at its end.
@@ -311,7 +311,7 @@ class FactorGraphDisplay(Display):
             self._mark_end(route, second, False, scale)
 
     def _entries(self, factors):
-        """Return what the legend says: list of (label, style of a line)."""
+        """Return the entries of the legend: list of (label, style of a line)."""
         entries = []
         scores = self.pair_scores or []
         if any(score >= 0 for score in scores):
@@ -341,7 +341,7 @@ def _is_table(factor):
 
 
 def _circles_of(graph):
-    """Return the numbers of the circles for each array of variables, in its shape but for the axis of the values."""
+    """Return the numbers of the circles for each array of variables, in its shape without the axis of values."""
     found, start = [], 0
     for name, shape in graph.shapes.items():
         own = shape[:-1] if name in graph.n_states else shape

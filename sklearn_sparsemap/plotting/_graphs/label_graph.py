@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
-# The colours of the pairs in a FactorGraphDisplay; told apart by the dashes, too.
+# The colours of the pairs in a FactorGraphDisplay; dashes distinguish them, too.
 _ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
 _FONT, _LEGEND, _MARGIN, _GAP, _DOT = 10.0, 24.0, 8.0, 5.0, 2.6
 _ROW = 1.35 * _FONT  # points; the least distance of names on one side
@@ -48,14 +48,14 @@ class LabelGraphDisplay(Display):
     edges : array-like of shape (n_edges, 2)
         Indices of the two labels of each edge, from 0.
     scores : array-like of shape (n_edges,)
-        Positive where labels attract each other, negative where they repel.
+        Positive if labels attract each other, negative if they repel.
 
     Attributes
     ----------
     labels : list of str
     edges : int ndarray of shape (n_edges, 2)
     scores : ndarray of shape (n_edges,)
-        As above; the strongest edge first, those of score zero left out.
+        As above, the strongest edge first, without edges of score zero.
     shown_labels_ : int ndarray of shape (n_shown,)
         After `plot`: the labels that are drawn, clockwise from the top.
     texts_ : list of Text
@@ -65,7 +65,7 @@ class LabelGraphDisplay(Display):
     lines_ : list of Line2D
         One for each of these.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
@@ -179,11 +179,11 @@ class LabelGraphDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In smaller axes everything is scaled down.
+            Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         n_edges : int, default=20
             How many edges, the strongest ones.
         sign : {"attraction", "repulsion"}, default=None
-            Which edges; None is both.
+            Which edges. By default, both kinds.
         order : sequence of labels, default=None
             The labels clockwise from the top; all of these are drawn, those without a strong edge, too. So the labels
             of several pictures stand at the same places. None puts strong partners near each other.
@@ -235,7 +235,7 @@ class LabelGraphDisplay(Display):
 
         low, high = extent(places)
         ax, available = self._start_drawing(ax, high - low)
-        # The ring takes what room there is, across and down.
+        # The ring is stretched to the available space, horizontally and vertically.
         wider = [(extent(factor * places), factor) for factor in _WIDER]
         across, down = (
             next((factor for (low, high), factor in wider if high[axis] - low[axis] <= available[axis] + 1e-6), 1.0)
@@ -277,7 +277,7 @@ class LabelGraphDisplay(Display):
         return np.array([self.labels.index(label) for label in place_of]), joined
 
     def _entries(self, scores):
-        """Return what the legend says: list of (label, style of a line)."""
+        """Return the entries of the legend: list of (label, style of a line)."""
         entries = []
         for what, style, some in (
             ("attract", _ATTRACTS, scores[scores > 0]),
@@ -330,7 +330,7 @@ def _curve(a, b):
     """Return the course of an edge, bent towards the middle of the ring: array of shape (n_points, 2)."""
     t = np.linspace(0.0, 1.0, 40)[:, None]
     middle, length = (a + b) / 2, np.linalg.norm(a - b)
-    # An edge between neighbours is a small arc of its own, and does not reach into the crowd in the middle.
+    # An edge between neighbours is a separate small arc, and does not reach the crowded middle.
     apart = max(np.linalg.norm(middle), 1e-9)
     control = middle * (1.0 - min(0.6, 0.9 * length / apart))
     return (1 - t) ** 2 * a + 2 * t * (1 - t) * control + t**2 * b

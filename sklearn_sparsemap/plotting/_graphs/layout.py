@@ -27,7 +27,7 @@ class Place:
     Attributes
     ----------
     center, size : arrays of shape (2,)
-        Of its box.
+        Centre and size of its box.
     routes : list of array of shape (n_points, 2)
         For each of its variables the line from the box, or from its lane, to the rim of the circle; empty if it has a
         frame.
@@ -55,7 +55,7 @@ class GraphLayout:
         For each factor except pairs: its variables, its label, and whether it may be drawn as a frame.
     pairs : list of (int, int)
     names : list of str
-        Of the variables.
+        Names of the variables.
     grid : bool
         Whether arrays keep their shape. Else networkx places all nodes by their distance in the graph.
 
@@ -63,7 +63,7 @@ class GraphLayout:
     ----------
     centers : array of shape (n_variables, 2)
     radius : float
-        Of all circles.
+        Radius of all circles.
     places : list of Place
     pair_routes : list of array of shape (n_points, 2)
     low, high : arrays of shape (2,)
@@ -123,7 +123,7 @@ class GraphLayout:
         for (axis, _), ks in lanes.items():
             for level, k in enumerate(ks):
                 lane = (self.radius + _STUB + level * apart[1 - axis]) * (1 if axis == 0 else -1)
-                # The lines of several lanes reach a circle side by side.
+                # Lines of several lanes reach a circle at adjacent points.
                 aside = np.clip(8.0 * (level - (len(ks) - 1) / 2), -0.7 * self.radius, 0.7 * self.radius)
                 lane += self.centers[self.factors[k][0][0], 1 - axis]
                 width, height = sizes[k]
@@ -248,7 +248,7 @@ def _n_straight(cells, factors):
 
 
 def _fills_its_box(cells, variables):
-    """Tell whether there are no other variables in the rectangle around some."""
+    """Tell whether the bounding rectangle of some variables contains no other variables."""
     own = cells[variables]
     inside = ((cells >= own.min(axis=0) - _SAME) & (cells <= own.max(axis=0) + _SAME)).all(axis=1)
     return inside.sum() == len(variables)

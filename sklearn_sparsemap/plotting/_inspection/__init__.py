@@ -1,1 +1,1 @@
-"""Pictures of what a model has learned, and of where it errs."""
+"""Plots of learned models and their errors."""

@@ -1,4 +1,4 @@
-"""Bars of weights: the strongest features of each label, and what a prediction is made of."""
+"""Bars of weights: the strongest features of each label, and the contributions to a prediction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FeatureTableDisplay(Display):
-    """The strongest features of each label, as bars side by side.
+    """The strongest features of each label, as adjacent bar charts.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class FeatureTableDisplay(Display):
     Raises
     ------
     ValueError
-        Where `table` has not the columns of a table of features, or is empty.
+        If `table` does not have the columns of a table of features, or is empty.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class FeatureTableDisplay(Display):
         estimator, feature_names, n
             As for `feature_table`.
         labels : list, default=None
-            Which labels, in this order; None is all.
+            Labels to draw, in this order. By default, all.
 
         Returns
         -------
@@ -72,9 +72,9 @@ class FeatureTableDisplay(Display):
         Raises
         ------
         ValueError
-            As `feature_table`, and where a label is not among those of the table.
+            As in `feature_table`; also if a label is not among those of the table.
         """
-        # Which imports what knows of inference; pictures of tables that are there need it not.
+        # Imported here, because it imports inference, which is not needed for drawing existing tables.
         from ...inspection import feature_table
 
         return cls(feature_table(estimator, feature_names, n)).plot(labels=labels)
@@ -85,7 +85,7 @@ class FeatureTableDisplay(Display):
         Parameters
         ----------
         labels : list, default=None
-            Which labels, in this order; None is all.
+            Labels to draw, in this order. By default, all.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class FeatureTableDisplay(Display):
         Raises
         ------
         ValueError
-            Where a label is not among those of the table.
+            If a label is not among those of the table.
         """
         plt = import_pyplot()
         labels = self.labels if labels is None else list(labels)
@@ -117,7 +117,7 @@ class FeatureTableDisplay(Display):
 
 
 class ExplanationDisplay(Display):
-    """What speaks for a prediction, and against it, in comparison with another structure.
+    """The contributions for and against a prediction, compared with another structure.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ class ExplanationDisplay(Display):
     ----------
     explanation : Explanation
     ax_, figure_
-        What `plot` drew on.
+        Axes and figure of the plot.
 
     Raises
     ------
     ValueError
-        Where `explanation` is not what `explain` returns.
+        If `explanation` is not a result of `explain`.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class ExplanationDisplay(Display):
     def from_estimator(
         cls, estimator: Any, x: Any, *, against: Any = None, n: int = 12, ax: Any = None, **options: Any
     ) -> Self:
-        """Draw why a fitted model predicts what it does for one sample.
+        """Draw the contributions to the prediction of a fitted model for one sample.
 
         Parameters
         ----------
@@ -180,9 +180,9 @@ class ExplanationDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Axes to draw on. By default, a new figure of fitting size.
         n : int, default=12
-            How many are told apart.
+            Number of contributions drawn separately.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Heat maps over pairs of labels: the transitions of a chain, and what is mistaken for what."""
+"""Heat maps over pairs of labels: the transitions of a chain, and confusion matrices."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class LabelPairsDisplay(Display):
             raise ValueError(f"there are {len(self.labels)} labels for {n} rows; give one for each")
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the cells, and their values where there is room.
+        """Draw the cells, and their values if there is room.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Axes to draw on. By default, a new figure of fitting size.
 
         Returns
         -------
@@ -84,12 +84,12 @@ class TransitionsDisplay(LabelPairsDisplay):
     ----------
     matrix, labels
     ax_, figure_, image_
-        What `plot` drew on, and the heat map.
+        Axes, figure and heat map of the plot.
 
     Raises
     ------
     ValueError
-        Where the matrix is not square or has NaN, or there are not as many labels as rows.
+        If the matrix is not square or has NaN, or there are not as many labels as rows.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class TransitionsDisplay(LabelPairsDisplay):
         estimator : object
             With ``transitions_`` and ``classes_``; or a pipeline or a search around one.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Axes to draw on. By default, a new figure of fitting size.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class TransitionsDisplay(LabelPairsDisplay):
         Raises
         ------
         ValueError
-            Where the estimator has no transitions.
+            If the estimator has no transitions.
         """
         _, last = unwrap_fitted(estimator, "transitions_")
         return cls(last.transitions_, last.classes_.tolist()).plot(ax=ax)
@@ -131,7 +131,7 @@ class TransitionsDisplay(LabelPairsDisplay):
 
     @staticmethod
     def _text(value):
-        # Adding zero takes the sign off what rounds to nothing.
+        # Adding zero removes the sign of a rounded zero.
         return "" if np.isinf(value) else f"{round(float(value), 1) + 0.0:.1f}"
 
 
@@ -149,12 +149,12 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     ----------
     matrix, labels
     ax_, figure_, image_
-        What `plot` drew on, and the heat map, whose colours are shares of each row.
+        Axes, figure and heat map of the plot; colours are fractions of each row.
 
     Raises
     ------
     ValueError
-        Where the matrix is not square or has NaN, or there are not as many labels as rows.
+        If the matrix is not square or has NaN, or there are not as many labels as rows.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         Parameters
         ----------
         y_true, y_pred : sequences of label sequences, or of labels
-            A right label of None is left out.
+            Steps with a gold label of None are left out.
         labels : sequence, default=None
             Their order; None sorts them.
 
@@ -199,14 +199,14 @@ class LabelConfusionDisplay(LabelPairsDisplay):
 
     @classmethod
     def from_predictions(cls, y_true: Any, y_pred: Any, *, labels: Sequence[Any] | None = None, ax: Any = None) -> Self:
-        """Draw what is predicted for what.
+        """Draw the confusion matrix.
 
         Parameters
         ----------
         y_true, y_pred, labels
             As for `count`.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Axes to draw on. By default, a new figure of fitting size.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> Self:
-        """Draw what a fitted model predicts for what.
+        """Draw the confusion matrix of a fitted model.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
             A model of labels; or a pipeline or a search around one.
         X, y : as in its `score`
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Axes to draw on. By default, a new figure of fitting size.
 
         Returns
         -------
@@ -233,7 +233,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
         Raises
         ------
         ValueError
-            Where the estimator is not fitted, or `y` has other lengths than its predictions.
+            If the estimator is not fitted, or `y` has other lengths than its predictions.
         """
         steps, last = unwrap_fitted(estimator, "classes_")
         return cls.from_predictions(y, last.predict(transformed(steps, X)), labels=last.classes_.tolist(), ax=ax)

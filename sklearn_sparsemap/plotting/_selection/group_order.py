@@ -27,8 +27,8 @@ _SWEEPS = 12  # passes over the columns, forth and back; more change nothing in 
 class GroupOrderDisplay(Display):
     """Hasse diagram of a partial order of groups: from the coarsest on the left to the finest on the right.
 
-    An edge says that what is on its left is coarser; what follows from other edges is left out. Who discards a group
-    discards all that can be reached from it to the right.
+    An edge leads from a coarser group on its left to a finer one; edges that follow from others are left out.
+    Discarding a group discards all groups that can be reached from it to the right.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class GroupOrderDisplay(Display):
     selected : int array-like, default=None
         Numbers of the selected groups, which are filled.
     names : sequence, default=None
-        What to write in the boxes; None takes the names of the groups.
+        Texts of the boxes. Default: the names of the groups.
 
     Attributes
     ----------
     order : GroupOrder
     selected : int ndarray or None
     ax_, figure_, legend_
-        What `plot` drew on, and the legend, None without `selected`.
+        Axes, figure and legend of the plot; no legend without `selected`.
     boxes_ : list of Patch
         One for each group.
     lines_ : list of Patch
@@ -53,7 +53,7 @@ class GroupOrderDisplay(Display):
     Raises
     ------
     ValueError
-        If `order` is none or has more groups than can be read, or a number or the names do not go with it.
+        If `order` is not an order or has too many groups to be readable, or a number or the names do not match it.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class GroupOrderDisplay(Display):
         estimator : object
             With ``selected_groups_``, such as `GroupLassoPerceptron`; or a pipeline or a search around one.
         order : GroupOrder, default=None
-            None takes the parameter `groups` of the estimator.
+            Default: the parameter `groups` of the estimator.
         names : sequence, default=None
             As for the class.
         ax : matplotlib Axes, default=None
@@ -119,7 +119,7 @@ class GroupOrderDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw, in the size that fits; None makes a figure of the size that can be read.
+            Axes to draw on, scaled to fit. By default, a new figure of readable size.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class GroupOrderDisplay(Display):
         self.ax_, self.figure_ = ax, ax.figure
         across, down = size_in_points(ax)
         scale = min(across / width, down / height)
-        # Units are points at full size; what is left over goes to both sides.
+        # Units are points at full size; remaining space is distributed to both sides.
         spare_x, spare_y = (across / scale - width) / 2, (down / scale - height) / 2
         ax.set(xlim=(-spare_x, width + spare_x), ylim=(height + spare_y, -spare_y), xticks=[], yticks=[])
         ax.axis("off")
@@ -163,7 +163,7 @@ class GroupOrderDisplay(Display):
         return self
 
     def _columns(self, levels, extent):
-        """Return where each column of boxes begins and ends."""
+        """Return the left and right ends of each column of boxes."""
         n_levels = int(levels.max()) + 1
         widths = [
             max(text_width(self.names[i], _FONT) for i in np.flatnonzero(levels == level)) + 2 * _PAD

@@ -19,7 +19,7 @@ _ROOM = 11.0
 
 
 class GroupPathDisplay(Display):
-    """How good models are against how many weights they have, by budget; one curve for each way to penalise groups.
+    """The scores of models against their numbers of weights, by budget; one curve for each kind of group weights.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class GroupPathDisplay(Display):
     ----------
     paths : dict of str -> GroupPath
     ax_, figure_, legend_
-        What `plot` drew on, and the legend, None for a single path without a name.
+        Axes, figure and legend of the plot; no legend for a single path without a name.
     lines_ : dict of str -> Line2D
         The curves.
 
@@ -80,16 +80,16 @@ class GroupPathDisplay(Display):
         return cls(paths).plot(ax=ax, full=full, score_name=score_name)
 
     def plot(self, ax: Any = None, *, full: float | None = None, score_name: str = "score") -> Self:
-        """Draw the curves; points are labelled by their budgets, where there is room.
+        """Draw the curves; points are labelled by their budgets, if there is room.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. By default, a new figure.
         full : (int, float), default=None
             Number of weights and score of a model of all groups, drawn as a cross, with a line at its score.
         score_name : str, default="score"
-            What the scores are.
+            Name of the score.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class GroupPathDisplay(Display):
 
     @staticmethod
     def _tick(ax):
-        """Write plain numbers at the powers of ten, and between them where there are few."""
+        """Write plain numbers at the powers of ten and, if these are few, between them."""
         from matplotlib.ticker import LogLocator, NullFormatter
 
         low, high = ax.get_xlim()
@@ -150,7 +150,7 @@ class GroupPathDisplay(Display):
 
     @staticmethod
     def _label_points(ax, line, budgets, above):
-        """Write the budgets beside the points, where curves that rise leave room: above, or below."""
+        """Write the budgets next to the points, above or below, where rising curves leave room."""
         size_in_points(ax)
         places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
         labelled = []

@@ -1,5 +1,4 @@
-"""MemoryCurveDisplay: how many weights exist while a model is trained
-(Martins et al. 2011, Fig. 2)."""
+"""MemoryCurveDisplay: the number of weights during training (Martins et al. 2011, Fig. 2)."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ _MOST_RECORDS = 300
 
 
 class MemoryCurveDisplay(Display):
-    """The number of weights along training: it grows with what is learned, and falls when groups are shrunk to zero.
+    """The number of weights during training: it grows with updates, and falls when groups are shrunk to zero.
 
     Parameters
     ----------
     curves : dict of str -> (steps, weights)
-        For each model the numbers of samples visited, and how many weights existed then: ``memory_steps_`` and
+        For each model the numbers of samples visited, and the numbers of weights then: ``memory_steps_`` and
         ``memory_curve_``. Two entries with the same step are those before and after a shrinkage.
     full : int, default=None
         Number of weights of a model that selects nothing, to compare.
@@ -34,14 +33,14 @@ class MemoryCurveDisplay(Display):
     curves : dict of str -> (ndarray, ndarray)
     full : int or None
     ax_, figure_, legend_
-        What `plot` drew on, and the legend, None for a single curve without a name.
+        Axes, figure and legend of the plot; no legend for a single curve without a name.
     lines_ : dict of str -> Line2D
         The curves.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw, steps and weights do not go together, or `full` is no positive int.
+        If there is nothing to draw, steps and weights do not match, or `full` is not a positive int.
 
     Examples
     --------
@@ -86,7 +85,7 @@ class MemoryCurveDisplay(Display):
         full : int or object, default=None
             As for the class; or the fitted model that selects nothing.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -105,7 +104,7 @@ class MemoryCurveDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------

@@ -1,1 +1,1 @@
-"""Pictures of what SparseMAP selects: one for each structure."""
+"""Plots of the structures that SparseMAP selects, one class for each kind of structure."""

@@ -1,4 +1,4 @@
-"""What the pictures of selected structures share: reading the many forms in which these come."""
+"""The common part of plots of selected structures: conversion of their various forms."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class StructuresDisplay(Display):
         structures, weights, marginals, y_true
             As for the class.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size.
+            Axes to draw on. By default, a new figure of fitting size.
         max_structures : int, default=4
-            How many structures are told apart, the most probable ones; the others are drawn as one group.
+            Number of structures drawn separately, the most probable ones; the others are drawn as one group.
         **names
             Other parameters of the class.
 
@@ -95,7 +95,7 @@ class StructuresDisplay(Display):
         max_structures: int | None = MOST_STRUCTURES,
         **names: Any,
     ) -> Self:
-        """Draw what a fitted estimator selects for one sample.
+        """Draw the structures that a fitted estimator selects for one sample.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class StructuresDisplay(Display):
             With ``predict_structures`` and ``predict_marginals``, such as `StructuredSparseMAPClassifier`; or a
             pipeline or a search around one.
         x : array-like or CSR
-            The features of one sample: what a list of samples passed to ``predict`` has as an element.
+            The features of one sample: an element of the list that ``predict`` takes.
         y_true, **names
             As for the class.
         ax, max_structures
@@ -117,7 +117,7 @@ class StructuresDisplay(Display):
         Raises
         ------
         ValueError
-            Where the estimator cannot predict several structures, or the sample does not go with it.
+            If the estimator cannot predict several structures, or the sample does not fit it.
         """
         steps, estimator = unwrap(estimator)
         for method in ("predict_structures", "predict_marginals"):
@@ -144,7 +144,7 @@ class StructuresDisplay(Display):
         raise NotImplementedError
 
     def _strands(self, max_structures):
-        """Cut the structures into those that are told apart, and the rest as a group.
+        """Split the structures into those drawn separately, and a group of the others.
 
         Returns
         -------

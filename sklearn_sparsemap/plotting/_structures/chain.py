@@ -30,8 +30,8 @@ class ChainDisplay(StructuresDisplay):
     """The selected paths of a chain, over the grid of its steps and states.
 
     A cell is shaded by the marginal probability of the state at the step; a cell that is exactly zero is empty. The
-    width of a path grows with its probability. Where states are numbers, a path is a line; where they are names, which
-    have no order, it is a stroke in each of its cells, and thin lines only say which strokes belong together.
+    width of a path shows its probability. If states are numbers, a path is a line. If they are names, which have no
+    order, it is a stroke in each of its cells, and thin lines connect its strokes.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class ChainDisplay(StructuresDisplay):
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : array-like of shape (n_steps, n_states), default=None
-        Probability of each state at each step. None: those of the mixture of the paths.
+        Probability of each state at each step. By default, those of the mixture of the paths.
     y_true : sequence of length n_steps, default=None
-        The right path, marked by circles. With `labels` it is made of these.
+        The gold path, marked by circles; in terms of `labels` if given.
     labels : sequence, default=None
-        Names of the states. Paths are then made of them, except in a SparseMAPResult, whose paths are of ints.
+        Names of the states. Paths then consist of names, except in a SparseMAPResult, whose paths are ints.
     words : sequence of str, default=None
         Names of the steps; None numbers them from 1.
 
@@ -53,14 +53,14 @@ class ChainDisplay(StructuresDisplay):
     structures, weights, marginals, y_true, labels, words
         As above; paths are of ints, the most probable first.
     paths_ : list of Line2D
-        After `plot`: one for each path that is told apart, then those of the others.
+        After `plot`: one for each path that is drawn separately, then those of the others.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
     ValueError
-        Where a structure has another number of steps, or a label that `labels` lacks, or weights are no probabilities.
+        If structures differ in their number of steps, a label is not in `labels`, or weights are not probabilities.
 
     Examples
     --------
@@ -136,10 +136,10 @@ class ChainDisplay(StructuresDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
-            room for the legend.
+            Axes to draw on. By default, a new figure of fitting size. In your own figure, ``layout="constrained"``
+            leaves room for the legend.
         max_structures : int, default=4
-            How many paths are told apart, the most probable ones; the others are drawn as one group.
+            Number of paths drawn separately, the most probable ones; the others are drawn as one group.
         all_states : bool, default=True
             Whether states of probability zero at all steps have a row.
 
@@ -202,7 +202,7 @@ class ChainDisplay(StructuresDisplay):
 
 
 def _free_place(step, row, courses, reach):
-    """Return where in a cell a number is farthest from all lines: one of the corners, the upper left one if it may be.
+    """Return the corner of a cell at which a number is farthest from all lines, preferably the upper left one.
 
     `courses` are the rows of each path, by step; `reach` is half of the size of the number, in cells.
     """

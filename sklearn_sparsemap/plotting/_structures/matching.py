@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class MatchingDisplay(StructuresDisplay):
     """The selected alignments of rows and columns, outlined on a heat map of the marginals.
 
-    A cell is shaded by its marginal probability; one that is exactly zero is empty. It has a frame for each alignment
-    that has it, in the colour of the alignment, and a single black one if all have it.
+    A cell is shaded by its marginal probability; a cell that is exactly zero is empty. It has a frame for each
+    alignment that contains it, in the colour of the alignment, or a single black frame if all contain it.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MatchingDisplay(StructuresDisplay):
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : array-like of shape (n_rows, n_cols), default=None
-        Probability of each pair. None: those of the mixture of the alignments.
+        Probability of each pair. By default, those of the mixture of the alignments.
     y_true : array-like of shape (n_rows,), default=None
         The right alignment, marked by black corners.
     row_names, col_names : sequence of str, default=None
@@ -49,16 +49,16 @@ class MatchingDisplay(StructuresDisplay):
     structures, weights, marginals, y_true, row_names, col_names
         As above, the most probable alignment first.
     outlines_ : list of lists of Rectangle
-        After `plot`: for each alignment that is told apart the outlines of its pairs, but for those that all have; then
-        the outlines of the other alignments, if there are any; last those of the pairs that all have.
+        After `plot`: for each alignment that is drawn separately the outlines of its pairs, except pairs in all
+        alignments; then the outlines of the other alignments, if any; last those of pairs in all alignments.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
     ValueError
-        Where a structure is no alignment of these rows and columns, weights are no probabilities, or there are not as
-        many names as rows or columns.
+        If a structure is not an alignment of these rows and columns, weights are not probabilities, or the numbers of
+        names, rows and columns do not match.
 
     Examples
     --------
@@ -103,10 +103,10 @@ class MatchingDisplay(StructuresDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
-            room for the legend.
+            Axes to draw on. By default, a new figure of fitting size. In your own figure, ``layout="constrained"``
+            leaves room for the legend.
         max_structures : int, default=4
-            How many alignments are told apart, the most probable ones; the others are drawn as one group.
+            Number of alignments drawn separately, the most probable ones; the others are drawn as one group.
 
         Returns
         -------

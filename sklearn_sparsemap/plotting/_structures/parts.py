@@ -24,11 +24,11 @@ class PartsDisplay(StructuresDisplay):
     Parameters
     ----------
     structures : SparseMAPResult, list of (structure, probability), or list of structures
-        A bool array that says which parts there are, a sequence of the parts' indices, or a single index.
+        A bool mask of parts, a sequence of the parts' indices, or a single index.
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : array-like of shape (n_parts,), default=None
-        Probability of each part. None: those of the mixture of the structures.
+        Probability of each part. By default, those of the mixture of the structures.
     y_true : a structure, default=None
         The right one; its parts are marked.
     names : sequence of str, default=None
@@ -39,14 +39,14 @@ class PartsDisplay(StructuresDisplay):
     structures, weights, marginals, y_true, names
         As above; structures are bool arrays, the most probable first.
     bars_ : list of BarContainer
-        After `plot`: one for each structure that is told apart, then one for the others.
+        After `plot`: one for each structure that is drawn separately, then one for the others.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
     ValueError
-        Where a structure is neither a bool array nor indices of parts, or weights are no probabilities.
+        If a structure is neither a bool array nor indices of parts, or weights are not probabilities.
 
     Examples
     --------
@@ -103,10 +103,10 @@ class PartsDisplay(StructuresDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
-            room for the legend.
+            Axes to draw on. By default, a new figure of fitting size. In your own figure, ``layout="constrained"``
+            leaves room for the legend.
         max_structures : int, default=4
-            How many structures are told apart, the most probable ones; the others are drawn as one group.
+            Number of structures drawn separately, the most probable ones; the others are drawn as one group.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class PartsDisplay(StructuresDisplay):
         ax, self.bars_ = self._start(ax, size), []
 
         places, mixture = np.arange(n_parts), self._mix(None)
-        # Marginals may be those of another distribution than the mixture.
+        # Marginals can be those of a distribution other than the mixture.
         stretch = np.divide(self.marginals, mixture, out=np.zeros(n_parts), where=mixture > 0)
         bottom, handles = np.zeros(n_parts), []
         for k, (members, _, style) in enumerate(strands):

@@ -28,7 +28,7 @@ class RankingDisplay(ChainDisplay):
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : ignored
-        Marginals of rankings are points, which say less than the probabilities of places.
+        Marginals of rankings are points, which are less informative than probabilities of places.
     y_true : int array, default=None
         The right ranking, marked by circles.
     items : sequence of str, default=None
@@ -43,14 +43,14 @@ class RankingDisplay(ChainDisplay):
     marginals : array of shape (n_places, n_items)
         The probabilities of places, of the sorted items.
     paths_ : list of Line2D
-        After `plot`: one for each ranking that is told apart, then those of the others.
+        After `plot`: one for each ranking that is drawn separately, then those of the others.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
     ValueError
-        Where a structure ranks an item twice, or another number of items, or weights are no probabilities.
+        If a structure ranks an item twice, or another number of items, or weights are not probabilities.
 
     Examples
     --------

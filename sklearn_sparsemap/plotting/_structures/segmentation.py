@@ -22,15 +22,15 @@ _FILLS = ("#e9b44c", "#8cc8ee", "#5fbf9f", "#f0e68c", "#6f9fd8", "#e58a5b", "#d9
 class SegmentationDisplay(ChainDisplay):
     """The selected segmentations of a sequence: a strip of blocks for each, and below the marginals of the labels.
 
-    A block is a span, named by its label. The strips have the probabilities of their segmentations beside them; in the
-    last row the column of a step is stacked of the probabilities of its labels.
+    A block is a span with its label. Next to the strips are the probabilities of their segmentations. In the last row,
+    the stacked column of a step shows the probabilities of its labels.
 
     Parameters
     ----------
     structures : SparseMAPResult, list of (structure, probability), or list of structures
-        Segmentations: the label of each step (ints from 0, or of `labels`), where steps of one label side by side are
-        one span; or int arrays of shape (n_spans, 3), with the first step of each span, the step after its last one,
-        and its label.
+        Segmentations: the label of each step (ints from 0, or from `labels`), with adjacent steps of the same label
+        forming one span; or int arrays of shape (n_spans, 3), with the first step of each span, the step after its last
+        one, and its label.
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : array-like of shape (n_steps, n_labels), default=None
@@ -50,13 +50,12 @@ class SegmentationDisplay(ChainDisplay):
     blocks_ : list of BarContainer
         After `plot`: one for each strip.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
     ValueError
-        Where the spans of a structure do not follow each other from the first step to the last, or weights are no
-        probabilities.
+        If the spans of a structure do not cover the steps in order, or weights are not probabilities.
 
     Examples
     --------
@@ -105,8 +104,8 @@ class SegmentationDisplay(ChainDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In a figure of your own, ``layout="constrained"`` leaves
-            room for the legend.
+            Axes to draw on. By default, a new figure of fitting size. In your own figure, ``layout="constrained"``
+            leaves room for the legend.
         max_structures : int, default=4
             How many segmentations have a strip, the most probable ones.
 

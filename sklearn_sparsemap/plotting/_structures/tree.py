@@ -40,18 +40,18 @@ _GOLD = {"color": MUTED, "linestyle": (0, (3.0, 2.0))}
 class TreeDisplay(StructuresDisplay):
     """The selected dependency trees of a sentence, as arcs from head to modifier above its words.
 
-    The width of an arc is its marginal probability. It is made of strands, one for each tree that has the arc, in the
-    colour of the tree; arcs that all trees share are black. Arcs that are not certain carry their probability.
+    The width of an arc is its marginal probability. It consists of strands, one for each tree that contains the arc, in
+    the colour of the tree; arcs in all trees are black. Arcs that are not certain are labelled with their probability.
 
     Parameters
     ----------
     structures : SparseMAPResult, list of (structure, probability), or list of structures
-        Trees as int arrays: the head of each word, 0 for the root; those of labelled arcs have shape (n_words, 2), with
-        the label of each word's arc beside its head.
+        Trees as int arrays: the head of each word, 0 for the root; with labelled arcs, of shape (n_words, 2), with the
+        label of each word's arc next to its head.
     weights : array-like of shape (n_structures,), default=None
         Probabilities, if `structures` come without them.
     marginals : array-like of shape (n_words + 1, n_words), or (n_words + 1, n_words, n_labels), default=None
-        Probability of each arc, or of each with each label. None: those of the mixture of the trees.
+        Probability of each arc, or of each with each label. By default, those of the mixture of the trees.
     y_true : array-like of shape (n_words,), default=None
         The right tree, drawn dashed below the words.
     words : sequence of str, default=None
@@ -63,16 +63,16 @@ class TreeDisplay(StructuresDisplay):
     Attributes
     ----------
     structures, weights, marginals, y_true, words, labels
-        As above, the most probable structure first; marginals are those of arcs, whatever their labels.
+        As above, the most probable structure first; marginals are those of arcs, summed over labels.
     arcs_ : dict of (head, modifier) -> list of Line2D
         The strands of each arc, after `plot`.
     ax_, figure_, legend_
-        What `plot` drew on, and the legend.
+        Axes, figure and legend of the plot.
 
     Raises
     ------
     ValueError
-        Where a structure is no head of each word, a word is its own head, or weights are no probabilities.
+        If a structure is not the heads of all words, a word is its own head, or weights are not probabilities.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class TreeDisplay(StructuresDisplay):
         return mixture
 
     def _name_of(self, tree, m):
-        """Return the name of the label of the arc to word `m` of a tree; None where it has no labels."""
+        """Return the name of the label of the arc to word `m` of a tree; None without labels."""
         if tree.ndim == 1:
             return None
         return str(tree[m, 1]) if self.labels is None else self.labels[tree[m, 1]]
@@ -133,9 +133,9 @@ class TreeDisplay(StructuresDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a figure of fitting size. In smaller axes everything is scaled down.
+            Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
         max_structures : int, default=4
-            How many trees are told apart, the most probable ones; the others are drawn as one group.
+            Number of trees drawn separately, the most probable ones; the others are drawn as one group.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class TreeDisplay(StructuresDisplay):
             if len(arc.trees) == len(self.structures):
                 arc.strands = [(arc.probability, {"color": INK, "linestyle": "-"})]
             else:
-                # Marginals may be those of another distribution than the mixture.
+                # Marginals can be those of a distribution other than the mixture.
                 arc.strands = [(arc.probability * weight / total, style) for weight, style in arc.strands]
         return list(arcs.values())
 
@@ -206,7 +206,7 @@ class TreeDisplay(StructuresDisplay):
         return arcs
 
     def _entries(self, strands, arcs):
-        """Return what the legend says: list of (label, style of a line)."""
+        """Return the entries of the legend: list of (label, style of a line)."""
         entries = []
         if len(strands) > 1:
             entries += [(style["label"], _in_legend(style, probability)) for _, probability, style in strands]
@@ -227,7 +227,7 @@ def _heads_of(tree):
 
 
 class _Arc:
-    """An arc, with the strands it is made of: (width as a probability, style)."""
+    """An arc with its strands: (width as a probability, style)."""
 
     def __init__(self, head, modifier, probability):
         self.head, self.modifier, self.probability = head, modifier, float(probability)
@@ -246,16 +246,16 @@ class _Arc:
 
     @property
     def span(self):
-        """First and last word, counted from 1; those of an arc from the root are the word itself."""
+        """First and last word, counted from 1; for an arc from the root both are the word itself."""
         ends = (self.head or self.modifier), self.modifier
         return min(ends), max(ends)
 
 
 class _Layout:
-    """Where words and arcs go, such that no labels overlap.
+    """Positions of words and arcs such that no labels overlap.
 
-    Arcs that share a stretch of the sentence get different heights. The ends of arcs at a word stand side by side,
-    those that go left on the left, and higher arcs inside, so that arcs of one tree do not cross.
+    Arcs that share a stretch of the sentence get different heights. The ends of arcs at a word are adjacent, left arcs
+    on the left, and higher arcs inside, so that arcs of one tree do not cross.
     """
 
     def __init__(self, words, arcs, gold, legend_width):
@@ -290,7 +290,7 @@ class _Layout:
         self.bottom, self.height = -below, top + below
 
     def path(self, arc):
-        """Return what an arc runs along: x of its head (None for the root) and modifier, base and top."""
+        """Return the path of an arc: x of its head (None for the root) and modifier, base and top."""
         base, height = 3.0, _LOWEST + _LEVEL * (arc.level - 1)
         if arc in self.gold:
             base, height = -self._text - 1.0, -height
@@ -330,7 +330,7 @@ def _ends(arcs, n):
 
 
 def _text_of(arc, is_certain=False):
-    """Return what stands over an arc between words: its name, and how probable it is where that is not certain."""
+    """Return the text above an arc between words: its label, and its probability unless it is certain."""
     is_certain = is_certain or arc.probability >= 1.0 - 1e-9
     return " ".join(filter(None, [arc.name, "" if is_certain else as_text(arc.probability)]))
 
