@@ -132,25 +132,25 @@ USES = {
 
 
 def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) -> None:
-    """Compile ahead of time, so that no first use has to wait.
+    """Compile ahead of time, so that first uses are fast.
 
-    What is compiled is kept beside the package, or wherever ``NUMBA_CACHE_DIR`` says; later processes load it in a
-    fraction of a second. Useful when an image is built, or before tests. Progress goes to the logger
-    ``"sklearn_sparsemap"``, level INFO. ``python -m sklearn_sparsemap.compile`` does the same, and shows it.
+    Compiled code is stored in the package, or in ``NUMBA_CACHE_DIR``; later processes load it in a fraction of a
+    second. Useful when an image is built, or before tests. Progress goes to the logger ``"sklearn_sparsemap"``, level
+    INFO. ``python -m sklearn_sparsemap.compile`` does the same, and shows it.
 
     Parameters
     ----------
     what : str or list of str, default=None
-        One or some of ``"chain"``, ``"tree"``, ``"projective"`` (trees), ``"matching"``, ``"simplex"``, ``"subset"``,
-        ``"graphs"`` (logic and pairs), ``"structured_graphs"``, ``"classifier"``, ``"multilabel"``, ``"groups"``,
-        ``"features"``; None is all of them, about a minute of CPU time.
+        One or several of ``"chain"``, ``"tree"``, ``"projective"`` (trees), ``"matching"``, ``"simplex"``,
+        ``"subset"``, ``"graphs"`` (logic and pairs), ``"structured_graphs"``, ``"classifier"``, ``"multilabel"``,
+        ``"groups"``, ``"features"``. By default, all of them, about a minute of CPU time.
     n_jobs : int, default=None
-        Number of processes. None is one for each core.
+        Number of processes. Default: one for each core.
 
     Raises
     ------
     ValueError
-        If something else is asked for.
+        If a value is not in this list.
 
     Examples
     --------

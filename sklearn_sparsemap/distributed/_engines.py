@@ -1,7 +1,7 @@
-"""Where the tasks of a training run: on threads of this process, or on the workers of dask.distributed.
+"""Execution of the tasks of a training: on threads of this process, or on the workers of dask.distributed.
 
-Both take tasks whose arguments may be the results of earlier ones, and do the same with them in the same order of
-additions, so that results are the same.
+Both accept results of earlier tasks as arguments, and perform the same additions in the same order, so results are
+equal.
 """
 
 import sys
@@ -31,7 +31,7 @@ class ThreadEngine:
         self._pool = futures.ThreadPoolExecutor(count_threads(n_jobs), thread_name_prefix="sklearn_sparsemap")
 
     def submit(self, function, *args):
-        """Return the future of a call. Who waits for an earlier task keeps its thread; earlier ones have begun."""
+        """Return the future of a call. A task that waits blocks its thread, but earlier tasks have begun already."""
         return self._pool.submit(_call, function, args)
 
     def result(self, future):
@@ -39,7 +39,7 @@ class ThreadEngine:
         return future.result()
 
     def hold(self, parts):
-        """Return parts of data as what `submit` takes; what dask would compute later is computed now."""
+        """Return parts of data in the form that `submit` takes; lazy parts of dask are computed now."""
         if not any(map(is_lazy, parts)):
             return parts
         import dask
@@ -47,7 +47,7 @@ class ThreadEngine:
         return list(dask.compute(*parts))
 
     def close(self):
-        """End: what has not begun is not done any more."""
+        """End; tasks that have not begun are cancelled."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -56,7 +56,7 @@ def _call(function, args):
 
 
 class DaskEngine:
-    """Runs tasks on the workers of a client; a task whose worker dies is run again, and what it needs.
+    """Runs tasks on the workers of a client. If a worker dies, its tasks and their inputs are computed again.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class DaskEngine:
         self.client, self._running = client, []
 
     def submit(self, function, *args):
-        """Return the future of a call. Arguments that are no futures stay with the scheduler, to be there again."""
+        """Return the future of a call. Arguments that are not futures are kept by the scheduler for repetitions."""
         with warnings.catch_warnings():
             # Data in this process are sent on purpose, so Dask's warning about their size is not useful.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
@@ -77,7 +77,7 @@ class DaskEngine:
         return future.result()
 
     def hold(self, parts):
-        """Return parts of data as futures on workers, where they are lazy."""
+        """Return parts of data as futures on workers, if they are lazy."""
         return [self.client.compute(part) if hasattr(part, "__dask_graph__") else part for part in parts]
 
     def close(self):
@@ -123,5 +123,5 @@ def is_future(thing):
 
 
 def is_lazy(thing):
-    """Tell whether something is a future, or what dask is yet to compute."""
+    """Tell whether something is a future, or a lazy object of dask."""
     return is_future(thing) or hasattr(thing, "__dask_graph__")

@@ -1,4 +1,4 @@
-"""ParameterMixing: one model from many workers, by averaging what they have learned after each round."""
+"""ParameterMixing: one model from many workers, by averaging their models after each round."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def _has(name):
     def check(mixing):
-        # Raises the AttributeError that says why not.
+        # Raises an AttributeError with the reason if it does not exist.
         getattr(mixing.estimator_ if hasattr(mixing, "estimator_") else mixing.estimator, name)
         return True
 
@@ -38,10 +38,10 @@ def _has(name):
 class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     """Trains an online estimator on shards of the data at once, by iterative parameter mixing.
 
-    In each round every worker goes once through its shard, all beginning with the same weights; what they have come to
-    is averaged, and the next round begins with that [1]_. Workers are those of dask.distributed where there is a
-    client, else threads of this process. The result is the same on either, and on any number of workers: it depends
-    on `n_shards` and `random_state`. A worker that is lost costs time only: its tasks are done again by others.
+    In each round every worker goes once through its shard, all starting from the same weights. The results are
+    averaged, and the next round starts from the average [1]_. Workers are those of dask.distributed if there is a
+    client, else threads of this process. The result is the same on either, and on any number of workers: it depends on
+    `n_shards` and `random_state`. Losing a worker costs only time: other workers repeat its tasks.
 
     Weights are averaged, and so are AdaGrad's sums and Adam's moments; the averaged weights that the estimator returns
     are those over the steps of all workers, in which later rounds count more (`recency`). Groups of
@@ -61,24 +61,24 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         How often weights are averaged in a round. More is closer to learning serially, and costs as many times the
         traffic.
     recency : float, default=3.0
-        How much later rounds count more in averaged weights: round t as much as the power ``t ** recency``, about; 0
-        counts all alike. Of several shards the first mixtures are poor. (A single shard is serial training, and
-        averages over all steps.)
+        Weight of later rounds in averaged weights: round t has a weight of about ``t ** recency``; with 0 all are
+        equal. With several shards, the first mixtures are poor. (A single shard is serial training, and averages over
+        all steps.)
     client : distributed.Client or str, default=None
-        The workers, or the address of a scheduler. None takes the client that is current, or that of futures that
-        `fit` is given; if there is none, threads. It is left out where the estimator is pickled.
+        The workers, or the address of a scheduler. By default, the current client, or that of the futures passed to
+        `fit`; if there is none, threads. It is not pickled.
     early_stopping : bool, default=False
         Whether to hold out data, to stop when the score on them no longer improves, and to return the best model.
     validation_fraction : float, default=0.1
-        The share of the samples, or of the partitions, to hold out.
+        The fraction of the samples, or of the partitions, to hold out.
     n_iter_no_change : int, default=5
         Rounds without improvement before training stops.
     tol : float, default=1e-4
-        What counts as improvement of the score.
+        Least improvement of the score.
     random_state : int, RandomState or None, default=None
         Deals data into shards, and orders samples in each round.
     n_jobs : int, default=None
-        Threads to learn on, where there are no workers. The result does not depend on it.
+        Number of threads if there are no workers. The result does not depend on it.
     verbose : int, default=0
         1 reports the first rounds and every tenth, 2 reports all.
 
@@ -87,7 +87,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     estimator_ : estimator
         The fitted estimator, as its own `fit` would leave it.
     client_ : distributed.Client or None
-        The client that was used; dropped where the estimator is pickled.
+        The client that was used; it is not pickled.
     loss_curve_ : list of float
         Mean loss during each round, of all workers, without the penalty.
     validation_scores_ : list of float
@@ -96,12 +96,12 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         Rounds run.
     n_shards_ : int
     classes_, n_features_in_
-        Of the estimator.
+        Those of the estimator.
 
     Notes
     -----
-    A round is no better than a serial epoch, and for features that occur in few samples it is worse; what is gained is
-    time. The page "Large data" of the guide says by how much, and when to mix more often.
+    A round is no better than a serial epoch, and for features that occur in few samples it is worse; the gain is time.
+    The page "Large data" of the guide has measurements, and says when to mix more often.
 
     Interrupting `fit` (Ctrl-C) keeps the model as it is after the last complete round, and raises KeyboardInterrupt.
 
@@ -186,8 +186,8 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
             bag of pairs (x, y), or a list of partitions: delayed objects, futures, functions, files or pairs (X, y),
             see the estimator's `fit_partitions`. Files must be where workers can read them.
         classes : sequence, default=None
-            Of partitions: all labels that occur, where structures are made of labels. None takes those that are there:
-            all partitions are read once in the beginning, to count their samples.
+            For partitions: all labels that occur, if structures are made of labels. By default, they are collected: all
+            partitions are read once in the beginning, to count their samples.
 
         Returns
         -------

@@ -1,8 +1,7 @@
-"""What workers do in a round: learn from a shard, add up what was learned, and end the round.
+"""The tasks of workers in a round: learn from a shard, add up the results, and end the round.
 
-Where a training has two phases (selecting groups, and learning the weights of those selected anew), each is a series of
-rounds of its own. From task to task go a blank estimator, which knows the classes and the structure but has no weights,
-and training states.
+If a training has two phases (selecting groups, and learning their weights again), each is a separate series of rounds.
+Tasks exchange a blank estimator, which knows the classes and the structure but has no weights, and training states.
 """
 
 from collections import namedtuple
@@ -15,8 +14,8 @@ from ..estimators._partitions import survey
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState, add_partial, finish_mixture, partial_mixture
 
-# Part of a round: the seed of the training, the number of the round, which piece of how many of each shard, and the
-# share of the mixture in averaged weights, see `average_states`.
+# Identification of a part of a round: the seed of the training, the number of the round, the piece of each shard and
+# the number of pieces, and the share of the mixture in averaged weights, see `average_states`.
 Turn = namedtuple("Turn", ["seed", "round", "piece", "n_pieces", "share"])
 # Result of a part of a round on one shard or several: a partial mixture, the sums of losses and of weights of samples,
 # the number of samples, and the number of violated constraints.
@@ -30,10 +29,10 @@ class Phase:
     ----------
     number : int
     n_samples : int
-        Of all shards together.
+        Number of samples in all shards together.
     shuffle : bool
     columns : int array, default=None
-        The features whose weights are learned anew, after groups were selected; None is all, and groups are selected.
+        The features whose weights are learned again after the selection. None means all, and groups are selected.
     """
 
     def __init__(self, number, n_samples, shuffle, columns=None):
@@ -53,14 +52,14 @@ class Phase:
         return estimator
 
     def lay_out(self, estimator, X, y):
-        """Return the task and X of samples; the task is None where there is nothing to learn from."""
+        """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
         task, X = estimator._take_in(X, y)
         return (task, X) if task is None or self.columns is None else estimator._debiasing_data(self.columns, task, X)
 
 
 def state_of(optimizer):
-    """Return the state of an optimiser, without what an estimator has beside it."""
+    """Return the state of an optimiser, without the other attributes of an estimator."""
     return TrainingState(**read_optimizer(optimizer))
 
 
@@ -79,7 +78,7 @@ def begin(estimator, shard, classes):
 
 
 def survey_shard(estimator, shard):
-    """Return the set of the labels in a shard, None where there are none to know, and its number of samples."""
+    """Return the set of the labels in a shard (None if there are no labels), and its number of samples."""
     return survey(shard.parts(), estimator)
 
 
@@ -126,7 +125,7 @@ def end_turn(phase, blank, outcome, start, turn):
 
 
 def sums_of(outcome):
-    """Return an outcome without the mixture: what travels to who waits for its numbers."""
+    """Return an outcome without the mixture, for those who need only its numbers."""
     return outcome._replace(partial=None)
 
 

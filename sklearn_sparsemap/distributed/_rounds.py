@@ -1,4 +1,4 @@
-"""The rounds of a training: tasks are handed to the workers, and what they have come to is watched."""
+"""The rounds of a training: tasks are submitted to the workers, and their results are monitored."""
 
 import numpy as np
 from sklearn.base import clone
@@ -38,9 +38,9 @@ class Training:
     Attributes
     ----------
     n_rounds : int
-        Most rounds, of all phases.
+        Maximum number of rounds, in all phases.
     reached : list of (Phase, future of a TrainingState)
-        What the phases have come to; of one that is under way after its last complete round.
+        The results of the phases; for the current phase, after its last complete round.
     """
 
     def __init__(self, mixing, engine, source, classes, rng):
@@ -68,14 +68,14 @@ class Training:
         self.n_rounds = mixing.n_rounds + (estimator.debias_max_iter if self._debiases() else 0)
 
     def _survey(self, estimator):
-        """Return the labels in all shards, None where there are none to know, and the number of samples to learn."""
+        """Return the labels in all shards (None if there are no labels), and the number of training samples."""
         surveys = [self.engine.submit(survey_shard, estimator, shard) for shard in [*self.shards, *self.held_out]]
         found = [self.engine.result(survey) for survey in surveys]
         labels = None if any(own is None for own, _ in found) else list(set().union(*(own for own, _ in found)))
         return labels, sum(n for _, n in found[: self.n_shards])
 
     def _debiases(self):
-        """Tell whether the weights of selected groups are learned anew."""
+        """Tell whether the weights of selected groups are learned again."""
         estimator = self.estimator
         if getattr(estimator, "debias", None) is None:
             return False
@@ -117,7 +117,7 @@ class Training:
                 return
 
     def _share(self, n_before):
-        """Return the share of a mixture in averaged weights, after so many others; None is that of its steps.
+        """Return the share of a mixture in averaged weights, after `n_before` others; None means that of its steps.
 
         A single shard is serial training, which averages over all steps.
         """
@@ -145,7 +145,7 @@ class Training:
         awake = [phase.awaken(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
         estimator = awake[-1]
-        # Drawn for this fit, where there was none.
+        # A random state that was drawn for this fit is not kept.
         estimator.random_state = self.mixing.estimator.random_state
         estimator._take_rounds([each._optimizer for each in awake], list(losses), list(scores))
         if hasattr(estimator, "threshold"):
@@ -160,11 +160,11 @@ def _same(thing):
 
 
 def _nothing(state):
-    """Wait for a state where it is."""
+    """Wait for a state on its worker."""
 
 
 class Reached:
-    """What phases have come to, as a `Monitor` keeps a model."""
+    """The results of phases, in the form in which a `Monitor` keeps a model."""
 
     def __init__(self, reached):
         self.reached = reached
@@ -183,7 +183,7 @@ class RoundMonitor(Monitor):
         self.latest = lambda: Reached(training.reached)
 
     def end_phase(self):
-        """Return what was reached so far, the best where there is a validation. The next phase has none."""
+        """Return the results so far, with validation the best ones. The next phase has none."""
         reached = self.model().reached
         self.validate = self._best_model = None
         self._without_improvement = 0

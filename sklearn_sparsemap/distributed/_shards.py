@@ -1,4 +1,4 @@
-"""Shards: what each worker learns from, one or more parts of the data."""
+"""Shards: the training data of each worker, one or more parts of the data."""
 
 from ..estimators._partitions import read_partition
 
@@ -15,7 +15,7 @@ class Shard:
     number : int
         Tells orders of samples apart.
     names : list of str
-        What messages call the parts; empty where samples have their own numbers.
+        Names of the parts in messages; empty if samples have their own numbers.
     parts : partitions
         See `fit_partitions`.
     """
@@ -57,7 +57,7 @@ class Shard:
 
 
 def join_parts(X, y):
-    """Return the pair (X, y) of what was computed apart; bags give iterables."""
+    """Return the pair (X, y) of separately computed parts; bags are iterables."""
     return tuple(part if hasattr(part, "__len__") else list(part) for part in (X, y))
 
 

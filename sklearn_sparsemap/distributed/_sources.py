@@ -1,4 +1,4 @@
-"""What `ParameterMixing.fit` is given, as parts of the data: tasks of dask, functions, files, or samples in memory."""
+"""The data of `ParameterMixing.fit` as parts: tasks of dask, functions, files, or samples in memory."""
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -9,7 +9,7 @@ from .._core.validation import check_matrix, check_same_length, quoted
 from ._engines import is_lazy
 from ._shards import Shard, join_parts, unzip_part
 
-# Shards of data in memory, where nothing else is said. Not the number of workers: the result would depend on it.
+# Default number of shards of data in memory. It is not the number of workers, because the result would depend on it.
 _N_SHARDS = 4
 
 
@@ -23,8 +23,8 @@ class Source:
     Attributes
     ----------
     parts : list of tuples
-        For each partition a function, and what it makes the partition of, or None, and the partition. Empty for samples
-        in memory.
+        For each partition a function that makes the partition, or None, and its argument or the partition. Empty for
+        samples in memory.
     """
 
     def __init__(self, X, y):
@@ -51,11 +51,11 @@ class Source:
 
     @property
     def lazy(self):
-        """What dask has, or is yet to compute."""
+        """The futures and lazy objects of dask."""
         return [thing for _, *things in self.parts for thing in things if is_lazy(thing)]
 
     def count_shards(self, n_shards, held):
-        """Return how many shards to make, where a share of the data is held out."""
+        """Return the number of shards if a fraction of the data is held out."""
         if n_shards is not None:
             return n_shards
         n = len(self.parts)
@@ -69,7 +69,7 @@ class Source:
         engine : ThreadEngine or DaskEngine
         n_shards : int
         held : float
-            The share of the data to hold out.
+            The fraction of the data to hold out.
         rng : RandomState
 
         Returns
@@ -105,7 +105,7 @@ class Source:
         return learned, [shard(k, [i]) for k, i in enumerate(held_places.tolist())]
 
     def _held_parts(self, engine):
-        """Return partitions as they are, or as futures where they are to be computed first."""
+        """Return partitions unchanged, or as futures if they have to be computed first."""
         things = iter(engine.hold([thing for _, *things in self.parts for thing in things]))
         found = []
         for function, *own in self.parts:

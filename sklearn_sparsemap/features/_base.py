@@ -1,4 +1,4 @@
-"""What the vectorizers share: parameters, names of columns, and the two modes."""
+"""The common part of the vectorizers: parameters, names of columns, and the two modes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            If a parameter has no meaning, a sentence is empty, a token is not one or lacks a field, or heads are
-            needed and do not go with the sentences.
+            If a parameter is invalid, a sentence is empty, a token is invalid or lacks a field, or heads are needed and
+            do not match the sentences.
         """
         self._learn(X, y, keep_columns=False)
         return self
@@ -146,7 +146,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     _default_templates: ClassVar[Callable[[], list[Any]]]
     _plan_of: ClassVar[Any]
     _hashed_columns: ClassVar[Any]
-    # Those that are "no_validation" are checked where they are read, and messages there say more.
+    # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "templates": "no_validation",
         "derived_fields": "no_validation",
@@ -265,7 +265,7 @@ def check_dtype(dtype):
 
 
 def ones(n, dtype, n_jobs):
-    """Make an array of ones in threads: to touch so much memory first takes as long as to compute the columns."""
+    """Make an array of ones in threads: the first write to memory takes as long as computing the columns."""
     values = np.empty(n, dtype=dtype)
     chunk = 2**20
 

@@ -6,7 +6,7 @@ from ._fields import Tokens, hash_values
 
 
 class BasePlan:
-    """What tokens must be encoded for: templates of any kind, and the fields that they name.
+    """The plan of an encoding: templates of any kind, and their fields.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ class EncodedTokens:
     ----------
     plan : BasePlan
     X : sequence of sentences
-        What a user gives; see `Tokens`.
+        The user's input; see `Tokens`.
 
     Attributes
     ----------
     indptr : int64 array of shape (n_sentences + 1,)
-        Where each sentence begins.
+        The beginning of each sentence.
     places : int64 array of shape (n_tokens,)
         The place of each token in a padded field.
     codes : list of integer arrays of shape (n_places,)

@@ -68,7 +68,7 @@ class Tokens:
         name : str
             The field.
         needed_by : str
-            What asks for it; named when a token lacks the field.
+            The name, in messages, of what requires the field.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class Tokens:
         """As `field`, and each field is computed once, however many are derived from it."""
         if name not in self._fields:
             if name in self._derived and name not in self._own_names:
-                # A function of the source's distinct values, so that no token is looked at again.
+                # Apply the function to the distinct values of the source only, not to each token.
                 path = self._extend(path, name)
                 codes, sources = self._field(self._derived[name][0], f"the derived field {name!r}", path)
                 values = list(self._derive(name, sources).values())
@@ -104,7 +104,7 @@ class Tokens:
         return (*path, name)
 
     def _values(self, name, needed_by, where, path):
-        """The values of a field for the tokens numbered in `where` (None: for all), as a list."""
+        """Return the values of a field for the tokens numbered in `where` (None: for all), as a list."""
         tokens = self._tokens if where is None else [self._tokens[i] for i in where]
         if name not in self._derived:
             return self._own_values(tokens, name, needed_by, where)
@@ -146,7 +146,7 @@ class Tokens:
         return list(map(derived.__getitem__, values))
 
     def _derive(self, name, values):
-        """Map distinct values of a derived field's source to what its function makes of them."""
+        """Map distinct values of a derived field's source to the results of its function."""
         source, function = self._derived[name]
         derived = {}
         for value in values:

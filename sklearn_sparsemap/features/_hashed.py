@@ -11,7 +11,7 @@ from ._tokens.columns import MAX_COLUMNS, columns_of_ranges, template_of_columns
 class HashedColumns:
     """Columns given by the hash of an n-gram alone; the stateless counterpart of `Vocabulary`.
 
-    Every template has a range of columns of its own, so that groups mean the same as with a vocabulary.
+    Every template has a separate range of columns, so that groups have the same meaning as with a vocabulary.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class HashedColumns:
     Raises
     ------
     ValueError
-        If `n_features` is no integer, or too small or too large.
+        If `n_features` is not an integer, or too small or too large.
     """
 
     def __init__(self, plan, n_features):

@@ -30,14 +30,14 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
 
         sum over features f of the group, labels a:  P(f, a) log2( P(f, a) / (P(f) P(a)) )
 
-    It is a filter: cheap, but blind to what groups have in common, and it favours groups of many rare features.
+    It is a filter: cheap, but it ignores redundancy between groups, and favours groups of many rare features.
 
     Parameters
     ----------
     n_groups_to_select : int or float, default=None
         How many groups to keep; a float in (0, 1] is a fraction of all. None keeps half.
     groups : array-like of int of shape (n_features,), default=None
-        The group of each feature, numbered from 0. None takes the groups of the `RaggedArray` that a
+        The group of each feature, numbered from 0. By default, the groups of the `RaggedArray` that a
         `TemplateVectorizer` returns; if there are none, each feature is a group.
 
     Attributes
@@ -181,7 +181,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
         return groups.astype(np.int64)
 
     def _check_number(self, n_groups):
-        """Return how many of the groups to keep."""
+        """Return the number of groups to keep."""
         number = self.n_groups_to_select
         if number is None:
             return max(1, n_groups // 2)
@@ -202,7 +202,7 @@ class InformationGainSelector(SelectorMixin, BaseEstimator):
 
 
 def _is_structured(X):
-    """Tell samples with rows of their own from one matrix of flat samples."""
+    """Distinguish samples with several rows from one matrix of flat samples."""
     if isinstance(X, RaggedArray):
         return True
     if isinstance(X, np.ndarray) and X.dtype != object:
@@ -230,7 +230,7 @@ def _flatten_labels(y, lengths):
 
 
 def _encode(labels):
-    """Number the labels by their first appearance; return the number of each row's, and how many there are."""
+    """Number the labels by first appearance; return the number of each row's label, and the number of labels."""
     index = {}
     codes = np.array([index.setdefault(label, len(index)) for label in labels], dtype=np.int64)
     return codes, len(index)

@@ -1,4 +1,4 @@
-"""What templates of tokens and of arcs share."""
+"""The common part of templates of tokens and of arcs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LARGEST_OFFSET = 1000
 class BaseTemplate:
     """A conjunction of atoms, which a subclass holds as a frozen dataclass.
 
-    A subclass says how one is written (`HOW`), what it is called and made of in messages (`WHAT`, `MADE_OF`), and gives
-    `_check_atom`, `_as_atom` (of the parts that are read from a string) and `_text_of`.
+    A subclass defines its syntax (`HOW`), its name and components in messages (`WHAT`, `MADE_OF`), and the methods
+    `_check_atom`, `_as_atom` (from the parts of a parsed string) and `_text_of`.
     """
 
     __slots__ = ()
@@ -64,13 +64,13 @@ class BaseTemplate:
 
 
 def check_field(field):
-    """Refuse what cannot be the name of a field in a template."""
+    """Raise ValueError unless this can be the name of a field in a template."""
     if not isinstance(field, str) or not _FIELD.fullmatch(field):
         raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
 
 
 def check_offset(field, offset):
-    """Refuse what cannot be the offset of a field in a template."""
+    """Raise ValueError unless this can be the offset of a field in a template."""
     if not is_int(offset):
         raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
     if abs(offset) > _LARGEST_OFFSET:

@@ -1,4 +1,4 @@
-"""What can be told of a word by its characters, and the fields that hold it."""
+"""Features of a word's characters, and the derived fields that hold them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def word_case(word: str) -> str:
 
 
 def word_digits(word: str) -> str:
-    """Return how many characters of a word are digits.
+    """Tell whether none, some or all characters of a word are digits.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def word_digits(word: str) -> str:
 
 
 def word_punctuation(word: str) -> str:
-    """Return how many characters of a word are punctuation marks or symbols.
+    """Tell whether none, some or all characters of a word are punctuation marks or symbols.
 
     Parameters
     ----------

@@ -8,9 +8,9 @@ from .._core.jit import FLOATS, FLOATS_2D, INTS, INTS_2D, ORACLE, FunctionTable
 
 # Kinds of factors. COUNT is every set of the form low <= sum_i cost_i p_i <= high over literals p in [0, 1].
 COUNT, OR_OUT, PAIR, STRUCTURE = range(4)
-# Of a table for each of many pairs of variables of several values, kernels see chains of two steps: a STRUCTURE each.
+# Kernels see a factor of tables, one for each pair of categorical variables, as chains of two steps: a STRUCTURE each.
 TABLE = 4
-# Those that have scores.
+# Kinds with scores.
 SCORED = PAIR, STRUCTURE, TABLE
 
 # The score of a forbidden variable, in place of -inf: no sum of scores and multipliers comes near it, and yet

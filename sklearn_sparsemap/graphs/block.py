@@ -140,7 +140,7 @@ def solve_block(graph, structures, scores, additional, warm, tol, limits):
     u, own, before, last = np.empty(n), np.empty(n_links), np.empty(n_links), np.empty(n_links)
     far = lam.copy()
     state = new_anderson(n_links, _MEMORY)
-    # What rounding leaves.
+    # The residual that rounding leaves.
     tol = max(tol, 4e-15)
     best, residual, n_iter, extrapolated = np.inf, np.inf, 0, False
     while residual > tol and n_iter < limits[0]:

@@ -80,7 +80,7 @@ class GraphJacobian:
             for pool in pools:
                 pool[-1][:] += before
                 before += [len(array) for array in pool[:4]]
-            # Where the last one ends.
+            # The end of the last sample's entries.
             pools[-1] = (*pools[-1][:-1], np.vstack([pools[-1][-1], before]))
             self._found = tuple(np.concatenate(parts) for parts in zip(*pools))
         kinds = np.int32, np.int32, np.float64, np.float64, np.int64, np.int64, np.int64

@@ -112,15 +112,15 @@ def project_range(order, parents, scores, known, start, stop, out, blocks):
                 into[child], heaps[child] = node, -1
                 child = others
             keys[node] = key
-            # What is not above zero ends there, whatever it is averaged with: a block that takes in such a child is not
-            # above zero, either, before and after.
+            # A block whose key is at most 0 is final. A parent would merge it only if its own key were lower, and the
+            # merged block would then be at most 0, too.
             parent = above[node]
             if key > 0.0 and parent >= 0 and not (has_known and states[parent] >= 0.0):
                 sums[node], counts[node], below[node] = total, count, -1
                 heaps[node] = child
                 heaps[parent] = _meld(heaps[parent], node, keys, below, beside)
         for node in range(n):
-            # What is above was done before, and knows its block.
+            # Ancestors were processed before, so their blocks are known.
             top = node if into[node] == node else into[into[node]]
             into[node], heaps[node] = top, -1
             value = min(max(keys[top], 0.0), 1.0)

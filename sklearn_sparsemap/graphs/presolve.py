@@ -20,10 +20,11 @@ OFF, ON, OPEN = 0, 1, 2
 # Rounds over the open variables.
 _MOST_ROUNDS = 20
 
-# What the ends of pairs ("slots", those of variable i from ptr[i] to ptr[i + 1]; see `GraphArrays`) say to their
-# variables: `others` is the variable at the other end, ~j if it is negated, and `signs` are -1 if this one is; `pulls`
-# is what is added to the score if the other literal is on. `high` and `low` are the sums of a variable's positive and
-# negative pulls. `free` tells which variables are in no factors but pairs; `negated` which are so in some pair.
+# The data of the ends of pairs ("slots", those of variable i from ptr[i] to ptr[i + 1]; see `GraphArrays`) for their
+# variables. `others` is the variable at the other end, ~j if it is negated, and `signs` are -1 if this end is negated.
+# `pulls` is added to the variable's score if the other literal is on. `high` and `low` are the sums of a variable's
+# positive and negative pulls. `free` marks variables that are only in pairs, and `negated` those that are negated in
+# some pair.
 PairSlots = namedtuple("PairSlots", ["ptr", "ends", "others", "signs", "pulls", "high", "low", "free", "negated"])
 
 # Space for what is settled: `states` (OFF, ON or OPEN) and `ranks`, the order of settling, of all variables; `places`

@@ -84,7 +84,7 @@ def new_dual(graph, settled, additional, scale, warm):
             dual.pair_signs[k, side] = graph.pair_signs[e, side]
         if score > 0.0:
             dual.scores[dual.pair_ends[k, 1]] += dual.pair_signs[k, 1] * score
-        # What a positive score gives is shared in equal parts, and half of a negative one is felt by each.
+        # Start: a positive score is divided equally between both ends, and both ends get half of a negative one.
         dual.t[k] = min(max(warm[n_rows + e], 0.0), abs(score)) if is_warm else 0.5 * abs(score)
     return dual
 

@@ -1,4 +1,4 @@
-"""What a model has learned, and why it predicts what it does."""
+"""Inspection of a model's weights and predictions."""
 
 from ._explain import Explanation, explain
 from ._tables import feature_table, transition_table

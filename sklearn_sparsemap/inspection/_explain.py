@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class Explanation:
-    """The difference of the scores of two structures, by what makes it up; see `explain`.
+    """The difference of the scores of two structures, as a sum of contributions; see `explain`.
 
     Attributes
     ----------
     predicted, rival : structures
         As `predict` returns them.
     score_difference : float
-        By how much the score of the first is larger.
+        Score of the first minus score of the second.
     contributions : ndarray of shape (n_contributions,)
         These add up to `score_difference`.
     names : list of str
-        What each contribution is of: the name of a feature, ``intercept``, an additional score such as
-        ``transitions[N, V]``, or ``size`` (what the objective of the loss takes off each part).
+        The source of each contribution: the name of a feature, ``intercept``, an additional score such as
+        ``transitions[N, V]``, or ``size`` (the amount that the objective of the loss subtracts from each part).
     rows : ndarray of shape (n_contributions,)
         The row of features, step or part; -1 for additional scores.
     labels : list
-        The label whose weight it is; None where there is none.
+        The label of the weight, or None.
     """
 
     def __init__(self, predicted, rival, score_difference, entries):
@@ -50,7 +50,7 @@ class Explanation:
         Parameters
         ----------
         n : int, default=None
-            How many; None is all.
+            Maximum number of contributions. By default, all.
         output : {"array", "pandas"}, default="array"
 
         Returns
@@ -97,9 +97,9 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
         A fitted `StructuredSparseMAPClassifier` or `GroupLassoPerceptron`, not of factor graphs; or a pipeline or a
         search around one, also scikit-learn's own.
     x : a sample
-        What a list of samples passed to ``predict`` has as an element.
+        A sample: an element of the list that ``predict`` takes.
     against : structure, default=None
-        To compare with; None is the structure with the second highest score.
+        The structure to compare with. Default: the structure with the second highest score.
     feature_names : sequence of str, default=None
         As in `feature_table`.
 
@@ -111,7 +111,7 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     Raises
     ------
     ValueError
-        If the model is no linear structured one, `against` is no structure of the sample, or there is only one.
+        If the model is not a linear structured one, `against` is not a structure of the sample, or there is only one.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def _score(side, scores, additional):
 
 
 def _difference(first, second):
-    """Return the parts in which two sides differ, and for each +1 or -1; equal ones that repeat are counted."""
+    """Return the parts in which two sides differ, with +1 or -1 for each; repeated parts are counted."""
     parts = np.concatenate([first[first >= 0], second[second >= 0]])
     signs = np.concatenate([np.ones((first >= 0).sum()), -np.ones((second >= 0).sum())])
     values, which = np.unique(parts, return_inverse=True)

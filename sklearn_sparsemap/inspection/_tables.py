@@ -1,4 +1,4 @@
-"""Tables of what a model has learned."""
+"""Tables of learned weights."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def feature_table(
         Names of the features that the model gets. None asks the steps of a pipeline, or takes `feature_names_in_`, or
         else ``x0``, ``x1``, ...
     n : int, default=10
-        How many features of each label: those whose weights are furthest from zero. None is all.
+        Number of features for each label, those with the largest absolute weights. None means all.
     output : {"array", "pandas"}, default="array"
 
     Returns
     -------
     table : structured array, or DataFrame, with the columns label, feature and weight
-        Label by label, and the largest weights first. Where structures are not made of labels, all have the label "".
+        Label by label, the largest weights first. If structures are not made of labels, the label is "" in all rows.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     model : estimator
         Fitted, of chains; or a pipeline or a search around one, also scikit-learn's own.
     n : int, default=None
-        How many; None is all.
+        Maximum number of transitions. By default, all.
     output : {"array", "pandas"}, default="array"
 
     Returns

@@ -1,4 +1,4 @@
-"""Pipelines that hand through what structured models can do beyond `predict`."""
+"""Pipelines that forward the methods of structured models beyond `predict`."""
 
 from ._pipeline import StructuredPipeline, make_structured_pipeline
 

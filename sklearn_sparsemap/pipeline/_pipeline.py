@@ -98,7 +98,7 @@ class StructuredPipeline(Pipeline):
         ----------
         X, y : as in `fit`
         **params
-            Of the last step's `partial_fit`, such as `classes` at the first call.
+            Passed to the last step's `partial_fit`, such as `classes` at the first call.
 
         Returns
         -------

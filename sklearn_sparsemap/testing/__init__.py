@@ -1,4 +1,4 @@
-"""check_structure: whether a structure, of the package or your own, does what solvers, losses and estimators expect."""
+"""check_structure: tests that a structure meets the requirements of solvers, losses and estimators."""
 
 from ._check import check_structure
 

@@ -1,4 +1,4 @@
-"""Calling an oracle as solvers do, with an eye on what it writes: into its arrays, all of them, and nowhere else."""
+"""Calls of an oracle like those of solvers, with checks that it writes its arrays completely, and nothing else."""
 
 import numpy as np
 

@@ -6,15 +6,15 @@ from .._core.jit import readonly
 from ._calls import UNWRITTEN, Guarded, call_map
 from ._protocol import is_ints
 
-# Most structures, or parts, that a check looks at one by one.
+# Maximum number of structures, or parts, that a check examines one by one.
 _MOST = 40
 
 
 class Case:
     """A structure with one shape of scores and one choice of additional scores; and all that it was seen to predict.
 
-    `values` are the scores of all parts in one array: the unary ones, then the additional ones. A structure is a row
-    of counts of the same length. With `is_complete`, there are no other structures than those known.
+    `values` are the scores of all parts in one array: the unary ones, then the additional ones. A structure is a row of
+    counts of the same length. With `is_complete`, all structures are known.
     """
 
     def __init__(self, structure, shape, given, rng):
@@ -64,7 +64,7 @@ class Case:
     def name(self, part):
         return f"part {part}" if part < self.n_unary else f"additional part {part - self.n_unary}"
 
-    # Scores, and what structures score.
+    # Scores of parts and of structures.
 
     def split(self, values):
         """Return `values` as scores and additional scores, in the form of the public functions."""
@@ -100,7 +100,7 @@ class Case:
         return totals
 
     def rounding(self, values):
-        """Return what rounding may add to the score of a structure."""
+        """Return the largest rounding error of the score of a structure."""
         largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
         return 1e-10 * (1.0 + largest * (1 + self.sizes[0] + self.sizes[1]))
 

@@ -31,14 +31,14 @@ def check_structure(
 ) -> None:
     """Check that a structure keeps to the protocol of `Structure`, and that its oracles are right.
 
-    What there is to predict is learned by asking the MAP oracle about many scores. An oracle that does not maximise
-    gives itself away: a structure that it returned before scores higher than what it returns now. With `structures`
-    the comparison is with everything there is.
+    The structures are discovered by calling the MAP oracle with many scores. An oracle that does not maximise is
+    detected when a structure that it returned before scores higher than its present answer. With `structures` the
+    comparison is with all structures.
 
     - **Protocol**: attributes, `additional_shapes`, `dims`, `sizes`, `scores_shape`, `learned_shapes`, `agreement`.
-    - **MAP oracle**: the value is the score of the parts returned; parts exist, and each has a slot of its own; all
-      slots are written, and nothing else; the same answer every time, also with what the last call left in `work`, in
-      threads, and from a copy of the structure; the best structure, also with ties, scores of 1e8, and -inf.
+    - **MAP oracle**: the value is the score of the returned parts; parts exist, and each has its own slot; all slots
+      are written, and nothing else; answers are reproducible, also with the contents of `work` after the last call, in
+      threads, and from a copy of the structure; the answer is optimal, also with ties, scores of 1e8, and -inf.
     - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
     - **SparseMAP**, with all solvers: equal to a plain quadratic program over the structures seen, with the gap
       recomputed; derivatives equal to differences.
@@ -48,23 +48,22 @@ def check_structure(
     Parameters
     ----------
     structure : Structure
-        What to check. For a `CustomStructure`, its oracle, encode and decode are what is checked.
+        The structure to check. For a `CustomStructure`, its oracle, encode and decode are checked.
     shapes : sequence of tuple of int, default=None
-        Shapes of `scores` to try; None is ``structure.example_shapes()``. Small ones: the fewer structures there are,
-        the more certainly all of them are seen.
+        Shapes of `scores` to test. Default: ``structure.example_shapes()``. Small ones are best: the fewer structures
+        there are, the more certainly all of them are seen.
     structures : callable or iterable, default=None
         All structures there are, as a user writes them: a function from the shape of `scores` to an iterable of them;
         or the iterable itself, if `shapes` is a single one.
     n_instances : int, default=6
         Number of random problems for each check, shape and choice of additional scores.
     random_state : int, RandomState instance or None, default=0
-        Where the scores come from.
+        Seed of the scores.
 
     Raises
     ------
     AssertionError
-        At the first thing that is wrong. The message says which scores show it, what was found, what would have been
-        right, and the remedy.
+        At the first failure. The message has the scores, the answer, the correct answer, and the remedy.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def check_structure(
             n_dims.add(len(case.dims))
             remedy = "make it the same for all shapes, so that many problems fit into one array"
             require(structure, len(n_dims) == 1, f"dims has {sorted(n_dims)} entries", remedy)
-            # Most problems for all additional scores together, which come first.
+            # Most test problems use all additional scores together, the first case.
             _check_case(case, n_instances if i == 0 else min(2, n_instances))
             if i == 0:
                 check_public(case, n_instances)

@@ -1,4 +1,4 @@
-"""The marginal oracle is right: it sums over what the MAP oracle can return, and over nothing else."""
+"""Checks that the marginal oracle sums over exactly the structures that the MAP oracle can return."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _STEP = 1e-5
 
 
 def check_marginals(case, n_instances):
-    """Check the marginal oracle: against the sum over all structures where they are known, else by differences."""
+    """Check the marginal oracle: against the sum over all structures if these are known, else by differences."""
     # The log-partition with scores of zero is the logarithm of the number of structures.
     count, _ = _ask(case, np.zeros(case.n))
     if count < np.log(len(case.rows)) - 1e-9:
@@ -51,7 +51,7 @@ def _check_random(case, n_instances, count, is_complete):
 
 
 def _check_alone(case, is_complete):
-    """Check where all parts but those of one structure are forbidden, so that any other one is far behind."""
+    """Check with all parts except those of one structure forbidden, so that all other structures are far worse."""
     for i in case.some_of(len(case.rows)):
         values = np.where(case.rows[i] > 0, 1000.0 * (1.0 + np.abs(case.draw())), -np.inf)
         if case.ask(values)[1] == i:
@@ -75,7 +75,7 @@ def _ask(case, values):
 
 
 def _check_sum(case, values, most, why, is_complete, by_differences=False):
-    """Check one answer: its value, at most `most` because of `why`; its marginals; and that both are what users get."""
+    """Check an answer: its value, at most `most` because of `why`; its marginals; and the public functions' results."""
     value, expected = _ask(case, values)
     totals = case.totals(values)
     p = np.exp(totals - totals.max())

@@ -25,8 +25,8 @@ def check_oracle(case, n_instances):
             "return -inf only if all structures have a forbidden part, and refuse shapes without any in dims",
             probes[0],
         )
-    # Forbid all parts but those of one structure: with high scores, it is the best; with very low ones, still better
-    # than what is forbidden, which a penalty in the place of -inf may get wrong.
+    # Forbid all parts except those of one structure. With high scores it is optimal; with very low ones it is still
+    # better than forbidden parts, which a penalty in place of -inf may get wrong.
     for i in case.some_of(len(case.rows)):
         for own, other in ((1.0, -1.0), (1.0, -np.inf), (-1e8, -np.inf)):
             values = np.where(case.rows[i] > 0, own, other)
@@ -110,7 +110,7 @@ def check_list(case, listed):
 
 
 def is_same(a, b):
-    """Tell whether two decoded structures are equal, whatever they are made of."""
+    """Tell whether two decoded structures of any type are equal."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(is_same(a[key], b[key]) for key in a)
     sequences = (list, tuple)

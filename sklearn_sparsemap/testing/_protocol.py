@@ -1,4 +1,4 @@
-"""What a structure says about itself: its attributes, and the shapes that it takes."""
+"""Checks of a structure's attributes, and of its shapes."""
 
 from itertools import combinations, product
 
@@ -25,7 +25,7 @@ def is_ints(values, least=0):
 
 
 def check_attributes(structure):
-    """Check what does not depend on the scores."""
+    """Check all methods that do not depend on the scores."""
     remedy = "pass an instance of a subclass of sklearn_sparsemap.structures.Structure, such as LinearChain()"
     if isinstance(structure, type) and issubclass(structure, Structure):
         raise AssertionError(f"{structure.__name__} is a class; {remedy}")
@@ -57,7 +57,7 @@ def check_attributes(structure):
 
 
 def check_shape(structure, shape):
-    """Check that `shape` is one that scores can have; return it."""
+    """Check that scores can have this shape; return it."""
     remedy = f"a shape of scores is a tuple of {structure.score_ndim} positive ints"
     is_shape = isinstance(shape, tuple) and len(shape) == structure.score_ndim and is_ints(shape, 1)
     require(structure, is_shape, f"the shape {shape!r} is none of its scores", remedy)
@@ -65,7 +65,7 @@ def check_shape(structure, shape):
 
 
 def check_linear_model(structure, shape):
-    """Check what estimators ask for. A structure that does without may leave `scores_shape` as it is."""
+    """Check the methods for estimators. Structures without estimators need not define `scores_shape`."""
     has_outputs = structure.labelled or structure.row_outputs is not None
     rows, n_outputs = (shape, 1) if not has_outputs else (shape[:-1] or (1,), shape[-1])
     try:
@@ -85,7 +85,7 @@ def check_linear_model(structure, shape):
 
 
 def choices_of_additional(structure, shape):
-    """Return the choices of additional scores that go with a shape, as dicts of shapes; the first one is of all."""
+    """Return the combinations of additional scores for a shape, as dicts of shapes; the first one has all."""
     accepted, names = structure.additional_shapes(shape), structure.additional_names
     remedy = f"it must have one entry for each of additional_names, {names}: a tuple of the accepted shapes"
     fits = isinstance(accepted, dict) and set(accepted) == set(names)
@@ -103,7 +103,7 @@ def choices_of_additional(structure, shape):
                 try:
                     structure.dims(shape, given)
                 except ValueError as e:
-                    # Scores that must be given may be missing here.
+                    # Required additional scores may be missing in this combination.
                     error = error or e
                 else:
                     choices.append(given)

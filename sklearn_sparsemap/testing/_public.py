@@ -1,4 +1,4 @@
-"""The public functions return what the oracle alone does: in a batch, in threads, and from copies of the structure."""
+"""Checks that the public functions agree with the oracle: in a batch, in threads, and from copies of the structure."""
 
 import copy
 import pickle

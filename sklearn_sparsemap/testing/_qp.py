@@ -6,8 +6,8 @@ import numpy as np
 def solve_qp(M, theta):
     """Maximise ``theta.y - 1/2 |M'y|^2`` over the simplex, for the rows of M; the plain active set, dense.
 
-    Each round solves the optimality conditions on the support by least squares. They are symmetric, so that what is
-    left over lies in their null space: moving along it changes no marginal, and gains.
+    Each round solves the optimality conditions on the support by least squares. They are symmetric, so the residual is
+    in their null space: moving along it changes no marginal, and improves the objective.
     """
     support, y = [int(np.argmax(theta))], np.ones(1)
     tolerance = 1e-11 * (1.0 + np.abs(theta).max() + M.shape[1])

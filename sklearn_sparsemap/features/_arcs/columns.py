@@ -47,7 +47,7 @@ class ArcPlan(BasePlan):
         return [("root", 0)] + begin + [("end", d) for d in range(1, self.after + 1)]
 
     def arrays(self, codes, values, roots=(), lengths=()):
-        """Return encoded fields, and where sentences are in them, as the kernels take them."""
+        """Return encoded fields and the beginnings of sentences in them, in the form that kernels take."""
         n_places = len(codes[0]) if codes else 0
         sides = []
         for ptr, fields, offsets, factors in self._sides.values():
@@ -75,7 +75,7 @@ class ArcPlan(BasePlan):
             yield next((atom[1] for atom in template.atoms if atom[0] == "between"), None)
 
     def _lay_out(self, side, odd):
-        """The atoms of one side: where each template's begin, their fields, offsets and factors."""
+        """The atoms of one side: the beginning of each template's atoms, their fields, offsets and factors."""
         ptr = [0]
         atoms = []
         for template in self.templates:
@@ -112,7 +112,7 @@ def fill(arcs, columns, n_jobs):
     ----------
     arcs : Arcs
     columns : Columns
-        Where n-grams get their columns from.
+        The columns of n-grams.
     n_jobs : int or None
 
     Returns
@@ -120,9 +120,9 @@ def fill(arcs, columns, n_jobs):
     indices : int32 array
         The columns of all rows, ascending within each.
     row_ptr : int array of shape (n_rows + 1,)
-        Where rows begin in `indices`.
+        The beginnings of rows in `indices`.
     indptr : int64 array of shape (n_sentences + 1,)
-        Where sentences begin in `row_ptr`.
+        The beginnings of sentences in `row_ptr`.
     """
     n_fields = len(arcs.middle_starts)
     n_sentences = len(arcs.lengths)

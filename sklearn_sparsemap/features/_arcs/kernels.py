@@ -119,7 +119,7 @@ def _look_between(h, n, links, f, start, spots, n_seen):
 
 @entry(types.void(ARCS, INTS_OUT))
 def count_middles(arcs, counts):
-    """Write how many values are between head and modifier, summed over the arcs of each sentence.
+    """Write the numbers of values between head and modifier, summed over the arcs of each sentence.
 
     ``counts[s * n_fields + f]`` is for sentence s and middle field f.
     """
@@ -188,8 +188,7 @@ def _hash_head(arcs, columns, h, n, seen, indices, end, counts):
             total, factor, base, size = totals[m, j], factors[j], column_ptr[j], sizes[j]
             for i in range(n_found):
                 found[i] = base + scale(mix(total + factor * hashes[np.uint64(spots[side, i])]), size)
-            # Sort them by counting how many are smaller: quadratic, but they are few, and there is no branch that the
-            # processor could guess wrong.
+            # Sort by counting smaller entries: quadratic, but entries are few, and there are no unpredictable branches.
             start = np.uint64(end)
             ranks = np.uint64(0)
             for i in range(n_found):
@@ -295,7 +294,7 @@ def learn_template(arcs, j, word_ptr, gold, min_count):
     firsts : int32 array of shape (n_found, 3)
         The places of the head, the modifier and the word between in each n-gram's first occurrence.
     n_kept : int
-        How many were seen at least `min_count` times; theirs are the first rows of `firsts`.
+        Number of n-grams seen at least `min_count` times, which are the first rows of `firsts`.
     """
     f = arcs.middles[j]
     mask = np.int64(255)

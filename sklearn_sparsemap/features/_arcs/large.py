@@ -37,23 +37,24 @@ def arc_templates(
     Returns
     -------
     templates : list of ArcTemplate
-        A template stands behind all that are coarser: those whose places it has too, with the same field or one that
-        is later in `tags` followed by `words`. So the list goes with `GroupOrder.from_templates`, whatever it is told
-        of fields, as long as that agrees with this order.
+        A template comes after all coarser ones, whose places it has, too, with the same field or with a field that is
+        later in `tags` followed by `words`. So the list is compatible with `GroupOrder.from_templates` for any order of
+        fields that agrees with this one.
 
     Raises
     ------
     ValueError
-        If there is no tag, or a field occurs twice or is no name.
+        If there is no tag, or a field occurs twice or is not a name.
 
     See Also
     --------
-    dependency_templates : The 40 or 50 that parsers use where nothing is chosen.
-    sklearn_sparsemap.GroupLassoPerceptron : Chooses.
+    dependency_templates : The 40 or 50 templates of parsers without selection.
+    sklearn_sparsemap.GroupLassoPerceptron : Selects templates.
 
     Notes
     -----
-    What is seen of the modifier alone is always joined with direction or distance: it would be the same for all heads.
+    Fields of the modifier alone are always joined with direction or distance; otherwise they would be equal for all
+    heads.
 
     Arcs with so many features take memory: see the notes of `ArcVectorizer`.
 
@@ -106,7 +107,7 @@ def _tells(atoms, relation):
 
 
 def _in_order(atoms):
-    """Return what is seen of the head, then between, then of the modifier, each from left to right."""
+    """Return the places of the head, then those between, then those of the modifier, each from left to right."""
     head, middle, mod = (tuple(atom for atom in atoms if atom[0] == side) for side in ("head", "between", "mod"))
     return (*sorted(head, key=lambda atom: atom[2]), *middle, *sorted(mod, key=lambda atom: atom[2]))
 
@@ -136,7 +137,7 @@ def _contexts(tags):
 
 
 def _words_around(tag, words):
-    """A word next to one end, beside the tags of both; and the word of one end, beside tags next to either."""
+    """A word next to one end, with the tags of both ends; and the word of one end, with tags next to either end."""
     both = ("head", tag, 0), ("mod", tag, 0)
     for side, word, o in product(_SIDES, words, _NEAR + _FAR):
         yield (*both, (side, word, o))
@@ -146,7 +147,7 @@ def _words_around(tag, words):
 
 
 def _between(tags, words):
-    """The tags between, alone and with what is at the ends."""
+    """The tags between, alone and joined with fields at the ends."""
     for tag in tags:
         head, middle, mod = ("head", tag, 0), ("between", tag), ("mod", tag, 0)
         yield from ((middle,), (head, middle), (middle, mod), (head, middle, mod))

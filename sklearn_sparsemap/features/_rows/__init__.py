@@ -1,1 +1,1 @@
-"""Rows from what people have: dicts of features, data frames, transformers of flat data, and several of these."""
+"""Rows of features from dicts, data frames, transformers of flat data, and unions of these."""

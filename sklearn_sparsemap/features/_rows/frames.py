@@ -25,14 +25,14 @@ def sentences_from_frame(
     Parameters
     ----------
     frame : DataFrame
-        Of pandas or polars; the tokens of a sentence stand below each other.
+        A DataFrame of pandas or polars, with the tokens of a sentence in consecutive rows.
     sentence : str or list of str, default="sentence"
         The column, or columns, that tell to which sentence a token belongs. A missing value means that of the row
         above: some tables name a sentence at its first token only.
     label : str, default=None
         The column of the labels. A missing label becomes None, which is unknown in training.
     fields : list of str, default=None
-        The columns that tokens have; None is all others.
+        The columns of tokens. By default, all others.
     frames : bool, default=False
         Whether `X` holds a data frame for each sentence; else lists of dicts, as `TemplateVectorizer` and
         `TokenDictVectorizer` take them, without fields that are missing.
@@ -90,7 +90,7 @@ def sentences_from_frame(
 
 
 def _starts(columns):
-    """Return where sentences begin, after checking that none comes twice."""
+    """Return the beginnings of sentences; raise ValueError if a sentence is not contiguous."""
     keys = list(zip(*columns))
     starts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1])]
     seen = set()
@@ -106,7 +106,7 @@ def _starts(columns):
 
 
 def _filled(values, name):
-    """Put what stands above into the place of missing values."""
+    """Fill missing values with the value above."""
     if not _has_missing(values):
         return values
     if _is_none(values[0]):

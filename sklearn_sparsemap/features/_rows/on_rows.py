@@ -40,9 +40,9 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     Notes
     -----
-    Samples are arrays or CSR matrices with a row for each step, data frames, or lists of whatever the transformer takes
-    as a sample of its own: words, dicts. A `y` of one label a row is handed to the transformer row by row, one of whole
-    structures is not. A transformer that needs no fit makes this one need none.
+    Samples are arrays or CSR matrices with a row for each step, data frames, or lists of samples of the transformer:
+    words, dicts. If `y` has one label for each row, it is passed to the transformer row by row; a `y` of whole
+    structures is not passed. If the transformer needs no fit, neither does this one.
 
     Examples
     --------
@@ -142,8 +142,8 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         Returns
         -------
         rows : RaggedArray of shape (n_samples,)
-            Of the transformer's output. It keeps `groups` where the transformer keeps or selects columns. With
-            `set_output` a list of data frames.
+            Rows of the transformer's output. It keeps `groups` if the transformer keeps or selects columns. With
+            `set_output`, a list of data frames.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         Parameters
         ----------
         input_features : sequence of str, default=None
-            Names of the columns that come in.
+            Names of the input columns.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
 
     def _cut(self, rows, values, transformer):
         made = rows.cut(values, transformer)
-        # For names, where the transformer has none.
+        # For names, if the transformer has none.
         self._n_columns = made.values.shape[1]
         return self._give(made)
 
@@ -227,7 +227,7 @@ class Rows:
             self.values = list(chain.from_iterable(samples))
 
     def labels(self, y):
-        """Return the label of each row, or None where `y` is not made of these."""
+        """Return the label of each row, or None if `y` does not consist of labels of rows."""
         if y is None or not hasattr(y, "__len__") or len(y) != len(self.indptr) - 1:
             return None
         lengths = [len(labels) if hasattr(labels, "__len__") and not isinstance(labels, str) else -1 for labels in y]
@@ -237,7 +237,7 @@ class Rows:
         return None if any(label is None for label in labels) else labels
 
     def cut(self, values, transformer):
-        """Return what a transformer has made of the rows as a `RaggedArray`."""
+        """Return the output of a transformer for the rows as a `RaggedArray`."""
         values = values if sparse.issparse(values) else np.asarray(values)
         if values.ndim != 2 or values.shape[0] != self.indptr[-1]:
             raise ValueError(

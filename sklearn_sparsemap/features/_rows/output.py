@@ -1,4 +1,4 @@
-"""What comes out of a transformer of samples: a RaggedArray, or a data frame for each sample."""
+"""The output of transformers of samples: a RaggedArray, or a data frame for each sample."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     """Base of the transformers whose output has rows for each sample."""
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose what `transform` and `fit_transform` return.
+        """Choose the output type of `transform` and `fit_transform`.
 
         Parameters
         ----------
@@ -61,9 +61,9 @@ class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
 
 class MetaRaggedTransformer(RaggedTransformer, auto_wrap_output_keys=None):
-    """Base of those that apply other transformers, and need a fit only where these do.
+    """Base of transformers that apply other transformers, and need a fit only if these do.
 
-    Subclasses name the attribute that a fit leaves, and say whether one is needed.
+    Subclasses name the attribute that a fit sets, and tell whether a fit is needed.
     """
 
     _left_by_fit = None

@@ -1,4 +1,4 @@
-"""RowUnion: the columns of several vectorizers side by side."""
+"""RowUnion: the concatenated columns of several vectorizers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS = "drop", "passthrough"
 
 
 class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=None):
-    """Put the columns that several vectorizers make of the same samples side by side.
+    """Concatenate the columns of several vectorizers for the same samples.
 
     Parameters
     ----------
@@ -36,10 +36,11 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
     Attributes
     ----------
     groups_ : int32 array with one entry a column
-        The group of each column: those of a part that has groups (templates, attributes), else one for each part.
+        The group of each column: for a part with groups (templates, attributes) one of these, otherwise one for each
+        part.
     template_names_ : list of str
-        Names of the groups, such as ``"templates__word[0]"`` or ``"vectors"``; what ``groups="templates"`` of
-        `GroupLassoPerceptron` selects among.
+        Names of the groups, such as ``"templates__word[0]"`` or ``"vectors"``. ``groups="templates"`` of
+        `GroupLassoPerceptron` selects among them.
     named_transformers_ : Bunch
         The fitted transformers by name.
 
@@ -67,11 +68,11 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         self.transformers = transformers
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, also those of the parts, as ``name__parameter``: dict."""
+        """Return the parameters, including those of the parts as ``name__parameter``: dict."""
         return self._get_params("transformers", deep=deep)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of the parts, as ``name__parameter``, and parts by their name."""
+        """Set parameters, including those of the parts as ``name__parameter``, and parts by their name."""
         self._set_params("transformers", **params)
         return self
 
@@ -81,7 +82,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         Parameters
         ----------
         X : sequence of samples
-            What each part takes.
+            Samples that are valid input of each part.
         y : sequence of structures, default=None
 
         Returns
@@ -92,7 +93,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit all parts, and return their rows side by side.
+        """Fit all parts, and return their concatenated rows.
 
         Parameters
         ----------
@@ -117,7 +118,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         return self._give(self._join(parts))
 
     def transform(self, X: Any) -> Any:
-        """Return the rows of all parts side by side.
+        """Return the concatenated rows of all parts.
 
         Parameters
         ----------
@@ -189,7 +190,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
                 raise ValueError(f"the part {name!r} {wanted}; got {transformer!r}")
 
     def _join(self, parts):
-        """Join the rows of all parts; note what groups they have."""
+        """Join the rows of all parts; store their groups."""
         if not parts:
             raise ValueError("all transformers are 'drop'; keep at least one")
         values, groups, names, widths, first = [], [], [], {}, None

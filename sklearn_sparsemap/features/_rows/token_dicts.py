@@ -24,9 +24,9 @@ _MOST_COLUMNS = 2**31 - 1
 class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """Turn sentences of tokens that are dicts of features, as `sklearn_crfsuite.CRF` takes them, into sparse rows.
 
-    A string is a column of its own, ``name:value``, with a one; a number is the value of the column ``name``, and a
-    bool is 1 or 0. Nested dicts join their names, a list of strings is several features of one name, and a list of
-    numbers a vector with a column for each place. A token may also be a list of strings, each a column.
+    A string is a separate column, ``name:value``, with a one; a number is the value of the column ``name``, and a bool
+    is 1 or 0. Nested dicts join their names, a list of strings is several features with one name, and a list of numbers
+    is a vector with a column for each entry. A token may also be a list of strings, each a column.
 
     Parameters
     ----------
@@ -35,8 +35,9 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     min_count : int, default=1
         Features that occur at fewer training tokens get no column.
     n_features : int, default=None
-        The hashed mode: so many columns, in which names are put by their hashes. `transform` then works without `fit`,
-        and pipelines learn from streams by `partial_fit`. None gives each name that training has seen a column.
+        Number of columns of the hashed mode, in which names are assigned to columns by their hashes. `transform` then
+        works without `fit`, and pipelines learn from streams by `partial_fit`. By default, each name seen in training
+        is a column.
     dtype : dtype, default=float64
         The type of the values.
 
@@ -46,15 +47,14 @@ class TokenDictVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         The attribute of each column, such as ``"word.lower()"``: its number in `template_names_`. Not in the hashed
         mode.
     template_names_ : list of str
-        The attributes, in order of appearance. Of a token that is a list of strings, what stands before the first
-        ``=``.
+        The attributes, in order of appearance. In a token that is a list of strings, the text before the first ``=``.
     n_features_out_ : int
         Number of columns.
 
     Notes
     -----
-    The columns of one attribute lie side by side, and ``groups="templates"`` of `GroupLassoPerceptron` selects among
-    attributes. What training has not seen is left out.
+    The columns of one attribute are adjacent, and ``groups="templates"`` of `GroupLassoPerceptron` selects among
+    attributes. Features not seen in training are ignored.
 
     See Also
     --------

@@ -14,11 +14,12 @@ from .._fields import join_sentences
 # Values that are one feature; others are several.
 _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)
-# Tokens go by their forms where there are few forms, or many tokens of each.
+# Tokens are processed by form (tuple of attribute names) if there are at most this many forms, or on average at least
+# this many tokens for each.
 _MOST_FORMS, _TOKENS_PER_FORM = 64, 100
 # Number of tokens whose pairs fit into a processor's cache.
 _TOKENS_AT_ONCE = 512
-# Within strings of a list, what names the attribute, as in "word.lower=the".
+# Separator of the attribute within strings of a list, as in "word.lower=the".
 _OF_STRINGS = "="
 
 
@@ -35,15 +36,15 @@ class TokenPairs:
     Attributes
     ----------
     indptr : int64 array of shape (n_sentences + 1,)
-        Where each sentence begins.
+        The beginning of each sentence.
     row_ptr : int64 array of shape (n_tokens + 1,)
         The features of token i are ``codes[row_ptr[i]:row_ptr[i + 1]]``.
     codes : int64 array of shape (n_entries,)
         Places in the three lists.
     names : list of str
-        What CRFsuite calls the feature: ``attribute:value`` of a string, else ``attribute``.
+        The name of the feature in CRFsuite: ``attribute:value`` of a string, else ``attribute``.
     attributes : list of str
-        What each feature is a value of.
+        The attribute of each feature.
     weights : float64 array
     """
 
@@ -100,7 +101,7 @@ class TokenPairs:
             codes = np.empty((len(own), len(form)), np.int64)
             by_rank = {rank[attribute]: attribute for attribute in form}
             try:
-                # Values are numbered where Python does so fastest: in a dict that numbers what it lacks.
+                # A dict with automatic numbering of missing keys is Python's fastest way to number values.
                 number_of = [(numbers[r].__getitem__, itemgetter(by_rank[r])) for r in ranks]
                 for start in range(0, len(own), _TOKENS_AT_ONCE):
                     few = own[start : start + _TOKENS_AT_ONCE]

@@ -8,16 +8,15 @@ from .._tokens import kernels as _kernels
 
 # Columns are numbered in int32.
 MAX_COLUMNS = 2**31 - 1
-# After about so many a single thread comes back to Python: some tenths of a second.
+# A single thread returns to Python after about this number of columns, some tenths of a second.
 _COLUMNS_PER_CALL = 10_000_000
 
 
 class Vocabulary:
     """The columns of the n-grams seen in training; made by `learn`.
 
-    All that is stored of a column is where it first occurred: its key and its name follow from the training
-    tokens, which are kept as small integer codes. Keys and hash tables are built at the first use, and never
-    pickled.
+    For each column only its first occurrence is stored. Its key and its name follow from the training tokens, which are
+    stored as small integer codes. Keys and hash tables are built at first use, and never pickled.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class Vocabulary:
 
     @property
     def tables(self):
-        """Where each template's hash table begins, the keys of all columns, and the slots of all tables."""
+        """The beginning of each template's hash table, the keys of all columns, and the slots of all tables."""
         if self._tables is None:
             # Every table is at most half full, and a power of two so that a bit mask finds the slot.
             sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
@@ -201,13 +200,13 @@ def columns_of_ranges(find, places, n_templates, n_jobs):
     def find_range(start, stop):
         find(places[start:stop], columns[start * n_templates : stop * n_templates])
 
-    # Many tokens at a time, since each template's table is read anew for each range.
+    # Many tokens at a time, because each range reads every template's table.
     over_ranges(find_range, np.full(len(places), n_templates), n_jobs, _COLUMNS_PER_CALL)
     return columns
 
 
 def number_columns(found):
-    """Join the first occurrences that ranges of templates have found; return them and where each template's begin."""
+    """Join the first occurrences from ranges of templates; return them and the beginnings of templates."""
     firsts = [own for of_range in found for own in of_range]
     column_ptr = np.concatenate([[0], np.cumsum([len(own) for own in firsts])]).astype(np.int64)
     if column_ptr[-1] > MAX_COLUMNS:
@@ -225,7 +224,7 @@ def template_of_columns(column_ptr):
 def texts_of(values, padding):
     """Write the values of a field so that no two, and none and a padding, are written alike: list of str."""
     taken = {*padding, *(str(value) for value in values if not isinstance(value, str))}
-    # A string that is taken follows a backslash, one that looks like that two, and so on.
+    # Strings that collide with a reserved name are escaped by a backslash, escaped ones by two, and so on.
     return [f"\\{v}" if isinstance(v, str) and v.lstrip("\\") in taken else str(v) for v in values]
 
 

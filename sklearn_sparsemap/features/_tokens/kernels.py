@@ -32,7 +32,7 @@ def sum_atoms(hashes, place, shifts, factors, first, last):
 
 @kernel
 def mix(total):
-    """The 64-bit key of an n-gram from the sum of its atoms: carries high bits down to where the tables look."""
+    """Return the 64-bit key of an n-gram: the sum of its atoms, with high bits mixed into the ones that tables use."""
     key = (total ^ (total >> _SHIFT)) * _SPREAD
     return key ^ (key >> _LAST_SHIFT)
 
@@ -50,7 +50,7 @@ def scale(key, size):
 
 @kernel
 def find_slot(slots, start, mask, keys, base, key):
-    """The slot of a key, or the empty slot where it belongs."""
+    """Return the slot of a key, or the empty slot for it."""
     slot = np.int64(key) & mask
     while True:
         number = slots[start + slot]
@@ -134,7 +134,7 @@ def keys_of_columns(hashes, firsts, atom_ptr, shifts, factors, column_ptr, keys)
 
 @entry(types.void(UINTS, INTS, INTS, PARTS_OUT))
 def fill_tables(keys, column_ptr, slot_ptr, slots):
-    """Fill one table for each template with the numbers of its columns; `slots` comes in as zeros."""
+    """Fill one table for each template with the numbers of its columns; `slots` must be zeros."""
     for j in range(len(column_ptr) - 1):
         base = column_ptr[j]
         mask = slot_ptr[j + 1] - slot_ptr[j] - 1

@@ -27,9 +27,9 @@ _NEAR = 0.2
 # The damping of Newton's method, as a share of the gradient's root, and its bounds. With less of it, cells that are
 # nearly in use come and go.
 _DAMPING, _MOST_DAMPING, _LEAST_DAMPING = 0.1, 1e-2, 1e-9
-# Where a direction is no gain, there is more of it by this factor; at most by the second.
+# If a direction brings no gain, the damping grows by the first factor, up to the second in all.
 _BOOST, _MOST_BOOST = 30.0, 1e5
-# Of the line search: what is a gain, what may be rounding, and after how many trials it gives up.
+# Line search: sufficient decrease, largest rounding error, and maximum number of trials.
 _SUFFICIENT, _ROUNDING, _MOST_TRIALS = 1e-4, 1e-13, 12
 
 
@@ -49,7 +49,7 @@ def _line_search(tables, problem, before, sigma, value, state, trial, direction)
             return new, True
         new_slope = dot(trial.gradient, direction)
         if new_slope > 0.0:
-            # Where the slope would be zero, were the function quadratic.
+            # The minimum of a quadratic function with these slopes.
             t *= min(max(slope / (slope - new_slope), 0.1), 0.7)
         else:
             t *= 0.5

@@ -127,7 +127,7 @@ def tables_products_range(tables, solved, directions, changes, tol, limits, star
                 state.messages[k] += step[k]
             _respond(tables, direction, change, values, cells, before, state)
             out.n_iter[i] = n + 1
-            # Where a table's change has no limit in the tables, it has one in the marginals all the same.
+            # The change of a table may not converge; the change of the marginals does.
             moved = min(largest_move(state.joint, before), _FINER * largest_move(state.u, last))
             if max(largest(state.gradient), moved) <= size:
                 break

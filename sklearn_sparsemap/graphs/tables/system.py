@@ -18,11 +18,11 @@ import numpy as np
 from ..._core.jit import kernel
 from ...numerics.cholesky import dot
 
-# Of edge e, `counts[e]` values of its first and of its second node are in use: `local` lists them as the offsets of
+# Edge e has `counts[e]` values are in use. `local` lists them as the offsets of
 # their messages within messages[e]:messages[e + 1], those of the first node first. Their block of M, row by row, begins
-# at ``4 (cells[e] - cells[0])`` of `inverses`. Of node i, the `sizes[i]` values in use are listed in
-# ``values[nodes[i]:]``, and the last of them is what the others are measured against. The node's unknowns begin at
-# ``unknowns[i]``; row r of the system's Cholesky factor has the columns from ``left[r]`` to r and begins at ``rows[r]``
+# at ``4 (cells[e] - cells[0])`` of `inverses`. The `sizes[i]` values in use of node i are listed in
+# ``values[nodes[i]:]``, and the last of them is the reference of the others. The node's unknowns begin at
+# ``unknowns[i]``. Row r of the system's Cholesky factor has the columns from ``left[r]`` to r and begins at ``rows[r]``
 # of `factor`.
 System = namedtuple(
     "System",
