@@ -18,9 +18,9 @@ import numpy as np
 from ..._core.jit import kernel
 from ...numerics.cholesky import dot
 
-# Edge e has `counts[e]` values are in use. `local` lists them as the offsets of
-# their messages within messages[e]:messages[e + 1], those of the first node first. Their block of M, row by row, begins
-# at ``4 (cells[e] - cells[0])`` of `inverses`. The `sizes[i]` values in use of node i are listed in
+# `counts[e]` are the numbers of values in use of the first and of the second node of edge e. `local` lists these values
+# as the offsets of their messages within messages[e]:messages[e + 1], those of the first node first. Their block of M,
+# row by row, begins at ``4 (cells[e] - cells[0])`` of `inverses`. The `sizes[i]` values in use of node i are listed in
 # ``values[nodes[i]:]``, and the last of them is the reference of the others. The node's unknowns begin at
 # ``unknowns[i]``. Row r of the system's Cholesky factor has the columns from ``left[r]`` to r and begins at ``rows[r]``
 # of `factor`.
