@@ -32,6 +32,9 @@ from .support import certified_gap, rounding_of_gap
 MOST_STEPS = 60
 # An entry whose price is this close to its row's threshold could as well be in the support.
 TIE = 1e-9
+# Differences of scores from which on rounding can hide a tie. Derivatives then take the face that structures span; few
+# structures have weight there.
+HIDES_TIES = 1e4
 # Marginals that are no larger may be nothing but rounding.
 ROUNDING = 1e-12
 
