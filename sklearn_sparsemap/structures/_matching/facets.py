@@ -8,7 +8,7 @@ import numpy as np
 from ..._core.jit import copy_into, kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
 from ...numerics.components import representative
-from ...numerics.facets import BINDING, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, ROUNDING, TIE, as_products, has_ties, is_feasible
 from ...numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
@@ -150,6 +150,8 @@ def matching_facets(
     if weights[m] and _loosen(rows, cuts, n == m):
         weights[m] = 0.0
         _write_marginals(rows, n_rows, n_cols, marginals)
+    if size > HIDES_TIES:
+        weights[m] = 1.0
     for c in range(m):
         weights[c] = cuts.multiplier[c]
     return none, none, weights, BY_FACETS, objective, gap, steps

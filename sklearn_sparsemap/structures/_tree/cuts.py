@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, MOST_STEPS, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, as_products, has_ties, is_feasible
 from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.row_face import add_entry, project
@@ -158,7 +158,7 @@ def tree_facets(
         needed[c] |= c < n_free or cuts.multiplier[c] > BINDING
         kept += needed[c]
     sets, weights = np.empty((kept, n), np.int32), np.empty(kept + 1)
-    weights[kept] = tied
+    weights[kept] = tied or size > HIDES_TIES
     kept = 0
     for c in range(k):
         if needed[c]:
