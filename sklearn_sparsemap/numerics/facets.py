@@ -32,8 +32,8 @@ from .support import certified_gap, rounding_of_gap
 MOST_STEPS = 60
 # An entry whose reduced score is this close to the threshold of its row may belong to the support: a tie.
 TIE = 1e-9
-# Difference of scores above which rounding can hide a tie. Derivatives then use the face spanned by structures, of which
-# few have weight there.
+# Difference of scores above which rounding can hide a tie. Derivatives then use the face spanned by structures, of
+# which few have weight there.
 HIDES_TIES = 1e4
 # Marginals up to this size may be rounding error.
 ROUNDING = 1e-12
