@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_sparsemap import lp_sparsemap, marginal_inference, sparsemap
+from sklearn_sparsemap import lp_sparsemap, map_inference, marginal_inference, sparsemap
 from sklearn_sparsemap.factors import FactorGraph, PairTable
 from sklearn_sparsemap.inference._masks import raise_masks
 from sklearn_sparsemap.numerics.loops import Problems
@@ -275,3 +275,28 @@ def test_ties_of_large_scores_have_the_derivatives_of_their_face(structure):
             np.testing.assert_allclose(found.vjp(v)["scores"], expected.vjp(v)["scores"], atol=1e-7)
             n_compared += 1
     assert n_compared > 50
+
+
+def test_masks_among_scores_of_every_size():
+    """A score of -2e4 beside one of 1e6 made a mask outweigh too little; so did one in another sample of the batch."""
+    first, second = np.array([[1e6, 0.0], [-1.0, -1e100]]), np.array([[0.0, 0.0], [0.0, -2e4]])
+    both = np.array([[1e6, 0.0], [-2e4, -1e100]])
+    assert sparsemap(Matching(), both).objective == map_inference(Matching(), both).value - 1.0 == -20001.0
+    for batch in ([first], [first, second], [second, first, both]):
+        found = sparsemap(Matching(), batch)
+        place = next(i for i, scores in enumerate(batch) if scores is first)
+        np.testing.assert_array_equal(found[place].marginals, [[0.0, 1.0], [1.0, 0.0]])
+    start = {"start": [-2e4, -1e100], "transitions": np.zeros((2, 2))}
+    found = marginal_inference(LinearChain(), [[0.0, 1e6], [0.0, 0.0]], **start)
+    np.testing.assert_allclose(found.marginals[0], [1.0, 0.0])
+
+
+@pytest.mark.parametrize("mask", [-1e10, -3.4e38, -1e300])
+def test_the_best_structure_under_masks_that_cannot_be_avoided(mask):
+    """A mask in the sum left nothing of the other scores, and any structure was a best one."""
+    scores = [[1.0, 5.0, 0.0], [mask] * 3, [0.0, 0.0, 3.0]]
+    for additional in ({}, {"transitions": 0.5 * np.eye(3)}):
+        expected = map_inference(LinearChain(), np.maximum(scores, -100.0), **additional)
+        found = map_inference(LinearChain(), scores, **additional)
+        assert found.structure.tolist() == expected.structure.tolist()
+        assert found.value == pytest.approx(max(mask, -1e100))

@@ -10,7 +10,7 @@ from naive_graphs import Case, polytopes
 from numba import njit
 from numpy.testing import assert_allclose
 
-from sklearn_sparsemap import lp_sparsemap
+from sklearn_sparsemap import lp_sparsemap, map_inference
 from sklearn_sparsemap.factors import (
     AndOut,
     AtMostOne,
@@ -26,7 +26,7 @@ from sklearn_sparsemap.factors import (
     XorOut,
 )
 from sklearn_sparsemap.numerics.threshold import threshold
-from sklearn_sparsemap.structures import DependencyTree, LinearChain
+from sklearn_sparsemap.structures import DependencyTree, LinearChain, Matching
 
 DATA = Path(__file__).parent / "data"
 FACTORS = {
@@ -218,3 +218,29 @@ def test_a_graph_shows_itself():
     assert repr(graph.factors[4]).endswith("... 6 in all], 2)")
     assert (repr(u), repr(~u[1, 2])) == ("Variables(shape=(2, 3))", "~<links>[1, 2]")
     assert (len(u), u.T.shape, (~u).ravel().size, graph["<links>"] is u) == (2, (3, 2), 6, True)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [("shape", lambda u: (9, 9)), ("shape", lambda u: (2, 4)), ("literals", lambda u: u[:2]), ("literals", None)],
+)
+def test_an_edited_structure_factor_is_refused(attribute, value):
+    """It made kernels read foreign memory, or crash."""
+    graph, other = FactorGraph(), FactorGraph()
+    u, foreign = graph.variables(6), other.variables(6)
+    factor = StructureFactor(Matching(), u[np.arange(6).reshape(2, 3)])
+    graph.add(factor)
+    setattr(factor, attribute, foreign if value is None else value(u))
+    for function in (lp_sparsemap, map_inference):
+        with pytest.raises(ValueError, match=r"StructureFactor .* was edited"):
+            function(graph, np.arange(6.0))
+
+
+def test_an_edited_rule_is_refused():
+    graph = FactorGraph()
+    u = graph.variables(200)
+    knapsack = Knapsack(u, np.ones(200), 6.0)
+    graph.add(knapsack)
+    knapsack.costs = np.ones(2)
+    with pytest.raises(ValueError, match=r"Knapsack .* was edited: it has 200 variables, but 2 by its coefficients"):
+        lp_sparsemap(graph, np.ones(200))

@@ -110,3 +110,12 @@ def test_score_is_the_share_of_pairs():
     y = [np.argsort(-(x @ [2.0, -1.0, 0.5]))[:3] for x in X]
     model = StructuredSparseMAPClassifier(Ranking(3), alpha=1e-3, tol=1e-2).fit(X[:30], y[:30])
     assert model.score(X[30:], y[30:]) > 0.95 and model.predict(X[:1])[0].shape == (3,)
+
+
+@pytest.mark.parametrize("top_k", [float("nan"), float("-inf"), -1, 2.5])
+def test_an_edited_ranking_is_refused(top_k):
+    """NaN as a size never came back."""
+    ranking = Ranking()
+    ranking.top_k = top_k
+    with pytest.raises(ValueError, match="must be non-negative ints"):
+        sparsemap(ranking, [1.0, 0.5, 0.2])

@@ -15,6 +15,7 @@ An argument of a read-only type accepts read-only and writable arrays, so no inp
 
 import gc
 import logging
+import os
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
@@ -63,6 +64,16 @@ _FAST_SUMS = {"reassoc", "contract", "nsz"}
 _NO_NANS = {"nnan", "nsz"}
 _entries = []
 _compile_lock = threading.Lock()
+
+
+def _renew_lock():
+    """Let a forked process compile, even if a thread of its parent was compiling."""
+    global _compile_lock
+    _compile_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager

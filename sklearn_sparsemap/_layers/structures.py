@@ -13,6 +13,7 @@ from ..inference._results import SparseMAPBatch
 from ..numerics.loops import Problems
 from ..numerics.places import starts
 from ..numerics.polytope_solver import always
+from ..structures._base import check_dims
 from .independent import IndependentSteps, has_constant_transitions
 from .operators import Operator, check_values, register, warn_if_inexact
 from .padding import Places, block_mask, check_lengths, kinds_of
@@ -102,7 +103,7 @@ class StructureOperator(Operator):
         for name, full in self.extra:
             given[name] = next(own for own in accepted[name] if len(own) == len(full))
             masks.append(block_mask(full, given[name]))
-        dims = tuple(int(d) for d in self.structure.dims(shape, given))
+        dims = tuple(int(d) for d in check_dims(self.structure, self.structure.dims(shape, given)))
         return _Kind(block_mask(padded, shape), np.concatenate(masks), given, dims, self.structure.layout(dims))
 
     def lay_out(self, scores, additional, lengths):

@@ -12,6 +12,7 @@ from .._core.jit import readonly, table_of
 from ..graphs.arrays import COUNT, OR_OUT, ORACLES, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays
 from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
+from ..structures._base import check_dims
 from ._forms import UserForms
 
 
@@ -65,6 +66,7 @@ class Layout(UserForms):
         rows = _Rows()
         for factor in factors:
             n, literals = factor.count, factor.literals
+            _check_lengths(factor, graph)
             kinds.append(np.full(n, STRUCTURE if factor.kind == TABLE else factor.kind))
             lengths.append(np.full(n, literals.size // n if n else 0))
             links.append(literals.indices)
@@ -89,7 +91,7 @@ class Layout(UserForms):
                     shape, of_own = factor.shape, shapes
                     if factor.kind == TABLE:
                         shape, of_own = (2, factor.n_states), {"transitions": (factor.n_states, factor.n_states)}
-                    own = factor.structure.dims(shape, of_own)
+                    own = check_dims(factor.structure, factor.structure.dims(shape, of_own))
                     own_sizes, oracle = factor.structure.layout(own), self._number(factor.structure)
                 if factor.kind == TABLE and factor.features is not None:
                     start = sum(map(len, expand))
@@ -264,6 +266,25 @@ class _Rows:
             "row_high": readonly(np.array(self.high, float)),
             "row_factors": readonly(np.array(self.factors, np.int64), np.int64),
         }
+
+
+def _check_lengths(factor, graph):
+    """Raise ValueError unless the arrays of a factor are as long as kernels take them to be; they may be edited."""
+    n, size = factor.count, factor.literals.size
+    lengths = {"signs": np.size(factor.signs)}
+    if factor.kind not in SCORED:
+        lengths["coefficients"] = np.size(factor.coefficients)
+    elif factor.kind == STRUCTURE:
+        lengths["shape"] = n * prod(factor.shape)
+    wrong = [f"{length} by its {name}" for name, length in lengths.items() if length != size]
+    if factor.literals._graph is not graph:
+        wrong.append("of another graph")
+    if wrong or (n and size % n):
+        what = wrong[0] if wrong else f"{n} factors that cannot share these evenly"
+        raise ValueError(
+            f"{type(factor).__name__} (name={factor.name!r}) was edited: it has {size} variables, but {what}; make a "
+            "new factor, and add it to a new graph"
+        )
 
 
 def _join(parts, dtype=np.int64):

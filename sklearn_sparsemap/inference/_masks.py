@@ -112,6 +112,6 @@ def _find_levels(low, reach, n_slots, margin):
             if levels:
                 levels[-1] = levels[-1]._replace(bottom=bottom)
             else:
-                ordinary = -bottom
-        reach = -bottom
+                ordinary = max(ordinary, -bottom)
+        reach = max(reach, -bottom)
     return levels, ordinary

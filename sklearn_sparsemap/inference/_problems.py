@@ -11,6 +11,7 @@ from .._core.validation import are_scores, bound_masks, check_matrix, check_numb
 from ..numerics.loops import Problems
 from ..numerics.places import starts
 from ..structures import Structure
+from ..structures._base import check_dims
 from ._masks import raise_masks
 
 
@@ -191,7 +192,7 @@ def lay_out(structure, scores, additional):
         if key not in kinds:
             kinds[key] = len(of_kind)
             try:
-                dims = structure.dims(shape, given_shapes)
+                dims = check_dims(structure, structure.dims(shape, given_shapes))
             except ValueError as error:
                 raise ValueError(f"scores[{i}]: {error}" if many else f"scores: {error}") from error
             of_kind.append(_Kind(shape, given_shapes, dims, structure.layout(dims), n_joined))

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
+from ..numerics.argmax import map_argmax
 from ..numerics.loops import SOLVERS
+from ..numerics.places import starts
 from ._batch import map_problems, marginal_oracle_of, marginal_problems, sparsemap_problems
 from ._graph.map import map_graph
 from ._problems import check_structure, lay_out
@@ -71,8 +73,15 @@ def map_inference(
             raise TypeError(f"with a FactorGraph, additional scores go by factor: additional={{{unknown[0]!r}: ...}}")
         return map_graph(structure, scores, n_jobs=n_jobs, **additional)
     samples, many, _ = lay_out(structure, scores, additional)
-    problems = samples.problems
-    batch = MAPBatch(structure, samples, problems, *map_problems(structure, problems, n_jobs=n_jobs, many=many))
+    problems = samples.raise_masks()
+    if samples.moved is None:
+        found = map_problems(structure, problems, n_jobs=n_jobs, many=many)
+    else:
+        # The values of the scores as given need the additional parts, too.
+        solution = sparsemap_problems(structure, problems, n_jobs=n_jobs, many=many, argmax=map_argmax)
+        best = SparseMAPBatch(structure, samples, problems, set(), *solution, 0.0, n_jobs)
+        found = solution[2][0], starts(problems.sizes[:, 0]), best.objective
+    batch = MAPBatch(structure, samples, problems, *found)
     return batch if many else batch[0]
 
 

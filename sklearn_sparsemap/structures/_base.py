@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -298,3 +299,13 @@ def check_known(what, choice, lowest, highest):
     """Raise ValueError unless `choice`, a known entry of a structure, is an int from `lowest` to `highest`."""
     if isinstance(choice, bool) or int(choice) != choice or not lowest <= choice <= highest:
         raise ValueError(f"{what} is None, or an int from {lowest} to {highest}; got {choice!r}")
+
+
+def check_dims(structure, dims):
+    """Return what `Structure.dims` returned; raise ValueError for what is no size: attributes may be edited."""
+    if not all(isinstance(d, Integral) and d >= 0 for d in dims):
+        raise ValueError(
+            f"the sizes of {structure!r} must be non-negative ints; got {tuple(dims)}. Make a new structure instead of "
+            "editing one"
+        )
+    return dims

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from .._core.jit import FLOATS, FLOATS_32, INTS, INTS_2D, INTS_2D_OUT, PARTS, entry, kernel, readonly
 from .._core.validation import check_matrix
+from ..inference._problems import check_dims
 from ..losses._kernel import GOLD, Gold, Target, join_gold
 from ..numerics.loops import Problems, map_range
 from ._task import n_scores
@@ -149,7 +150,7 @@ def linear_problems(structure, grids, n_outputs):
     for kind, i in zip(kinds.tolist(), first.tolist()):
         try:
             shapes.append(structure.scores_shape(tuple(kind), n_outputs))
-            dims.append(structure.dims(shapes[-1], given))
+            dims.append(check_dims(structure, structure.dims(shapes[-1], given)))
         except ValueError as error:
             raise ValueError(f"X[{i}]: {error}") from error
         sizes.append(structure.layout(dims[-1]))
