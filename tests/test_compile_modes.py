@@ -209,6 +209,12 @@ Pair = namedtuple("Pair", ["first", "second"])
 
 
 @kernel
+def _keep(rows, row):
+    """Stores an array, but makes none."""
+    rows[0] = row
+
+
+@kernel
 def _swapped(pair):
     return Pair(pair.second, pair.first)
 
@@ -218,6 +224,9 @@ def _use_all(matrix, out):
     _add_rows(matrix, out)
     row = _first_row(matrix)
     pair = _swapped(_swapped(Pair(row, _copy_of(out))))
+    rows = [_copy_of(row)]
+    _keep(rows, _copy_of(row))
+    row = rows[0]
     return _sum_of_copy(row) + pair.first[0] + pair.second[0]
 
 
@@ -243,7 +252,13 @@ def test_references_are_counted_where_arrays_are_made_or_returned():
 @pytest.mark.skipif(not mode.IS_LINKED, reason="plain Numba counts all references")
 def test_kernels_that_only_read_and_write_count_no_references():
     _use_all(np.ones((2, 3)), np.zeros(3))
-    for function, counts in ((_add_rows, False), (_first_row, True), (_copy_of, True), (_sum_of_copy, True)):
+    for function, counts in (
+        (_add_rows, False),
+        (_first_row, True),
+        (_copy_of, True),
+        (_sum_of_copy, True),
+        (_keep, True),
+    ):
         code = "".join(result.library.get_llvm_str() for result in function.overloads.values())
         assert code
         assert ("NRT_incref" in code or "NRT_decref" in code) is counts, function.py_func.__name__

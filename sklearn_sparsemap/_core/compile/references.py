@@ -1,16 +1,17 @@
 """No reference counts in kernels that only read and write the arrays they are given.
 
 Numba counts the references to each argument, field of a namedtuple and slice by atomic additions, which can take as
-long as a kernel's work. The caller of a function keeps its arguments alive. So a function needs no counts if it makes
-no array and returns none, and Numba has a switch for that.
+long as a kernel's work. The caller of a function keeps its arguments alive. So a function needs no counts if it makes,
+stores and returns no array, and Numba has a switch for that.
 """
 
 from numba.core import ir, types
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.typed_passes import NativeLowering
 
-# Operations whose result is part of their operands, or a view of it.
+# Operations whose result is part of their operands, or a view of it; and the types for which that is known.
 _PARTS = {"build_tuple", "cast", "exhaust_iter", "getattr", "getitem", "phi", "static_getitem"}
+_PLAIN = types.Array, types.BaseTuple, types.Number, types.Boolean, types.SliceType
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -25,17 +26,12 @@ class _SwitchOffCounts(AnalysisPass):
     def run_pass(self, state):
         if not _needs_counts(state):
             state.targetctx = state.targetctx.subtarget(enable_nrt=False)
-            # A cached attribute, which counts.
-            vars(state.targetctx).pop("nrt", None)
+            vars(state.targetctx).pop("nrt", None)  # a cached attribute, which counts
         return False
 
 
-# Parts of other types are left to Numba.
-_PLAIN = types.Array, types.BaseTuple, types.Number, types.Boolean, types.SliceType
-
-
 def _needs_counts(state):
-    """Tell whether a typed function makes or returns anything that has a reference count, or runs Python."""
+    """Tell whether a typed function makes, stores or returns what has a reference count, or runs Python."""
     models, kinds = state.targetctx.data_model_manager, state.typemap
 
     def is_counted(kind):
@@ -43,8 +39,15 @@ def _needs_counts(state):
 
     if is_counted(state.return_type) or any(isinstance(kind, types.ObjModeDispatcher) for kind in kinds.values()):
         return True
-    assignments = (a for block in state.func_ir.blocks.values() for a in block.find_insts(ir.Assign))
-    return any(is_counted(kinds[a.target.name]) and not _is_borrowed(a.value, kinds) for a in assignments)
+    for statement in (each for block in state.func_ir.blocks.values() for each in block.body):
+        # A list of arrays keeps what it is given.
+        stores = isinstance(statement, ir.SetItem | ir.StaticSetItem | ir.SetAttr)
+        if stores and is_counted(kinds[statement.value.name]):
+            return True
+        makes = isinstance(statement, ir.Assign) and not _is_borrowed(statement.value, kinds)
+        if makes and is_counted(kinds[statement.target.name]):
+            return True
+    return False
 
 
 def _is_borrowed(value, kinds):
