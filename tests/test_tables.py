@@ -487,3 +487,29 @@ def test_a_grid_of_one_row_has_nothing_below():
     best = lp_sparsemap(chain, 50 * scores[0], additional={"chain": {"transitions": 50 * np.eye(2)}})
     assert twin.converged
     assert_allclose(sharp.marginals[0], best.marginals, atol=1e-6)
+
+
+def test_masks_of_tables_cost_no_digits():
+    """The method of multipliers measured its steps by the masks; joint marginals of 1e-16 times a mask were its gap."""
+    rng, n_compared = np.random.default_rng(0), 0
+    graph = FactorGraph()
+    u = graph.categorical((2, 2), 2)
+    graph.add(PairTable(u[:, :-1], u[:, 1:], name="across"), PairTable(u[:-1], u[1:], name="down", tied=True))
+    for scale in (1e-4, 1.0, 1e3):
+        for _ in range(20):
+            scores = scale * rng.normal(size=(2, 2, 2))
+            across, down = scale * rng.normal(size=(2, 1, 2, 2)), scale * rng.normal(size=(2, 2))
+            masked = rng.random(across.shape) < 0.2
+            scores[1, 1, 0] = across[0, 0, 1, 1] = -1e14
+            across[masked] = -1e14
+            forbidden = {"across": np.where(across < -1e9, -np.inf, across), "down": down}
+            try:
+                expected = lp_sparsemap(graph, np.where(scores < -1e9, -np.inf, scores), additional=forbidden)
+            except ValueError:
+                continue
+            result = lp_sparsemap(graph, scores, additional={"across": across, "down": down}, tol=1e-9)
+            assert result.converged
+            np.testing.assert_allclose(result.marginals, expected.marginals, atol=1e-6)
+            assert result.objective == pytest.approx(expected.objective, abs=1e-6 * max(scale, 1.0))
+            n_compared += 1
+    assert n_compared > 40
