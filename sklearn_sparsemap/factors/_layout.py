@@ -66,12 +66,12 @@ class Layout(UserForms):
         rows = _Rows()
         for factor in factors:
             n, literals = factor.count, factor.literals
-            _check_lengths(factor, graph)
             kinds.append(np.full(n, STRUCTURE if factor.kind == TABLE else factor.kind))
             lengths.append(np.full(n, literals.size // n if n else 0))
             links.append(literals.indices)
             signs.append(factor.signs)
             costs.append(np.ones(literals.size) if factor.kind in SCORED else factor.coefficients)
+            _check_lengths(factor, graph, signs[-1], costs[-1])
             bounds = (-np.inf, np.inf) if factor.kind in SCORED else factor.bounds()
             low.append(np.full(n, bounds[0]))
             high.append(np.full(n, bounds[1]))
@@ -268,13 +268,11 @@ class _Rows:
         }
 
 
-def _check_lengths(factor, graph):
+def _check_lengths(factor, graph, signs, coefficients):
     """Raise ValueError unless the arrays of a factor are as long as kernels take them to be; they may be edited."""
     n, size = factor.count, factor.literals.size
-    lengths = {"signs": np.size(factor.signs)}
-    if factor.kind not in SCORED:
-        lengths["coefficients"] = np.size(factor.coefficients)
-    elif factor.kind == STRUCTURE:
+    lengths = {"signs": np.size(signs), "coefficients": np.size(coefficients)}
+    if factor.kind == STRUCTURE:
         lengths["shape"] = n * prod(factor.shape)
     wrong = [f"{length} by its {name}" for name, length in lengths.items() if length != size]
     if factor.literals._graph is not graph:

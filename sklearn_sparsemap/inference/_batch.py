@@ -195,7 +195,7 @@ def marginal_problems(oracle, problems, *, n_jobs=None, many=True):
         The additional marginals of all problems, one after the other.
     """
     lengths = problems.additional_stop - problems.additional_start
-    expected_ptr = readonly(np.concatenate([[0], np.cumsum(lengths)]), np.int64)
+    expected_ptr = readonly(starts(lengths), np.int64)
     marginals, expected = np.empty(len(problems.scores)), np.empty(expected_ptr[-1])
     log_partition = np.empty(len(problems.sizes))
     over_ranges(

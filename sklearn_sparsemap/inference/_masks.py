@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.jit import readonly
+from ..numerics.places import places_of
 
 # Scores above this are not changed; solvers keep twelve digits of the others.
 _ORDINARY = -1e4
@@ -47,8 +48,7 @@ class Moved(NamedTuple):
         first = problems.additional_start
         lengths = problems.additional_stop - first
         of_problem = np.repeat(np.arange(len(first)), lengths)
-        ends = np.cumsum(lengths)
-        levels = self.additional[np.repeat(first - (ends - lengths), lengths) + np.arange(len(of_problem))]
+        levels = self.additional[places_of(first, lengths)]
         raised = np.zeros(len(first))
         for level, amount in enumerate(self.raises, 1):
             count = np.add.reduceat(np.where(self.scores == level, marginals, 0.0), problems.score_ptr[:-1])
