@@ -5,9 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 
 import pytest
 
@@ -130,37 +128,6 @@ except ImportError as error:
     print("sklearn-sparsemap[{name}]" in str(error))
 """
     assert run_python(code) == ["True"]
-
-
-def test_what_the_cache_does_not_look_at_has_no_kernels():
-    from sklearn_sparsemap._core.compile.sources import WITHOUT_KERNELS
-
-    for room in WITHOUT_KERNELS:
-        for path in (PACKAGE / room).rglob("*.py"):
-            assert not re.search(r"_core\.jit import.*(kernel|entry)|as_oracle|as_solver", path.read_text()), path
-    assert all((PACKAGE / room).is_dir() for room in WITHOUT_KERNELS)
-
-
-def test_kernels_use_nothing_of_what_the_cache_does_not_look_at():
-    from sklearn_sparsemap._core.compile.sources import WITHOUT_KERNELS
-
-    n_files = n_names = 0
-    for path in sorted(PACKAGE.rglob("*.py")):
-        text = path.read_text()
-        if not re.search(r"_core\.jit import.*(kernel|entry)", text):
-            continue
-        n_files += 1
-        inside = ("sklearn_sparsemap", *path.relative_to(PACKAGE).with_suffix("").parts)
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                target = (*inside[: len(inside) - node.level], *(node.module or "").split("."))
-                if {"/".join(target[1:k]) for k in range(2, len(target) + 1)} & WITHOUT_KERNELS:
-                    module = import_module(".".join(target))
-                    for alias in node.names:
-                        n_names += 1
-                        # Kernels cannot call functions of Python; constants and tuples they could take in.
-                        assert isinstance(getattr(module, alias.name), FunctionType), (path, alias.name)
-    assert n_files > 40 and n_names
 
 
 USE_EVERYTHING = """

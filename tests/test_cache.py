@@ -12,6 +12,7 @@ import pytest
 
 from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.compile.mode import IS_LINKED
+from sklearn_sparsemap._core.compile.sources import digest_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")
@@ -57,18 +58,71 @@ def installed(used, tmp_path):
     return shutil.copytree(used, tmp_path, dirs_exist_ok=True)
 
 
+def edit(folder, name, old, new):
+    """Replace a piece of code that a file of the package has once."""
+    path = folder / PACKAGE.name / name
+    source = path.read_text()
+    assert source.count(old) == 1
+    path.write_text(source.replace(old, new))
+
+
 @pytest.mark.parametrize("plain", ["0", "1"])
-def test_a_changed_callee_is_compiled_anew(installed, plain):
+def test_changed_callees_are_compiled_again_and_changed_comments_are_not(installed, plain):
     mode = {"SKLEARN_SPARSEMAP_PLAIN_NUMBA": plain}
     run(installed, **mode)
     assert run(installed, **mode) == ([0.5, 0.5], 0)
-    # The entry that copies the marginals stands in another file, which stays as it is.
-    path = installed / PACKAGE.name / "_core/jit.py"
-    source = path.read_text()
-    assert source.count("target[i] = source[i]") == 1
-    path.write_text(source.replace("target[i] = source[i]", "target[i] = 2 * source[i]"))
+    # The entry that copies the marginals is in another file, which stays as it is.
+    edit(installed, "_core/jit.py", "target[i] = source[i]", "target[i] = source[i]  # a comment")
+    assert run(installed, **mode) == ([0.5, 0.5], 0)
+    edit(installed, "_core/jit.py", "target[i] = source[i]", "target[i] = 2 * source[i]")
     marginals, compiled = run(installed, **mode)
     assert marginals == [1.0, 1.0] and compiled > 0
+
+
+def test_the_digest_is_that_of_all_code_that_a_function_uses():
+    """Each change of the code of a function, or of something that it uses, changes the digest; names of files do not."""
+    first = """
+from numba import njit
+from collections import namedtuple
+import numpy as np
+LIMIT, TABLE, Pair = 3, np.arange(3), namedtuple("Pair", ["a", "b"])
+@njit
+def inner(x):
+    return x + LIMIT
+@njit(fastmath={"nsz"})
+def middle(x, step=2):
+    return inner(x) * step
+def outer(x):
+    def within(y):
+        return y + TABLE[0]
+    return [middle(within(x)) for _ in range(4)], Pair(1, 2)
+"""
+    changes = {
+        "LIMIT, TABLE, Pair = 3": "LIMIT, TABLE, Pair = 4",
+        "LIMIT, TABLE, Pair = 3,": "LIMIT, TABLE, Pair = 3.0,",
+        "np.arange(3)": "np.arange(3.0)",
+        '["a", "b"]': '["b", "a"]',
+        "x + LIMIT": "x - LIMIT",
+        'fastmath={"nsz"}': 'fastmath={"nsz", "contract"}',
+        "step=2": "step=3",
+        "y + TABLE": "y - TABLE",
+        "range(4)": "range(5)",
+    }
+
+    def digest(source, name="first.py", options=None):
+        scope = {"__name__": "user"}
+        exec(compile(source, name, "exec"), scope)
+        return digest_of(scope["outer"], options or {})
+
+    assert digest(first) == digest(first.replace("@njit\n", "# a comment\n@njit\n"), "second.py")
+    changed = [digest(first.replace(old, new)) for old, new in changes.items()]
+    assert len({digest(first), digest(first, options={"nogil": True}), *changed}) == len(changes) + 2
+
+
+def test_code_that_uses_what_no_digest_can_tell_is_compiled_in_each_process():
+    scope = {"__name__": "user", "thing": object()}
+    exec("def outer():\n    return thing", scope)
+    assert digest_of(scope["outer"], {}) != digest_of(scope["outer"], {})
 
 
 def test_code_that_checks_indices_is_cached_apart(installed):

@@ -12,6 +12,8 @@ def by_type(kernels, options):
     def function(*args):
         raise TypeError("only compiled functions can call this")
 
+    function.kernels = kernels
+
     @overload(function, jit_options=options, strict=False)
     def choose(first, *others):
         return kernels[first.instance_class].py_func

@@ -1,8 +1,8 @@
 """Numba's cache of compiled code, made safe for a package that is upgraded.
 
 Numba considers cached code fresh as long as the file of the function itself is unchanged, but compiled code contains
-copies of its callees. If cache files outlive an upgrade, old code would run. So the cache also compares a digest of all
-sources of the package. A damaged file is compiled again; without this check Numba fails or crashes.
+copies of its callees. If cache files outlive an upgrade, old code would run. So the cache compares a digest of all code
+that the function uses. A damaged file is compiled again; without this check Numba fails or crashes.
 """
 
 import hashlib
@@ -11,22 +11,13 @@ import pickle
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from .mode import CHECKS_BOUNDS
-from .sources import package_digest
+from .sources import digest_of
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class _CheckedFile(IndexDataCacheFile):
     """The files of one function: an index by signature, and compiled code behind its digest."""
-
-    @property
-    def _source_stamp(self):
-        return self._own_stamp, package_digest()
-
-    @_source_stamp.setter
-    def _source_stamp(self, stamp):
-        # The stamp of the function's own file. The other files are read at the first call, not at import.
-        self._own_stamp = stamp
 
     def _load_index(self):
         try:
@@ -52,10 +43,10 @@ class _CheckedFile(IndexDataCacheFile):
 class PackageCache(FunctionCache):
     """The cache of one function of this package."""
 
-    def __init__(self, function):
+    def __init__(self, function, options):
         super().__init__(function)
         self._cache_file = _CheckedFile(
             cache_path=self._cache_path,
             filename_base=self._impl.filename_base + ("_checked" if CHECKS_BOUNDS else ""),
-            source_stamp=self._impl.locator.get_source_stamp(),
+            source_stamp=digest_of(function, options),
         )

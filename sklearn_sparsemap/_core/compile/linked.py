@@ -114,7 +114,7 @@ def compile_entry(function, signature, is_argument, options):
     dispatcher = njit(**options, pipeline_class=_ArgumentCompiler if is_argument else _EntryCompiler)(function)
     try:
         # As `cache=True` does, with the cache of this package.
-        dispatcher._cache = PackageCache(function)
+        dispatcher._cache = PackageCache(function, {**options, "is_argument": is_argument})
     except RuntimeError as error:
         # No folder of the cache is writable: each process compiles.
         if "cannot cache function" not in str(error):

@@ -6,7 +6,7 @@ from numba import jit, njit, types
 
 from .by_type import by_type
 from .mode import CHECKS_BOUNDS
-from .sources import package_digest
+from .sources import digest_of
 
 __all__ = ["FirstClass", "FunctionTable", "by_type", "compile_entry", "compile_kernel", "handle_of"]
 
@@ -44,7 +44,7 @@ def compile_kernel(function, options):
 
 def compile_entry(function, signature, is_argument, options):
     """Return a function that Python calls; see `linked`."""
-    function = _named_by_sources(function)
+    function = _named_by_sources(function, options)
     try:
         dispatcher = njit(**options, cache=True)(function)
     except RuntimeError as error:
@@ -59,15 +59,15 @@ def compile_entry(function, signature, is_argument, options):
     return dispatcher
 
 
-def _named_by_sources(function):
-    """Copy a function under a name that changes with the sources of the package.
+def _named_by_sources(function, options):
+    """Copy a function under a name that changes with the code that it uses.
 
     Numba's cache compares the file of the function only, not the files of its callees. But a function of another name
     has another place in the cache.
     """
     code, scope = function.__code__, function.__globals__
     copy = FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
-    tag = package_digest().hex()[:16] + ("_checked" if CHECKS_BOUNDS else "")
+    tag = digest_of(function, options).hex()[:16] + ("_checked" if CHECKS_BOUNDS else "")
     copy.__module__, copy.__qualname__ = function.__module__, f"{function.__qualname__}_{tag}"
     return copy
 

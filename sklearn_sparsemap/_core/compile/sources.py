@@ -1,27 +1,91 @@
-"""A digest of the package's sources, which tells whether cached code is up to date."""
+"""A digest of all code that becomes part of a compiled function, which tells whether cached code is up to date."""
 
 import hashlib
+import os
 from functools import lru_cache
 from importlib.resources import files
+from types import CodeType, ModuleType
 
-# Packages and modules without kernels; no kernel depends on them.
-WITHOUT_KERNELS = {
-    *("_layers", "datasets", "distributed", "estimators", "factors", "features/_rows", "inference", "inspection"),
-    *("jax", "metrics", "pipeline", "plotting", "torch"),
-}
+import numpy as np
+from numba import types
+
+from . import Dispatcher
+
+_CONSTANTS = bool, int, float, complex, str, bytes, type(None), np.generic, types.Type
+_PACKAGE = __package__.partition(".")[0]
+
+
+def digest_of(function, options):
+    """Return a digest of a function, of all kernels and constants that it uses, and of Numba's options.
+
+    Comments, and the files that functions are in, do not change it.
+    """
+    return hashlib.sha256(_digest_of_compiler() + _digest_of_function(function, options)).digest()
 
 
 @lru_cache(maxsize=1)
-def package_digest():
-    """Return a digest of all sources of this package that kernels depend on."""
-    digest = hashlib.sha256()
+def _digest_of_compiler():
+    """Return a digest of the sources in this folder, which say how to compile, and have intrinsics."""
+    found = hashlib.sha256()
+    for source in sorted(files(__package__).iterdir(), key=lambda source: source.name):
+        if source.name.endswith(".py"):
+            found.update(source.read_bytes())
+    return found.digest()
 
-    def add(folder, prefix):
-        for entry in sorted(folder.iterdir(), key=lambda e: e.name):
-            if entry.name.endswith(".py"):
-                digest.update(f"{prefix}{entry.name}\n".encode() + entry.read_bytes())
-            elif entry.name != "__pycache__" and entry.is_dir() and f"{prefix}{entry.name}" not in WITHOUT_KERNELS:
-                add(entry, f"{prefix}{entry.name}/")
 
-    add(files(__package__.partition(".")[0]), "")
-    return digest.digest()
+def _digest_of_function(function, options):
+    found = hashlib.sha256()
+    scope, cells = function.__globals__, function.__closure__ or ()
+    uses = [(name, scope[name]) for name in _names(function.__code__) if name in scope]
+    outer = [cell.cell_contents for cell in cells]
+    for part in _parts([function.__code__, function.__defaults__, outer, uses, options]):
+        found.update(part.encode() + b"\n")
+    return found.digest()
+
+
+def _names(code):
+    """Return the names of globals and attributes in code and in the functions within it."""
+    inner = (_names(const) for const in code.co_consts if isinstance(const, CodeType))
+    return [*code.co_names, *(name for names in inner for name in names)]
+
+
+# Digests by kernel.
+_known = {}
+
+
+def _digest_of_kernel(kernel):
+    if kernel not in _known:
+        _known[kernel] = b"itself"
+        _known[kernel] = _digest_of_function(kernel.py_func, kernel.targetoptions)
+    return _known[kernel]
+
+
+def _parts(value):
+    """Yield strings that together determine what compiled code makes of a value."""
+    if isinstance(value, _CONSTANTS):
+        yield f"{type(value).__name__} {value!r}"
+    elif isinstance(value, np.ndarray):
+        yield from _parts([str(value.dtype), value.shape, value.tobytes()])
+    elif isinstance(value, list | tuple):
+        yield f"{len(value)} values"
+        for own in value:
+            yield from _parts(own)
+    elif isinstance(value, dict):
+        yield from _parts(list(value.items()))
+    elif isinstance(value, set | frozenset):
+        yield from _parts(sorted(value))
+    elif isinstance(value, CodeType):
+        yield from _parts([value.co_code, value.co_consts, value.co_names, value.co_varnames])
+    elif isinstance(value, Dispatcher):
+        yield _digest_of_kernel(value).hex()
+    elif isinstance(value, ModuleType) and value.__name__.partition(".")[0] != _PACKAGE:
+        yield value.__name__
+    elif hasattr(value, "__qualname__"):
+        yield f"{value.__module__}.{value.__qualname__}"
+        # The fields of a namedtuple, and the kernels of `by_type`.
+        yield from _parts([getattr(value, name, None) for name in ("_fields", "kernels")])
+    elif type(value).__module__.partition(".")[0] == "numba":
+        yield type(value).__qualname__
+    else:
+        # Its code is compiled in each process.
+        yield os.urandom(16).hex()
