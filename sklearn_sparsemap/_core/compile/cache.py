@@ -7,6 +7,7 @@ that the function uses. A damaged file is compiled again; without this check Num
 
 import hashlib
 import pickle
+import sys
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
@@ -45,8 +46,10 @@ class PackageCache(FunctionCache):
 
     def __init__(self, function, options):
         super().__init__(function)
+        # Numba's names have numbers of lines, so that any edit above a function would make its code useless.
+        names = [function.__module__.rpartition(".")[2], function.__name__, sys.implementation.cache_tag]
         self._cache_file = _CheckedFile(
             cache_path=self._cache_path,
-            filename_base=self._impl.filename_base + ("_checked" if CHECKS_BOUNDS else ""),
+            filename_base=".".join(names + ["checked"] * CHECKS_BOUNDS),
             source_stamp=digest_of(function, options),
         )
