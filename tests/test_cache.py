@@ -80,7 +80,7 @@ def test_changed_callees_are_compiled_again_and_changed_comments_are_not(install
 
 
 def test_the_digest_is_that_of_all_code_that_a_function_uses():
-    """Each change of the code of a function, or of something that it uses, changes the digest; names of files do not."""
+    """A change of the code of a function, or of something that it uses, changes the digest; names of files do not."""
     first = """
 from numba import njit
 from collections import namedtuple

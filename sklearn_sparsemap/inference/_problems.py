@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.jit import readonly
 from .._core.validation import are_scores, bound_masks, check_matrix, check_numbers, check_scores, is_batch
-from ..numerics.loops import Problems
+from ..numerics.loops import Problems, take_problems
 from ..numerics.places import starts
 from ..structures import Structure
 from ..structures._base import check_dims
@@ -124,6 +124,12 @@ class Samples(Sequence):
         """Convert the values of solutions, which `raise_masks` has changed, to those of the original scores."""
         if self.moved is not None:
             values -= self.moved.of(self.problems, marginals, expected)
+
+    def take(self, chosen):
+        """Return a selection of the samples, without the changes by `raise_masks`."""
+        return Samples(
+            self.structure, take_problems(self.problems, chosen), self._shapes, self._given, self.kind[chosen]
+        )
 
     def __len__(self):
         return len(self.kind)

@@ -8,20 +8,10 @@ from collections import namedtuple
 
 import numpy as np
 from numba import types
-from scipy.linalg import solve_triangular
 
-from .._core.jit import FLOATS, FLOATS_2D_OUT, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
+from .._core.jit import FLOATS, INTS, ORACLE, PARTS_2D_OUT, copy_into, entry, kernel
 from .cholesky import dot, solve_lower, solve_upper
-from .support import (
-    DEPENDENT,
-    append,
-    gather,
-    grow,
-    independent_support_of,
-    parts_repeat,
-    project_on_support,
-    score,
-)
+from .support import append, gather, grow, independent_support_of, parts_repeat, project_on_support, score
 
 # Largest reduced cost of a structure on the face, for scores of magnitude 1.
 FACE_TOLERANCE = 1e-9
@@ -157,19 +147,16 @@ def span_face(oracle, scores, additional, dims, sizes, marginals, slots, additio
 
 
 @entry(
-    types.Tuple((PARTS_2D_OUT, PARTS_2D_OUT, FLOATS_2D_OUT))(
+    types.UniTuple(PARTS_2D_OUT, 2)(
         ORACLE, FLOATS, FLOATS, INTS, INTS, FLOATS, PARTS_2D_OUT, PARTS_2D_OUT, DIRECTION, types.float64
     )
 )
 def complete_face(oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance):
-    """Return structures that span the face of a solution, see `span_face`: slots, additional slots, factor.
-
-    The factor, of shape (k, k), is the Cholesky factor R of K = M'M + 11', in the upper triangle.
-    """
+    """Return slots and additional slots of structures that span the face of a solution; see `span_face`."""
     support, k = span_face(
         oracle, scores, additional, dims, sizes, marginals, slots, additional_slots, direction, tolerance
     )
-    return support.slots[:k].copy(), support.additional[:k].copy(), support.factor[:k, :k].copy()
+    return support.slots[:k].copy(), support.additional[:k].copy()
 
 
 @kernel
@@ -184,72 +171,3 @@ def spread(support, k, weights, unary, additional):
         for part in support.additional[s]:
             if part >= 0:
                 additional[part] += weights[s]
-
-
-def face_of(slots, additional_slots, n_parts, n_additional, repeats=False):
-    """Return the `Face` that given structures span, or None if they are not affinely independent."""
-    with_ones = np.hstack([slots, np.full((len(slots), 1), n_parts)])
-    if repeats:
-        counts = np.array([np.bincount(row, minlength=n_parts + 1) for row in with_ones], np.float64)
-        K = counts @ counts.T
-    else:
-        common = (with_ones[:, None, :] == with_ones[None, :, :]) & (with_ones >= 0)
-        K = common.sum(axis=2).astype(np.float64)
-    try:
-        factor = np.linalg.cholesky(K).T
-    except np.linalg.LinAlgError:
-        return None
-    if np.diagonal(factor).min() ** 2 <= DEPENDENT * K.max():
-        return None
-    return Face(slots, additional_slots, factor, n_parts, n_additional)
-
-
-class Face:
-    """The face of a solution: products with the projector onto its direction space.
-
-    Parameters
-    ----------
-    slots, additional_slots : arrays of shape (k, n_slots) and (k, n_additional_slots)
-        Affinely independent structures that span the face.
-    factor : array of shape (k, k)
-        Upper Cholesky factor of K = M'M + 11'.
-    n_parts, n_additional : int
-        Number of unary and of additional scores.
-    """
-
-    def __init__(self, slots, additional_slots, factor, n_parts, n_additional):
-        self.slots, self.additional_slots = slots, additional_slots
-        self.factor = np.triu(factor)
-        self.n_parts, self.n_additional = n_parts, n_additional
-        self.ones = solve_triangular(self.factor, np.ones(len(factor)), trans="T")
-
-    def products(self, unary, additional=None):
-        """Return ``Q (M'unary + N'additional)``, shape (k,): the response of the weights on the face."""
-        p = gather_rows(self.slots, unary)
-        if additional is not None:
-            p = p + gather_rows(self.additional_slots, additional)
-        return self.respond(p)
-
-    def respond(self, p):
-        """Return ``Q p``: the response of the weights to a change of the structures' total scores by `p`."""
-        p = solve_triangular(self.factor, p, trans="T")
-        p -= self.ones * ((self.ones @ p) / (self.ones @ self.ones))
-        return solve_triangular(self.factor, p)
-
-    def spread(self, weights):
-        """Return ``(M weights, N weights)``."""
-        return (
-            scatter_rows(self.slots, weights, self.n_parts),
-            scatter_rows(self.additional_slots, weights, self.n_additional),
-        )
-
-
-def gather_rows(slots, values):
-    """Sum the values of each structure's parts; -1 marks an empty slot."""
-    return np.append(values, 0.0)[slots].sum(axis=1)
-
-
-def scatter_rows(slots, weights, n):
-    """Add each structure's weight to its parts."""
-    totals = np.bincount((slots + 1).ravel(), np.repeat(weights, slots.shape[1]), minlength=n + 1)
-    return totals[1:]

@@ -10,16 +10,14 @@ import numpy as np
 from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
-from ...numerics.face import FACE_TOLERANCE, Direction, Face, complete_face, face_of, gather_rows, scatter_rows
-from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS
-from ...numerics.solver import AIM, BY_FACETS, most_calls
+from ...numerics.face import FACE_TOLERANCE, Direction, complete_face
+from ...numerics.loops import GAP, N_ITER, OBJECTIVE, take_problems
+from ...numerics.solver import AIM, most_calls
 from ...numerics.support import EPS
+from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_weights
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-# Structures with less weight than this are rounding errors, and are not reported.
-NEGLIGIBLE = 1e-12
 
 
 class MAPResult(NamedTuple):
@@ -114,30 +112,32 @@ class SparseMAPResult:
     (True, True)
     """
 
-    def __init__(self, structure, problem, marginals, found, statistics, tol, max_iter=None):
-        self._structure = structure
-        self._problem = problem
-        self._found, self._tol, self._max_iter = found, tol, max_iter
-        self._by_facets = statistics[STATUS] == BY_FACETS
-        self._face = self._weights_face = None
-        self.marginals = marginals.reshape(problem.shape)
-        self.objective = float(statistics[OBJECTIVE])
-        self.gap = float(statistics[GAP])
-        self.n_iter = int(statistics[N_ITER])
-        self.converged = self.gap <= tol or self.gap <= self._rounding()
+    def __init__(self, batch, place):
+        self._batch, self._place = batch, place
+        self._structure, self._problem = batch._structure, batch._samples[place]
+        self._found, self._by_facets = batch.solution_of(place), bool(batch._by_facets[place])
+        self.marginals = batch.marginals_of(place).reshape(self._problem.shape)
+        self._face = None
+        statistics = batch._statistics[place]
+        self.objective, self.gap, self.n_iter = (
+            float(statistics[OBJECTIVE]),
+            float(statistics[GAP]),
+            int(statistics[N_ITER]),
+        )
+        self.converged = self.gap <= batch._tol or self.gap <= self._rounding()
 
     def _rounding(self):
         """Return the gap that rounding alone can cause; larger than `rounding_of_gap`, at which solvers stop."""
         problem, u = self._problem, self.marginals.ravel()
         if self._by_facets:
             # Forbidden parts, with scores of -inf, have no weight.
-            here, expected = u > 0.0, self._expected()
+            here, expected = u > 0.0, self._expected
             there = expected > 0.0
             size = np.abs(problem.scores[here]) @ u[here] + np.abs(problem.additional[there]) @ expected[there]
         else:
-            slots, additional_slots, _ = self.support
-            size = gather_rows(slots, np.abs(problem.scores))
-            size = (size + gather_rows(additional_slots, np.abs(problem.additional))).max()
+            pairs = zip(self.support[:2], (problem.scores, problem.additional))
+            # -1 marks an empty slot.
+            size = sum(np.append(np.abs(scores), 0.0)[slots].sum(axis=1) for slots, scores in pairs).max()
         # Only marginals of parts that repeat can be larger than 1.
         return 32 * EPS * (1.0 + max(problem.sizes[0], u @ u) + size)
 
@@ -145,20 +145,20 @@ class SparseMAPResult:
     def support(self):
         """The structures of the solver, one a row, with their additional slots and weights; negligible ones, too."""
         slots, additional_slots, weights = self._found
-        sizes = self._problem.sizes
+        sizes, batch = self._problem.sizes, self._batch
         own = self._structure.polytope_solver
         if self._by_facets and own.paths is not None:
             # Take the paths from the flow that gave the additional marginals; another support may disagree with these.
             marginals = readonly(self.marginals.ravel())
-            paths, weights = own.paths(self._dims(), marginals, slots, additional_slots, weights)
+            paths, weights = own.paths(self._problem.dims, marginals, slots, additional_slots, weights)
             encoded = [self._structure.encode(path, self._problem.dims) for path in paths]
             slots, additional_slots = (np.array(parts) for parts in zip(*encoded))
         elif self._by_facets:
             p = self._problem
-            limit = np.array([most_calls(p.n_parts) if self._max_iter is None else self._max_iter])
+            limit = np.array([most_calls(p.n_parts) if batch._max_iter is None else batch._max_iter])
             none = np.empty((0, 0), np.int32)
             slots, additional_slots, weights, *_ = active_set(
-                self._structure.oracle, p.scores, p.additional, self._dims(), sizes, AIM * self._tol, self._tol, limit,
+                self._structure.oracle, p.scores, p.additional, p.dims, sizes, AIM * batch._tol, batch._tol, limit,
                 none, none, np.empty(0), np.empty(p.n_parts),
             )  # fmt: skip
         return slots.reshape(len(weights), sizes[0]), additional_slots.reshape(len(weights), sizes[1]), weights
@@ -170,32 +170,27 @@ class SparseMAPResult:
         order = np.argsort(-weights, kind="stable")
         return order[weights[order] > NEGLIGIBLE]
 
-    @property
-    def _selected(self):
-        return self.support[0][self._order], self.support[1][self._order]
-
     @cached_property
     def weights(self) -> NDArray[np.float64]:
         return self.support[2][self._order]
 
     @cached_property
     def structures(self) -> list[Any]:
-        return [self._structure.decode(s, self._problem.dims) for s in self._selected[0]]
+        return [self._structure.decode(s, self._problem.dims) for s in self.support[0][self._order]]
 
+    @property
     def _expected(self):
-        """Return the additional marginals, flat."""
-        if self._by_facets:
-            _, parts, weights = self._found
-            return np.bincount(parts, weights[: len(parts)], minlength=len(self._problem.additional))
-        return scatter_rows(self.support[1], self.support[2], len(self._problem.additional))
+        """The additional marginals, flat."""
+        return self._batch.additional_of(self._place)
 
     @property
     def additional_marginals(self) -> dict[str, NDArray[np.float64]]:
-        return self._problem.split_additional(self._expected())
+        return self._problem.split_additional(self._expected)
 
-    def _dims(self):
-        # A custom structure has another number after unpickling, so compute `dims` again.
-        return readonly(self._structure.dims(self._problem.shape, self._problem.shapes), np.int64)
+    @cached_property
+    def _problems(self):
+        """This sample as a batch in the form that kernels take."""
+        return take_problems(self._batch._problems, np.array([self._place]))
 
     def _products(self, unary, additional):
         """Multiply a direction with the Jacobian of the marginals and of the additional marginals."""
@@ -203,12 +198,29 @@ class SparseMAPResult:
         if self._by_facets and weights[-1] == 0.0:
             out, extra = np.empty(self._problem.n_parts), np.zeros(len(self._problem.additional))
             self._structure.polytope_solver.products(
-                self._dims(), readonly(self.marginals.ravel()), slots, parts, weights, readonly(unary),
+                self._problem.dims, readonly(self.marginals.ravel()), slots, parts, weights, readonly(unary),
                 readonly(additional), out, extra,
             )  # fmt: skip
             return out, extra
-        face = self._completed(unary)
-        return face.spread(face.products(unary, additional))
+        if self._face is None:
+            self._face = self._complete_face(unary)
+        return multiply(self._problems, self._face, self._as_directions(unary, additional))
+
+    def _complete_face(self, direction):
+        """Return structures that span the face of the solution; the search begins along `direction`."""
+        p = self._problem
+        slots, additional_slots = complete_face(
+            self._structure.oracle, p.scores, p.additional, p.dims, p.sizes, readonly(self.marginals.ravel()),
+            *self.support[:2], Direction(readonly(direction), readonly(np.zeros(len(p.additional))), False),
+            FACE_TOLERANCE,
+        )  # fmt: skip
+        return self._as_supports(slots, additional_slots)
+
+    def _as_supports(self, slots, additional_slots):
+        return lay_out_supports(slots, additional_slots, np.array([len(slots)]), self._problems.sizes)
+
+    def _as_directions(self, unary, additional):
+        return lay_out_directions(unary, additional, np.array([0, len(additional)]))
 
     def vjp(self, v: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Multiply a vector with the Jacobian of the marginals (reverse mode).
@@ -274,9 +286,19 @@ class SparseMAPResult:
         v = check_numbers(v, "v")
         if v.shape != self.weights.shape:
             raise ValueError(f"v has shape {v.shape}, but there are {len(self.weights)} structures")
-        face = self._face_of_weights()
-        unary, additional = face.spread(face.respond(v))
+        unary, additional = self._weight_products(v)
         return {"scores": unary.reshape(self._problem.shape), **self._problem.split_additional(additional)}
+
+    def _weight_products(self, v):
+        selected = self._as_supports(*(slots[self._order] for slots in self.support[:2]))
+        extra_ptr = np.array([0, len(self._problem.additional)])
+        products, dependent = multiply_weights(self._problems, selected, v, extra_ptr)
+        if dependent.any():
+            raise ValueError(
+                "the weights have no derivative: the selected structures are affinely dependent, so other weights give "
+                "the same marginals; use solver='active_set'"
+            )
+        return products
 
     def weights_jvp(self, scores: ArrayLike | None = None, **additional: ArrayLike) -> NDArray[np.float64]:
         """Directional derivative of the weights over the selected structures (forward mode).
@@ -300,37 +322,13 @@ class SparseMAPResult:
         """
         problem = self._problem
         direction = np.zeros(problem.n_parts) if scores is None else problem.as_scores("scores", scores)
-        return self._face_of_weights().products(direction, problem.join_additional(additional))
+        extra = problem.join_additional(additional)
+        # One row of the Jacobian for each structure.
+        rows = map(self._weight_products, np.eye(len(self.weights)))
+        return np.array([unary @ direction + joint @ extra for unary, joint in rows])
 
-    def _face_of_weights(self):
-        if self._weights_face is None:
-            self._weights_face = face_of(
-                *self._selected, self._problem.n_parts, len(self._problem.additional), self._structure.repeats
-            )
-        if self._weights_face is None:
-            raise ValueError(
-                "the weights have no derivative: the selected structures are affinely dependent, so other weights give "
-                "the same marginals; use solver='active_set'"
-            )
-        return self._weights_face
-
-    def _completed(self, direction):
-        """Return the completed face; the search begins along `direction`."""
-        if self._face is None:
-            p = self._problem
-            spanning = complete_face(
-                self._structure.oracle,
-                p.scores,
-                p.additional,
-                self._dims(),
-                p.sizes,
-                readonly(self.marginals.ravel()),
-                *self.support[:2],
-                Direction(readonly(direction), readonly(np.zeros(len(p.additional))), False),
-                FACE_TOLERANCE,
-            )
-            self._face = Face(*spanning, p.n_parts, len(p.additional))
-        return self._face
+    def __reduce__(self):
+        return SparseMAPResult, (self._batch.only(self._place), 0)
 
     def __repr__(self):
         # A facet solver's structures are computed on demand, so they may not be known yet.

@@ -11,19 +11,13 @@ from ..._core.jit import readonly
 from ..._core.ragged import RaggedArray
 from ..._core.threads import over_ranges
 from ..._core.validation import check_numbers
-from ...numerics.backward import (
-    Directions,
-    Products,
-    Supports,
-    marginal_products_range,
-    support_products_range,
-    weight_products_range,
-)
+from ...numerics.backward import Products
 from ...numerics.facet_loops import Facets, facet_products_range
 from ...numerics.loops import GAP, N_ADDITIONAL, N_ITER, N_SLOTS, N_WEIGHTS, OBJECTIVE, STATUS, take_problems
 from ...numerics.places import LazyResults, places_of, starts
 from ...numerics.solver import BY_FACETS
-from .structure import NEGLIGIBLE, MAPResult, MarginalResult, SparseMAPResult
+from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_on_faces, multiply_weights
+from .structure import MAPResult, MarginalResult, SparseMAPResult
 
 
 class _OfStructures(LazyResults):
@@ -40,6 +34,9 @@ class _OfStructures(LazyResults):
     def __init__(self, structure, samples, problems):
         super().__init__(len(samples))
         self._structure, self._samples, self._problems = structure, samples, problems
+
+    def __getstate__(self):
+        return {**self.__dict__, "_made": [None] * len(self)}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -218,12 +215,23 @@ class SparseMAPBatch(_OfStructures):
         return converged
 
     def _make(self, i):
+        return SparseMAPResult(self, i)
+
+    def only(self, i):
+        """Return the batch of one of the samples."""
+        if len(self) == 1:
+            return self
+        samples = self._samples.take([i])
+        solution = self.marginals_of(i), self._statistics[[i]], self.solution_of(i)
+        return SparseMAPBatch(
+            self._structure, samples, samples.problems, self._own_names, *solution, self._tol, 1, self._max_iter
+        )
+
+    def solution_of(self, i):
+        """Return the slots, additional slots and weights of a sample's structures or, if solved by these, facets."""
         pools = self._weights, self._slots, self._additional_slots
         weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
-        support = slots, additional, weights
-        u = self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
-        statistics = self._statistics[i]
-        return SparseMAPResult(self._structure, self._samples[i], u, support, statistics, self._tol, self._max_iter)
+        return slots, additional, weights
 
     def vjp(self, vs: Any) -> dict[str, Any]:
         """Multiply vectors with the Jacobians of the marginals (reverse mode), in one compiled call.
@@ -301,37 +309,25 @@ class SparseMAPBatch(_OfStructures):
         ValueError
             If the weights of a sample are not unique; see `SparseMAPResult.weights_vjp`.
         """
-        slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
-        selected, counts = _most_probable_first(weights, n_structures)
-        flat = _join_flat(ws, "ws", counts, [(int(n),) for n in counts])
-        return self._gradients(*self._weight_products(flat, slots, additional, n_structures, selected, counts))
+        _, _, weights, n_structures = self._structures_of(np.arange(len(self)))
+        _, counts = _most_probable_first(weights, n_structures)
+        return self._gradients(*self.weight_products(_join_flat(ws, "ws", counts, [(int(n),) for n in counts])))
 
     def weight_products(self, flat: Any) -> Any:
         """Do the same as `weights_vjp` for a flat array with an entry for each selected structure, sample by sample."""
         slots, additional, weights, n_structures = self._structures_of(np.arange(len(self)))
         selected, counts = _most_probable_first(weights, n_structures)
-        return self._weight_products(readonly(flat), slots, additional, n_structures, selected, counts)
-
-    def _weight_products(self, flat, slots, additional, n_structures, selected, counts):
         slots, additional = (
             # Row s of the selected structures, wherever it is in the pool.
             _take_rows(pool, starts(n_structures * widths), starts(n_structures), widths, selected)
             for pool, widths in ((slots, self._problems.sizes[:, 0]), (additional, self._problems.sizes[:, 1]))
         )
-        supports = _lay_out(slots, additional, counts, self._problems.sizes)
-        out, extra = np.empty(len(self._problems.scores)), np.empty(self._extra_ptr[-1])
-        dependent, extra_ptr = np.zeros(len(self), np.int64), readonly(self._extra_ptr, np.int64)
-        over_ranges(
-            lambda start, stop: weight_products_range(
-                self._problems, start, stop, supports, flat, extra_ptr, out, extra, dependent
-            ),
-            np.diff(self._problems.score_ptr),
-            self._n_jobs,
-        )
+        supports = lay_out_supports(slots, additional, counts, self._problems.sizes)
+        products, dependent = multiply_weights(self._problems, supports, flat, self._extra_ptr, self._n_jobs)
         if dependent.any():
             i = int(np.argmax(dependent))
             raise ValueError(f"sample {i}: the weights have no derivative: its structures are affinely dependent")
-        return out, extra
+        return products
 
     def _join(self, values, name):
         return _join_flat(values, name, np.diff(self._problems.score_ptr), self._samples.shapes)
@@ -348,6 +344,14 @@ class SparseMAPBatch(_OfStructures):
         rows = (np.arange(len(slots)) - self._ptr[2][of_sample]) // widths
         weights, used = self._weights[self._ptr[0][of_sample] + rows], slots >= 0
         return np.bincount((self._extra_ptr[of_sample] + slots)[used], weights[used], minlength=n_extra)
+
+    def marginals_of(self, i: int) -> NDArray[np.float64]:
+        """Return the marginals of a sample, flat."""
+        return self._flat[self._problems.score_ptr[i] : self._problems.score_ptr[i + 1]]
+
+    def additional_of(self, i: int) -> NDArray[np.float64]:
+        """Return the additional marginals of a sample, flat."""
+        return self.additional_flat[self._extra_ptr[i] : self._extra_ptr[i + 1]]
 
     def products(self, unary: Any, extra: Any, *, ties_by_facets: bool = False, complete: bool = True) -> Any:
         """Multiply a direction of all scores with the Jacobians of the marginals and the additional marginals.
@@ -369,8 +373,7 @@ class SparseMAPBatch(_OfStructures):
         -------
         unary, extra : arrays
         """
-        extra_ptr, marginals = readonly(self._extra_ptr, np.int64), readonly(self._flat)
-        directions = Directions(readonly(unary), readonly(extra), extra_ptr)
+        directions, marginals = lay_out_directions(unary, extra, self._extra_ptr), readonly(self._flat)
         out = Products(np.empty(len(unary)), np.empty(len(extra)))
         by_structures = np.ones(len(self), bool)
         if self._by_facets.any():
@@ -389,35 +392,30 @@ class SparseMAPBatch(_OfStructures):
                 np.diff(self._problems.score_ptr),
                 self._n_jobs,
             )
+        if by_structures.all():
+            return self._products_by_structures(np.arange(len(self)), self._problems, marginals, directions, complete)
         if by_structures.any():
-            self._products_by_structures(np.flatnonzero(by_structures), marginals, directions, out, complete)
-        return out
-
-    def _products_by_structures(self, chosen, marginals, directions, out, complete):
-        """Write the products of the chosen samples, by the structures that span their faces."""
-        slots, additional, _, counts = self._structures_of(chosen)
-        problems, found = self._problems, out
-        if len(chosen) < len(self):
-            problems = take_problems(problems, chosen)
+            chosen = np.flatnonzero(by_structures)
             ptrs = self._problems.score_ptr, self._extra_ptr
             places = [places_of(ptr[:-1][chosen], np.diff(ptr)[chosen]) for ptr in ptrs]
-            extra_ptr = readonly(starts(np.diff(self._extra_ptr)[chosen]), np.int64)
-            marginals = readonly(marginals[places[0]])
-            unary, extra = (readonly(values[place]) for values, place in zip(directions[:2], places))
-            directions = Directions(unary, extra, extra_ptr)
-            found = Products(np.empty(len(unary)), np.empty(len(extra)))
-        supports = _lay_out(slots, additional, counts, problems.sizes)
+            some = lay_out_directions(
+                *(values[place] for values, place in zip(directions[:2], places)),
+                starts(np.diff(self._extra_ptr)[chosen]),
+            )
+            problems, own = take_problems(self._problems, chosen), readonly(marginals[places[0]])
+            out.unary[places[0]], out.extra[places[1]] = self._products_by_structures(
+                chosen, problems, own, some, complete
+            )
+        return out
 
-        def run(start, stop):
-            if complete:
-                oracle = self._structure.oracle
-                marginal_products_range(oracle, problems, start, stop, supports, marginals, directions, found)
-            else:
-                support_products_range(problems, start, stop, supports, directions, found)
-
-        over_ranges(run, np.diff(problems.score_ptr), self._n_jobs)
-        if found is not out:
-            out.unary[places[0]], out.extra[places[1]] = found
+    def _products_by_structures(self, chosen, problems, marginals, directions, complete):
+        """Return the products of some samples, by the structures that span their faces."""
+        slots, additional, _, counts = self._structures_of(chosen)
+        supports = lay_out_supports(slots, additional, counts, problems.sizes)
+        if complete:
+            oracle = self._structure.oracle
+            return multiply_on_faces(oracle, problems, supports, marginals, directions, self._n_jobs)
+        return multiply(problems, supports, directions, self._n_jobs)
 
     def _gradients(self, out, extra):
         """Split gradients of the additional scores by sample and name; sum those of shared arrays."""
@@ -473,13 +471,6 @@ def _check_finite(flat, name, sizes):
         i = np.searchsorted(np.cumsum(sizes), wrong[0], side="right")
         raise ValueError(f"{name}[{i}] contains NaN or infinity")
     return flat
-
-
-def _lay_out(slots, additional, counts, sizes):
-    """Return structures, `counts[i]` of problem i, in the form that kernels take."""
-    ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
-    slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
-    return Supports(readonly(slots, np.int32), slot_ptr, readonly(additional, np.int32), additional_ptr, first)
 
 
 def _take_rows(pool, ptr, first, widths, rows):

@@ -1,0 +1,78 @@
+"""Products of directions with the Jacobians of many solutions, by structures that span their faces."""
+
+import numpy as np
+
+from ..._core.jit import readonly
+from ..._core.threads import over_ranges
+from ...numerics.backward import (
+    Directions,
+    Products,
+    Supports,
+    marginal_products_range,
+    support_products_range,
+    weight_products_range,
+)
+from ...numerics.places import starts
+
+# Structures with less weight than this are rounding errors, and are not reported.
+NEGLIGIBLE = 1e-12
+
+
+def lay_out_supports(slots, additional_slots, counts, sizes):
+    """Return structures in the form that kernels take; problem i has the next ``counts[i]`` of them."""
+    ptr = [starts(counts * n) for n in (sizes[:, 0], sizes[:, 1], 1)]
+    slot_ptr, additional_ptr, first = (readonly(p, np.int64) for p in ptr)
+    return Supports(
+        readonly(slots.ravel(), np.int32), slot_ptr, readonly(additional_slots.ravel(), np.int32), additional_ptr, first
+    )
+
+
+def lay_out_directions(unary, extra, extra_ptr):
+    """Return directions of the scores and of the additional scores in the form that kernels take."""
+    return Directions(readonly(unary), readonly(extra), readonly(extra_ptr, np.int64))
+
+
+def multiply(problems, supports, directions, n_jobs=None):
+    """Multiply directions with the Jacobians of mixtures of given structures; return `Products`."""
+    out = Products(np.empty(len(directions.unary)), np.empty(len(directions.extra)))
+    over_ranges(
+        lambda start, stop: support_products_range(problems, start, stop, supports, directions, out),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    return out
+
+
+def multiply_on_faces(oracle, problems, supports, marginals, directions, n_jobs=None):
+    """Multiply directions with the Jacobians of solutions; the given structures are completed to span their faces."""
+    out = Products(np.empty(len(directions.unary)), np.empty(len(directions.extra)))
+    over_ranges(
+        lambda start, stop: marginal_products_range(
+            oracle, problems, start, stop, supports, marginals, directions, out
+        ),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    return out
+
+
+def multiply_weights(problems, supports, upstream, extra_ptr, n_jobs=None):
+    """Multiply arrays over the given structures with the Jacobians of their weights.
+
+    Returns
+    -------
+    products : Products
+    dependent : int array of shape (n_problems,)
+        1 where the structures are affinely dependent, so that there is no Jacobian.
+    """
+    n = len(problems.sizes)
+    out, dependent = Products(np.empty(len(problems.scores)), np.empty(extra_ptr[-1])), np.zeros(n, np.int64)
+    upstream, extra_ptr = readonly(upstream), readonly(extra_ptr, np.int64)
+    over_ranges(
+        lambda start, stop: weight_products_range(
+            problems, start, stop, supports, upstream, extra_ptr, *out, dependent
+        ),
+        np.diff(problems.score_ptr),
+        n_jobs,
+    )
+    return out, dependent
