@@ -8,9 +8,11 @@ from numba import types
 from ...._core.jit import FLOATS_OUT, entry, kernel
 from ....numerics.loops import PROBLEMS
 from ....numerics.polytope_solver import CallBudget, PolytopeSolver, never
-from ....numerics.sparsemax import highest, sparsemax
+from ....numerics.sparsemax import sparsemax
 from .paths import flow_paths
-from .solver import chain_interior_point, chain_products, node_scores, part_of
+from .pricing import max_marginals
+from .scores import node_scores
+from .solver import chain_interior_point, chain_products
 
 
 @kernel
@@ -20,29 +22,13 @@ def _spread_of_paths(scores, additional, dims):
     The active set needs about as many paths, and many more if transitions are small.
     """
     n_steps, n_states = dims[0], dims[1]
-    nodes = node_scores(scores, additional, dims)
-    before, after, here = np.empty((n_steps, n_states)), np.zeros((n_steps, n_states)), np.empty(n_states)
-    for i in range(n_states):
-        before[0, i] = nodes[0, i]
-    for t in range(1, n_steps):
-        for j in range(n_states):
-            best = -np.inf
-            for i in range(n_states):
-                best = max(best, before[t - 1, i] + additional[part_of(dims, t - 1, i, j)])
-            before[t, j] = best + nodes[t, j]
-    if highest(before[n_steps - 1]) == -np.inf:
+    nodes, here = node_scores(scores, additional, dims), np.empty(n_states)
+    priced, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
+    if max_marginals(nodes, np.zeros(nodes.shape), additional, dims, priced, after) == -np.inf:
         return 0.0
-    for t in range(n_steps - 2, -1, -1):
-        for i in range(n_states):
-            best = -np.inf
-            for j in range(n_states):
-                best = max(best, additional[part_of(dims, t, i, j)] + nodes[t + 1, j] + after[t + 1, j])
-            after[t, i] = best
     total = 0.0
     for t in range(n_steps):
-        for i in range(n_states):
-            before[t, i] += after[t, i]
-        _, count = sparsemax(before[t], np.inf, here)
+        _, count = sparsemax(priced[t], np.inf, here)
         total += count
     return total
 

@@ -1,0 +1,103 @@
+"""Chains by parts and working sets of states, compared with the active set, which knows neither."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sklearn_sparsemap import sparsemap
+from sklearn_sparsemap._core.jit import FLOATS, FLOATS_2D_OUT, INTS, entry
+from sklearn_sparsemap.structures import LinearChain
+from sklearn_sparsemap.structures._chain.flow.pricing import max_marginals
+from sklearn_sparsemap.structures._chain.flow.scores import node_scores
+
+
+def random_chain(rng, scale):
+    """Draw scores of all layouts: transitions per step or for all, with or without ends, some of them forbidden."""
+    n_steps, n_states = int(rng.integers(2, 40)), int(rng.integers(2, 14))
+    shape = (n_steps - 1, n_states, n_states) if rng.random() < 0.5 else (n_states, n_states)
+    additional = {"transitions": scale * rng.normal(size=shape)}
+    for name in ("start", "end"):
+        if rng.random() < 0.5:
+            additional[name] = scale * rng.normal(size=n_states)
+    if rng.random() < 0.4:
+        additional["transitions"][rng.random(shape) < 0.2] = -np.inf
+    return scale * rng.normal(size=(n_steps, n_states)), additional
+
+
+def solve(solver, scores, additional):
+    """Return the solution of a chain, or None if all paths are forbidden."""
+    try:
+        return sparsemap(LinearChain(), scores, solver=solver, **additional)
+    except ValueError as error:
+        assert "forbid every structure" in str(error)
+        return None
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 2.0, 5.0, 20.0])
+def test_parts_and_their_derivatives_are_those_of_the_whole_chain(scale):
+    rng, counts = np.random.default_rng(0), Counter()
+    for _ in range(20):
+        scores, additional = random_chain(rng, scale)
+        expected, found = (solve(solver, scores, additional) for solver in ("active_set", "interior_point"))
+        assert (expected is None) == (found is None)
+        if expected is None:
+            continue
+        assert expected.converged and found.converged and found.gap <= 1e-9
+        np.testing.assert_allclose(found.marginals, expected.marginals, atol=1e-8)
+        for name, values in found.additional_marginals.items():
+            # They are not unique, but their score is.
+            allowed = np.isfinite(additional[name])
+            wanted = expected.additional_marginals[name][allowed] @ additional[name][allowed]
+            assert values[allowed] @ additional[name][allowed] == pytest.approx(wanted, abs=1e-7)
+            assert (values[~allowed] == 0.0).all()
+        direction = rng.normal(size=scores.shape)
+        np.testing.assert_allclose(found.vjp(direction)["scores"], expected.vjp(direction)["scores"], atol=1e-6)
+        sizes = (found.marginals > 0.0).sum(axis=1)
+        counts["compared"] += 1
+        counts["cut"] += ((sizes == 1).any() and (sizes > 1).any()) or scale < 1.0
+        counts["small sets"] += sizes.max() < scores.shape[1]
+    assert counts["compared"] >= 15 and counts["cut"] >= 8 and (counts["small sets"] >= 8 or scale < 0.5)
+
+
+def test_the_gradients_of_the_transitions_pass_cuts():
+    """Arcs from and to a step with a single state carry what the nodes on their other side carry."""
+    scores = np.array([[0.2, 0.1, 0.0], [9.0, 0.0, 0.0], [0.3, 0.0, 0.2], [0.0, 0.1, 0.3], [0.0, 9.0, 0.0]])
+    transitions = 0.05 * np.arange(12.0).reshape(4, 3, 1) * np.array([1.0, -1.0, 0.5])
+    found = sparsemap(LinearChain(), scores, transitions=transitions, solver="interior_point")
+    assert (found.marginals > 0.0).sum(axis=1).tolist() == [3, 1, 2, 2, 1]
+    direction = np.random.default_rng(0).normal(size=scores.shape)
+    gradient = found.vjp(direction)
+    step = 1e-6
+    for index in np.ndindex(transitions.shape):
+        ends = []
+        for sign in (-1.0, 1.0):
+            moved = transitions.copy()
+            moved[index] += sign * step
+            u = sparsemap(LinearChain(), scores, transitions=moved, solver="active_set").marginals
+            ends.append((direction * u).sum())
+        assert gradient["transitions"][index] == pytest.approx((ends[1] - ends[0]) / (2.0 * step), abs=1e-6)
+
+
+@entry(FLOATS_2D_OUT(FLOATS, FLOATS, INTS))
+def _priced(scores, additional, dims):
+    nodes, out = node_scores(scores, additional, dims), np.empty((dims[0], dims[1]))
+    max_marginals(nodes, np.zeros(nodes.shape), additional, dims, out, np.empty((dims[0], dims[1])))
+    return out
+
+
+def test_max_marginals_are_the_best_paths_through_each_state():
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        scores, transitions = rng.normal(size=(4, 3)), rng.normal(size=(3, 3, 3))
+        transitions[rng.random(transitions.shape) < 0.2] = -np.inf
+        expected = np.full(scores.shape, -np.inf)
+        for path in np.ndindex(3, 3, 3, 3):
+            value = sum(scores[t, path[t]] for t in range(4)) + sum(
+                transitions[t, path[t], path[t + 1]] for t in range(3)
+            )
+            for t in range(4):
+                expected[t, path[t]] = max(expected[t, path[t]], value)
+        dims = LinearChain().dims(scores.shape, {"transitions": transitions.shape})
+        found = _priced(scores.ravel(), transitions.ravel(), np.array(dims, np.int64))
+        np.testing.assert_allclose(found, expected, atol=1e-12)
