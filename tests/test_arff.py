@@ -192,11 +192,11 @@ def test_wrong_headers(write, text, message):
 @pytest.mark.parametrize(
     ("n_labels", "parameters", "message"),
     [
-        (0, {}, "n_labels must be a positive integer; got 0"),
-        (1.0, {}, "n_labels must be a positive integer; got 1.0"),
-        (True, {}, "n_labels must be a positive integer"),
+        (0, {}, "n_labels must be a positive int; got 0"),
+        (1.0, {}, "n_labels must be a positive int; got 1.0"),
+        (True, {}, "n_labels must be a positive int"),
         (4, {}, "has 4 attributes, which leaves no feature besides n_labels=4"),
-        (1, {"label_position": "first"}, "label_position must be 'end' or 'start'; got 'first'"),
+        (1, {"label_position": "first"}, "label_position='first' is not one of"),
     ],
 )
 def test_wrong_parameters(write, n_labels, parameters, message):

@@ -5,8 +5,10 @@ import gzip
 import zlib
 from collections.abc import Iterable
 from io import IncrementalNewlineDecoder
-from numbers import Integral
+from itertools import chain
 from os import PathLike
+
+from .._core.validation import check_positive
 
 # Longer texts are refused unless asked for: compressed, a thousandth of their size is enough to fill the memory.
 MAX_BYTES = 2**32
@@ -38,8 +40,7 @@ def read_lines(path, encoding, max_bytes):
         If the file cannot be read.
     """
     check_path(path)
-    if not isinstance(max_bytes, Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
-        raise ValueError(f"max_bytes must be a positive integer; got {max_bytes!r}")
+    check_positive("max_bytes", max_bytes, integer=True)
     try:
         decoder = codecs.getincrementaldecoder(encoding)()
     except (LookupError, TypeError) as error:
@@ -118,7 +119,7 @@ def _blocks(path, max_bytes):
             yield block
 
 
-def read_sentences(path, chunk_size, read_file):
+def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
     """Read the sentences of one file or several, all at once or in chunks.
 
     Parameters
@@ -126,9 +127,15 @@ def read_sentences(path, chunk_size, read_file):
     path : path, or sequence of paths
     chunk_size : int or None
         Sentences in a chunk; None is all.
-    read_file : callable
-        Yields the sentences of a file in pairs ``(X, y)`` of at most so many of them, and one pair of all if that is
-        None.
+    rows_of : callable
+        Yields for each token of a file the number of its line and its cells, and no cells where a sentence ends.
+    n_columns : int
+        Cells of a token.
+    fields : dict of str -> int
+        The columns that tokens hold, by name.
+    targets_of : callable
+        Returns the targets of sentences, None if there are none. It gets the cells of all tokens, where sentences end,
+        the numbers of the tokens' lines, the path, and how many sentences of the file came before.
 
     Returns
     -------
@@ -142,16 +149,45 @@ def read_sentences(path, chunk_size, read_file):
         check_path(own)
     if not paths:
         raise ValueError("path is an empty list; name at least one file")
-    if chunk_size is None:
-        X, y = [], []
-        for own in paths:
-            for sentences, targets in read_file(own, None):
-                X += sentences
-                if targets is None:
-                    y = None
-                else:
-                    y += targets
-        return X, y
-    if not isinstance(chunk_size, Integral) or isinstance(chunk_size, bool) or chunk_size < 1:
-        raise ValueError(f"chunk_size must be a positive integer, or None; got {chunk_size!r}")
-    return (chunk for own in paths for chunk in read_file(own, chunk_size))
+    if chunk_size is not None:
+        check_positive("chunk_size", chunk_size, integer=True)
+
+    def read(own):
+        n_before = 0
+        for cells, ends, numbers in _split_into_chunks(rows_of(own), chunk_size):
+            targets = targets_of(cells, ends, numbers, own, n_before)
+            columns = [share_equal(cells[column::n_columns]) for column in fields.values()]
+            tokens = [dict(zip(fields, token)) for token in zip(*columns)]
+            yield [tokens[start:end] for start, end in zip([0, *ends], ends)], targets
+            n_before += len(ends)
+        if not n_before:
+            raise ValueError(f"{own} holds no token; is it the right file?")
+
+    chunks = (chunk for own in paths for chunk in read(own))
+    if chunk_size is not None:
+        return chunks
+    sentences, targets = zip(*chunks)
+    y = None if targets[0] is None else list(chain.from_iterable(targets))
+    return list(chain.from_iterable(sentences)), y
+
+
+def _split_into_chunks(rows, chunk_size):
+    """Yield the cells of tokens, one token after the other, where each sentence ends, and the tokens' lines."""
+    cells, ends, numbers = [], [], []
+    for number, row in chain(rows, [(0, ())]):
+        if row:
+            # Not a list of rows: a list for each token would keep the garbage collector busy.
+            cells += row
+            numbers.append(number)
+        elif len(numbers) > (ends[-1] if ends else 0):
+            ends.append(len(numbers))
+            if len(ends) == chunk_size:
+                yield cells, ends, numbers
+                cells, ends, numbers = [], [], []
+    if ends:
+        yield cells, ends, numbers
+
+
+def share_equal(strings):
+    """Make equal strings one object: less memory, and faster to compare and hash."""
+    return list(map({}.setdefault, strings, strings))

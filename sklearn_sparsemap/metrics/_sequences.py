@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._flatten import check_same_lengths, flatten, flatten_pair
-from ._weights import check_sample_weight, weighted_mean
+from .._core.validation import check_sample_weight
+from ._flatten import check_same_lengths, flatten, flatten_pair, weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ._flatten import flatten_pair
-from ._weights import weighted_mean
+from ._flatten import flatten_pair, weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
