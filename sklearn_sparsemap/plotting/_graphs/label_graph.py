@@ -6,17 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..._core.unwrap import unwrap
 from ..._core.validation import check_choice, check_positive
-from .._base import Display
-from .._style import (
-    COLORS,
-    INK,
-    import_networkx,
-    legend_inside,
-    text_width,
-    width_of_legend,
-)
+from .._base import Drawing, unwrap_fitted
+from .._style import COLORS, INK, import_networkx, size_in_points, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,14 +20,15 @@ MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
 # The colours of the pairs in a FactorGraphDisplay; dashes distinguish them, too.
 _ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
-_FONT, _LEGEND, _MARGIN, _GAP, _DOT = 10.0, 24.0, 8.0, 5.0, 2.6
+_FONT, _MARGIN, _GAP, _DOT = 10.0, 8.0, 5.0, 2.6
 _ROW = 1.35 * _FONT  # points; the least distance of names on one side
-_WIDER = np.linspace(2.0, 1.0, 21)  # factors by which a ring grows in large axes, tried in this order
+_WIDEST = 2.0  # factor by which a ring grows at most in large axes
+_BELOW = 24.0  # points for the legend
 _FEWEST_ROWS, _MOST_ROWS_ACROSS = 12.0, 34.0  # rows of text; the least height of a ring, and its largest width
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
-class LabelGraphDisplay(Display):
+class LabelGraphDisplay(Drawing):
     """The strongest edges of a label graph: which labels attract each other, and which repel.
 
     The labels of these edges stand around a ring, strong partners near each other. Attractions are blue, repulsions are
@@ -124,12 +117,7 @@ class LabelGraphDisplay(Display):
             If the estimator has no such attributes, or learned no edges: with ``loss="logistic"``,
             ``label_graph=None``, or one label a sample.
         """
-        _, estimator = unwrap(estimator)
-        for name in ("classes_", "edges_", "edge_scores_"):
-            if not hasattr(estimator, name):
-                raise ValueError(
-                    f"the estimator must be a fitted MultilabelLPSparseMAP; {type(estimator).__name__} has no {name}"
-                )
+        _, estimator = unwrap_fitted(estimator, "classes_", "edges_", "edge_scores_")
         if not len(estimator.edges_):
             raise ValueError(
                 'the estimator has learned no edges: it was fitted with loss="logistic", label_graph=None, or one '
@@ -218,32 +206,21 @@ class LabelGraphDisplay(Display):
             used, joined = used[around], np.argsort(around)[joined]
         self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
-        entries = self._entries(self.scores[shown])
-        legend_width = width_of_legend(label for label, _ in entries)
-
         places, right = _ring(len(used))
-        beside = np.array([text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names])
-        beside = np.where(right, beside, -beside)
-
-        def extent(places):
-            """Return the lower left and the upper right corner of the drawing."""
-            ends = places[:, 0] + beside
-            low = np.array([ends.min(), places[:, 1].min() - _FONT - _MARGIN - _LEGEND])
-            high = np.array([ends.max(), places[:, 1].max() + _FONT + _MARGIN])
-            lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
-            return low - (lacking, 0.0), high + (lacking, 0.0)
-
-        low, high = extent(places)
-        ax, available = self._start_drawing(ax, high - low)
-        # The ring is stretched to the available space, horizontally and vertically.
-        wider = [(extent(factor * places), factor) for factor in _WIDER]
-        across, down = (
-            next((factor for (low, high), factor in wider if high[axis] - low[axis] <= available[axis] + 1e-6), 1.0)
-            for axis in (0, 1)
-        )
-        places *= across, min(down, 1.4 * across)
-        low, high = extent(places)
-        scale, middle = self._centre(low, high, available)
+        sides = np.where(right, 1.0, -1.0)
+        beside = sides * [text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names]
+        above = np.array([0.0, _FONT + _MARGIN])
+        if ax is not None:
+            # The ring is stretched to the available space, horizontally and vertically.
+            available = size_in_points(ax)
+            across = (available[0] - beside.max(initial=0.0) + beside.min(initial=0.0)) / np.ptp(places[:, 0])
+            down = (available[1] - 2 * above[1] - _BELOW) / max(np.ptp(places[:, 1]), 1.0)
+            across = np.clip(across, 1.0, _WIDEST)
+            places *= across, np.clip(down, 1.0, min(_WIDEST, 1.4 * across))
+        ends = np.concatenate([places, places + np.column_stack([beside, np.zeros(len(used))])])
+        entries = self._entries(self.scores[shown])
+        scale = self._start_drawing(ax, ends.min(axis=0) - above, ends.max(axis=0) + above, entries)
+        ax = self.ax_
         self.lines_, self.texts_ = [], []
 
         largest = np.abs(self.scores[shown]).max()
@@ -257,11 +234,10 @@ class LabelGraphDisplay(Display):
             zorder = 3.0 - place / len(shown)
             self.lines_ += ax.plot(*path.T, lw=lw, zorder=zorder, dash_capstyle="butt", solid_capstyle="butt", **style)
         ax.plot(*places.T, "o", ms=2 * _DOT * scale, mfc=INK, mec="white", mew=0.6 * scale, zorder=4)
-        for name, place, is_right in zip(names, places, right):
-            x = place[0] + (_GAP + _DOT) * (1 if is_right else -1)
-            style = {"ha": "left" if is_right else "right", "va": "center_baseline", "color": INK, "zorder": 5}
+        for name, place, side in zip(names, places, sides):
+            style = {"ha": "left" if side > 0 else "right", "va": "center_baseline", "color": INK, "zorder": 5}
+            x = place[0] + (_GAP + _DOT) * side
             self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
-        self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale)
         return self
 
     def _given_order(self, order, shown):

@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.unwrap import transformed
 from ..._core.validation import check_same_length
 from .._base import Display, unwrap_fitted
-from .._style import INK, grid_cells, name_axis, size_in_points, text_width
+from .._style import INK, SHADES, draw_grid, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,15 +49,11 @@ class LabelPairsDisplay(Display):
         side = float(np.clip(0.45 * n + 1.5, 3.2, 12))
         ax = self._start(ax, (side + 0.6, side))
         cells, look = self._cells()
-        self.image_ = ax.imshow(np.ma.masked_invalid(cells), aspect="auto", interpolation="none", zorder=0, **look)
-        grid_cells(ax, n, n)
-        width, height = size_in_points(ax)
-        name_axis(ax.xaxis, self.labels, across=width / n)
-        name_axis(ax.yaxis, self.labels)
+        self.image_, (across, down) = draw_grid(ax, cells, self.labels, self.labels, **look)
         ax.set(ylabel=self._axes[0], xlabel=self._axes[1])
-        size = min(9.0, 0.35 * height / n)
+        size = min(9.0, 0.35 * down)
         texts = {(i, j): self._text(self.matrix[i, j]) for i, j in np.ndindex(n, n)}
-        if size >= 5.0 and max(text_width(text, size) for text in texts.values()) < 0.9 * width / n:
+        if size >= 5.0 and max(text_width(text, size) for text in texts.values()) < 0.9 * across:
             for (i, j), text in texts.items():
                 ax.text(j, i, text, ha="center", va="center", fontsize=size, color=INK, zorder=5)
         return self
@@ -241,7 +237,7 @@ class LabelConfusionDisplay(LabelPairsDisplay):
     def _cells(self):
         total = self.matrix.sum(axis=1, keepdims=True)
         shares = self.matrix / np.where(total > 0, total, 1.0)
-        return np.where(shares > 0, shares, np.nan), {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}
+        return np.where(shares > 0, shares, np.nan), SHADES
 
     @staticmethod
     def _text(value):

@@ -108,17 +108,8 @@ class GroupPathDisplay(Display):
             if splits.shape[1] > 1:
                 error = splits.std(axis=1, ddof=1) / np.sqrt(splits.shape[1])
                 ax.errorbar(x, y, error, fmt="none", ecolor=color, elinewidth=1.0, alpha=0.5, zorder=2)
-            (self.lines_[name],) = ax.plot(
-                x,
-                y,
-                color=color,
-                linestyle=DASHES[place % len(DASHES)],
-                marker=_MARKERS[place % len(_MARKERS)],
-                lw=1.8,
-                ms=5.5,
-                label=name,
-                zorder=3,
-            )
+            look = {"linestyle": DASHES[place % len(DASHES)], "marker": _MARKERS[place % len(_MARKERS)], "ms": 5.5}
+            (self.lines_[name],) = ax.plot(x, y, color=color, lw=1.8, label=name, zorder=3, **look)
             budgets[name] = [path.budgets[i] for i in shown]
         if full is not None:
             n_weights, score = full

@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._style import (
-    INK,
-    as_text,
-    grid_cells,
-    halo,
-    legend_below,
-    name_axis,
-    shade_cells,
-    size_in_points,
-    text_width,
-)
-from .base import StructuresDisplay, as_ints, check_names
+from .._base import check_names
+from .._style import INK, as_text, draw_marginals, halo, legend_below, text_width
+from .base import StructuresDisplay, as_ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +67,8 @@ class ChainDisplay(StructuresDisplay):
         labels: Sequence[Any] | None = None, words: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
         self.labels = None if labels is None else list(labels)
+        if labels is not None:
+            self._n_columns = len(self.labels)
         self._coded = hasattr(structures, "structures")
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_steps, n_states = self.marginals.shape
@@ -88,18 +81,12 @@ class ChainDisplay(StructuresDisplay):
             raise ValueError("ChainDisplay is for structures made of labels, but the estimator has no classes_")
         return {"labels": estimator.classes_.tolist()}
 
-    def _read(self, structures, marginals, name="structures"):
-        n_steps = len(self.structures[0]) if name == "y_true" else len(structures[0])
-        n_states = None if marginals is None else marginals.shape[-1]
-        if self.labels is not None:
-            if n_states is not None and len(self.labels) != n_states:
-                raise ValueError(f"there are {len(self.labels)} labels, but the marginals have {n_states} columns")
-            n_states = len(self.labels)
-            if name == "y_true" or not self._coded:
-                structures = [self._encode(path, name) for path in structures]
-        below = "" if n_states is None else f" below {n_states}"
-        what = f"{name}: a path is {n_steps} ints from 0{below}, or with `labels` that many of these"
-        return [as_ints(path, (n_steps,), 0, n_states and n_states - 1, what) for path in structures]
+    def _read(self, structure, name):
+        n_steps = self._count(structure)
+        if self.labels is not None and (name == "y_true" or not self._coded):
+            structure = self._encode(structure, name)
+        what = f"{name}: a path is {n_steps} ints from 0{self._below_columns()}, or with `labels` that many of these"
+        return as_ints(structure, n_steps, 0, self._n_columns, what)
 
     def _encode(self, path, name):
         place = {label: i for i, label in enumerate(self.labels)}
@@ -109,26 +96,12 @@ class ChainDisplay(StructuresDisplay):
             raise ValueError(f"{name}: {unknown[0]!r} is not among the labels {self.labels!r}")
         return np.array([place[label] for label in path], dtype=np.int64)
 
-    def _mix(self, marginals):
-        paths = [self._path_of(structure) for structure in [*self.structures, *self._truth()]]
-        n_steps = len(paths[0])
-        if self.labels is not None:
-            n_states = len(self.labels)
-        elif marginals is not None:
-            n_states = marginals.shape[-1]
-        else:
-            n_states = 1 + max(int(path.max()) for path in paths)
-        mixture = np.zeros((n_steps, n_states))
-        for path, weight in zip(paths, self.weights):
-            mixture[np.arange(n_steps), path] += weight
-        return mixture
+    def _cells(self, structure):
+        return np.arange(self._n_items), self._path_of(structure)
 
     def _path_of(self, structure):
         """Return the state of each step in a structure as it was read."""
         return structure
-
-    def _truth(self):
-        return [] if self.y_true is None else [self.y_true]
 
     def plot(self, ax: Any = None, *, max_structures: int | None = 4, all_states: bool = True) -> Self:
         """Draw the paths.
@@ -159,13 +132,8 @@ class ChainDisplay(StructuresDisplay):
         size = np.clip(0.85 * n_steps + 1.2, 4.5, 18), np.clip(0.5 * n_rows + 1.5, 2.6, 12)
         ax, self.paths_ = self._start(ax, size), []
 
-        shade_cells(ax, self.marginals[:, states].T)
-        grid_cells(ax, n_rows, n_steps)
-        width, height = size_in_points(ax)
-        across, down = width / n_steps, height / n_rows
-        size = float(np.clip(0.7 * down, 6.0, 10.0))
-        name_axis(ax.xaxis, self.words, across=across, size=size)
-        name_axis(ax.yaxis, [self.labels[state] for state in states], size=size)
+        names = [self.labels[state] for state in states]
+        across, down = draw_marginals(ax, self.marginals[:, states].T, names, self.words)
 
         size = min(9.0, 0.32 * down)
         if size >= 5.0 and text_width("0.00", size) < 0.6 * across:

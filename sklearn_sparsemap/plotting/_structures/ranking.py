@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .base import check_names
+from .._base import check_names
 from .chain import ChainDisplay
 
 if TYPE_CHECKING:
@@ -67,12 +67,9 @@ class RankingDisplay(ChainDisplay):
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         items: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
-        if hasattr(structures, "structures") and weights is None:
-            n_items = np.size(structures.marginals)
-            structures, weights = structures.structures, structures.weights
-        else:
-            n_items = None if marginals is None else np.size(marginals)
-        self._n_items = n_items if items is None else len(items)
+        points = getattr(structures, "marginals", marginals)
+        if items is not None or points is not None:
+            self._n_columns = np.size(points) if items is None else len(items)
         super().__init__(structures, weights, y_true=y_true)
         n_places, n_items = self.marginals.shape
         # Items without a place come last.
@@ -89,14 +86,12 @@ class RankingDisplay(ChainDisplay):
     def _names_of(cls, estimator):
         return {}
 
-    def _read(self, structures, marginals, name="structures"):
-        # As many columns as there are items.
-        shape = None if self._n_items is None else np.zeros((1, self._n_items))
-        rankings = super()._read(structures, shape, name)
-        for ranking in rankings:
-            if len(np.unique(ranking)) < len(ranking):
-                raise ValueError(f"{name}: each item is ranked once; got {ranking.tolist()}")
-        return rankings
+    def _read(self, structure, name):
+        ranking = super()._read(structure, name)
+        if len(np.unique(ranking)) < len(ranking):
+            raise ValueError(f"{name}: each item is ranked once; got {ranking.tolist()}")
+        return ranking
 
-    def _mix(self, marginals):
-        return super()._mix(None if self._n_items is None else np.zeros((1, self._n_items)))
+    def _read_marginals(self, marginals):
+        # Points of items.
+        return None

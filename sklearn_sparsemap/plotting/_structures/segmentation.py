@@ -70,30 +70,24 @@ class SegmentationDisplay(ChainDisplay):
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         labels: Sequence[Any] | None = None, words: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
-        if weights is None and np.ndim(getattr(structures, "marginals", None)) == 3:
-            marginals = structures.marginals if marginals is None else marginals
-            structures, weights = structures.structures, structures.weights
-        if np.ndim(marginals) == 3:
-            marginals = _of_steps(np.asarray(marginals, dtype=np.float64))
         super().__init__(structures, weights, marginals=marginals, y_true=y_true, labels=labels, words=words)
 
-    def _read(self, structures, marginals, name="structures"):
-        if not any(np.ndim(structure) == 2 for structure in structures):
-            return super()._read(structures, marginals, name)
-        n_labels = None if self.labels is None else len(self.labels)
-        read = []
-        for structure in structures:
-            spans = np.asarray(structure)
-            if spans.ndim != 2 or spans.shape[1] != 3 or not len(spans) or spans.dtype.kind not in "iu":
-                raise ValueError(f"{name}: spans are an int array of shape (n_spans, 3); got {structure!r}")
-            first, after, labels = spans.T
-            n_steps = after[-1] if not read else read[0][-1, 1]
-            if first[0] != 0 or (first[1:] != after[:-1]).any() or (after <= first).any() or after[-1] != n_steps:
-                raise ValueError(f"{name}: spans follow each other from step 0 to step {n_steps}; got {structure!r}")
-            if labels.min() < 0 or (n_labels is not None and labels.max() >= n_labels):
-                raise ValueError(f"{name}: labels of spans are ints from 0 below {n_labels}; got {structure!r}")
-            read.append(spans.astype(np.int64))
-        return read
+    def _read_marginals(self, marginals):
+        return _of_steps(marginals) if marginals.ndim == 3 else marginals
+
+    def _read(self, structure, name):
+        if np.ndim(structure) != 2:
+            return super()._read(structure, name)
+        spans = np.asarray(structure)
+        if spans.shape[1] != 3 or not len(spans) or spans.dtype.kind not in "iu":
+            raise ValueError(f"{name}: spans are an int array of shape (n_spans, 3); got {structure!r}")
+        first, after, labels = spans.T
+        n_steps = self._count(range(after[-1]))
+        if first[0] != 0 or (first[1:] != after[:-1]).any() or (after <= first).any() or after[-1] != n_steps:
+            raise ValueError(f"{name}: spans follow each other from step 0 to step {n_steps}; got {structure!r}")
+        if labels.min() < 0 or (self._n_columns is not None and labels.max() >= self._n_columns):
+            raise ValueError(f"{name}: labels of spans are ints from 0{self._below_columns()}; got {structure!r}")
+        return spans.astype(np.int64)
 
     def _path_of(self, structure):
         return structure if structure.ndim == 1 else np.repeat(structure[:, 2], structure[:, 1] - structure[:, 0])
@@ -145,12 +139,12 @@ class SegmentationDisplay(ChainDisplay):
                     middle = begin - 0.5 + length / 2
                     ax.text(middle, row, text, ha="center", va="center", fontsize=size, color=INK, parse_math=False)
         bottom = np.full(n_steps, n_rows - 1 + 0.36)
-        for label in np.flatnonzero(self.marginals.any(axis=0)):
+        shown = np.flatnonzero(self.marginals.any(axis=0))
+        for label in shown:
             tall = 0.72 * self.marginals[:, label]
             fill = {"color": _FILLS[label % len(_FILLS)], "edgecolor": MUTED, "lw": 0.3}
             ax.bar(np.arange(n_steps), -tall, 1.0, bottom, **fill)
             bottom -= tall
-        shown = np.flatnonzero(self.marginals.any(axis=0))
         handles = [Patch(facecolor=_FILLS[i % len(_FILLS)], edgecolor=INK, label=str(self.labels[i])) for i in shown]
         self.legend_ = legend_below(ax, handles)
         return self
