@@ -124,7 +124,7 @@ def test_span_labels_are_checked(label):
 
 
 def test_span_average_is_checked():
-    with pytest.raises(ValueError, match=r"average must be .* got 'binary'"):
+    with pytest.raises(ValueError, match="average='binary' is not one of"):
         span_f1_score([["O"]], [["O"]], average="binary")
 
 
@@ -151,7 +151,7 @@ def test_sample_weight_counts_samples_repeatedly():
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, np.nan], [0.0, 0.0]])
 def test_sample_weight_is_checked(weights):
     for metric in (flat_accuracy_score, sequence_accuracy_score):
-        with pytest.raises(ValueError, match="sample.weight"):
+        with pytest.raises(ValueError, match=r"sample.weight"):
             metric([[1], [2]], [[1], [2]], sample_weight=weights)
 
 

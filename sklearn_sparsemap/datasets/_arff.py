@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, PathLike
 from .._core.validation import check_choice, check_positive, quoted
 from ._lines import MAX_BYTES, as_number, check_size, read_lines
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 _ATTRIBUTE = re.compile(
     r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
@@ -108,7 +106,8 @@ def load_multilabel_arff(
             f"{path} has {len(names)} attributes, which leaves no feature besides n_labels={n_labels}; "
             "n_labels is the number of labels alone"
         )
-    table = Rows(lines, first, path).table(names, domains)
+    rows = Rows(lines, first, path)
+    table = rows.table(names, domains)
     features, labels = slice(0, n_features), slice(n_features, None)
     if label_position == "start":
         features, labels = slice(n_labels, None), slice(0, n_labels)
@@ -116,7 +115,12 @@ def load_multilabel_arff(
     if sparse.issparse(Y):
         check_size(*Y.shape, "labels", path, max_bytes)
         Y = Y.toarray()
-    Y = _check_labels(Y, names[labels], path)
+    is_wrong = (Y != 0) & (Y != 1)
+    if is_wrong.any():
+        row, column = np.argwhere(is_wrong)[0].tolist()
+        fault = f"has {Y[row, column]:g} for the label {quoted(names[labels][column])}"
+        raise rows.error(row, fault, "labels are 0 or 1, so check n_labels and label_position")
+    Y = np.ascontiguousarray(Y, dtype=np.int64)
     X = table[:, features]
     # A copy of the dense part, so that the labels' columns are not kept alive.
     X = X if sparse.issparse(X) else np.ascontiguousarray(X)
@@ -325,17 +329,6 @@ class Rows:
 
     def error(self, i, fault, remedy):
         return ValueError(f"{self.path}, line {self.numbers[i]}: the row {fault}; {remedy}")
-
-
-def _check_labels(Y, names, path):
-    is_wrong = (Y != 0) & (Y != 1)
-    if is_wrong.any():
-        row, column = np.argwhere(is_wrong)[0].tolist()
-        raise ValueError(
-            f"{path}: row {row} has {Y[row, column]:g} for the label {quoted(names[column])}; labels are 0 or 1, so "
-            "check n_labels and label_position"
-        )
-    return np.ascontiguousarray(Y, dtype=np.int64)
 
 
 def _without_comment(text):

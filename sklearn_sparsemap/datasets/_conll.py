@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
+from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
 from ._lines import MAX_BYTES, read_lines, read_sentences, share_equal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
@@ -126,21 +122,18 @@ def _check_columns(columns, label):
     """Return the columns as a list, the indices of those kept by their names, and that of the label or None."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of names; write ({columns!r},)")
-    columns = list(columns)
-    odd = [name for name in columns if name is not None and not isinstance(name, str)]
-    if odd:
-        raise ValueError(f"columns must be names or None; got {odd[0]!r}")
-    names = [name for name in columns if name is not None]
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
-        raise ValueError(f"columns has the name {repeated[0]!r} twice; name each column once, or None to skip it")
-    if label in names:
-        label_index = columns.index(label)
-    elif label is None or label == "label":
-        label_index = None
-    else:
+    columns, fields = list(columns), {}
+    for i, name in enumerate(columns):
+        if name is None:
+            continue
+        if not isinstance(name, str):
+            raise ValueError(f"columns must be names or None; got {name!r}")
+        if name in fields:
+            raise ValueError(f"columns has the name {name!r} twice; name each column once, or None to skip it")
+        fields[name] = i
+    if label not in (None, "label", *fields):
         raise ValueError(f"label={label!r} is not among the columns {columns}; use one of them or None")
-    fields = {name: i for i, name in enumerate(columns) if name is not None and i != label_index}
+    label_index = fields.pop(label, None)
     if not fields:
         raise ValueError(f"columns={columns} leaves no field for X; name at least one column besides the label")
     return columns, fields, label_index

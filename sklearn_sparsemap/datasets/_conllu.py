@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
 from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10

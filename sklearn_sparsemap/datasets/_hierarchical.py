@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.annotations import Any, PathLike
 from .._core.validation import quoted
 from ._arff import Rows, domain_of, read_attributes
 from ._lines import MAX_BYTES, check_size, read_lines
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 _HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
 # Names that some files give to the root of all, which every row has: no class.

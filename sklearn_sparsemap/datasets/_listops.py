@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._core.annotations import Any, NDArray, PathLike
 from .._core.validation import check_positive, quoted
 from ._lines import MAX_BYTES, read_lines
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from numpy.typing import NDArray
 
 _OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 _END = "]"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, ArrayLike
 from .._core.validation import check_matrix, check_sample_weight
 from ._flatten import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 def example_f1_score(

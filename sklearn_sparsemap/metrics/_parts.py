@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .._core.annotations import Any, ArrayLike
 from .._core.validation import check_sample_weight
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.annotations import Any, Self
 from .._core.unwrap import transformed, unwrap
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 def _handed_through(name, what):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._core.unwrap import unwrap
-from ._style import INK, import_pyplot, size_in_points, text_width
+from ._style import INK, import_library, size_in_points, text_width
 
 # Height, font and margins of the legend that is part of a drawing, in points.
 _LEGEND, _LEGEND_FONT, _MARGIN = 24.0, 10.0, 8.0
@@ -19,7 +19,7 @@ class Display:
     def _start(self, ax, figsize):
         """Set `ax_` and `figure_`, to a new figure of this size in inches if `ax` is None; return the axes."""
         if ax is None:
-            _, ax = import_pyplot().subplots(figsize=figsize, layout="constrained")
+            _, ax = import_library("matplotlib.pyplot").subplots(figsize=figsize, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
@@ -53,7 +53,9 @@ class Drawing(Display):
             low, high = low - (lacking, _LEGEND), high + (lacking, 0.0)
         width, height = high - low
         if ax is None:
-            figure = import_pyplot().figure(figsize=np.minimum((width / 72, (height + title) / 72), most))
+            figure = import_library("matplotlib.pyplot").figure(
+                figsize=np.minimum((width / 72, (height + title) / 72), most)
+            )
             ax = figure.add_axes((0, 0, 1, height / (height + title)))
         self.ax_, self.figure_ = ax, ax.figure
         available = np.array(size_in_points(ax))

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .._core.annotations import Any, NDArray, Self, Sequence
 from .._core.validation import check_choice, check_positive
 from ._base import Display
-from ._style import INK, import_pyplot, lay_bare
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from typing_extensions import Self
+from ._style import INK, import_library, lay_bare
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
@@ -222,7 +215,7 @@ class ConvergenceDisplay(Display):
             If `ax` is not two axes, but should be.
         """
         check_choice("quantity", quantity, _QUANTITIES)
-        plt = import_pyplot()
+        plt = import_library("matplotlib.pyplot")
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
         axes = np.ravel(ax)

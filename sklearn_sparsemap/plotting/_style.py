@@ -13,17 +13,8 @@ MOST_STRUCTURES = len(COLORS)
 SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top
 
 
-def import_pyplot():
-    """Import matplotlib, or raise ImportError saying how to get it."""
-    return _import("matplotlib.pyplot")
-
-
-def import_networkx():
-    """Import networkx, which places the nodes of graphs, or raise ImportError saying how to get it."""
-    return _import("networkx")
-
-
-def _import(name):
+def import_library(name):
+    """Import matplotlib.pyplot or networkx, or raise ImportError saying how to get it."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -126,12 +117,6 @@ def draw_grid(ax, cells, row_names, col_names, *, top=False, **look):
     name_axis(ax.xaxis, col_names, across=size[0], size=font)
     name_axis(ax.yaxis, row_names, size=font)
     return image, size
-
-
-def draw_marginals(ax, marginals, row_names, col_names, *, top=False):
-    """Draw a grid shaded by marginals; a cell that is exactly zero stays empty. Return the size of a cell."""
-    cells = np.where(marginals > 0.0, marginals, np.nan)
-    return draw_grid(ax, cells, row_names, col_names, top=top, **SHADES)[1]
 
 
 def legend_above(ax, handles):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._core.annotations import Any, Self, Sequence
 from ..._core.validation import check_choice
 from .._base import Drawing, check_names
-from .._style import COLORS, INK, MUTED, SHADES, as_text, import_pyplot, text_width
+from .._style import COLORS, INK, MUTED, SHADES, as_text, import_library, text_width
 from .layout import FONT, SMALL, Box, GraphLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Self
-
     from ...factors import FactorGraph
 
 MOST_VARIABLES, MOST_FACTORS = 200, 400
@@ -240,7 +237,7 @@ class FactorGraphDisplay(Drawing):
         if marginals is not None and marginals.max() > 0.0:
             # The same shades as of the cells of other displays.
             shade = (marginals.max() - SHADES["vmin"]) / (SHADES["vmax"] - SHADES["vmin"])
-            face = import_pyplot().get_cmap(SHADES["cmap"])(shade)
+            face = import_library("matplotlib.pyplot").get_cmap(SHADES["cmap"])(shade)
             lines.append(as_text(marginals.max()))
             sizes.append(SMALL)
         elif marginals is not None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.validation import check_choice, check_positive
 from .._base import Drawing, unwrap_fitted
-from .._style import COLORS, INK, import_networkx, size_in_points, text_width
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
+from .._style import COLORS, INK, import_library, size_in_points, text_width
 
 MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
@@ -272,7 +267,7 @@ def order_by_strength(n, edges, strengths):
 
     Labels that are joined, through others too, stand together, the largest group first.
     """
-    networkx = import_networkx()
+    networkx = import_library("networkx")
     graph = networkx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_weighted_edges_from(zip(*edges.T.tolist(), (strengths / strengths.max()).tolist()))

@@ -6,7 +6,7 @@ All lengths are in points, y upwards.
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .._style import import_networkx, text_width
+from .._style import import_library, text_width
 
 FONT, SMALL = 9.0, 7.5
 _PAD = 3.5  # points between the label of a box and its edge
@@ -183,7 +183,7 @@ class GraphLayout:
 
     def _by_distance(self, n_variables):
         """Place variables and factors so that their distances in the picture are those in the graph."""
-        networkx = import_networkx()
+        networkx = import_library("networkx")
         reach = np.array([self.radius] * n_variables + [0.5 * np.hypot(*box.size) for box in self.boxes])
         graph = networkx.Graph()
         graph.add_nodes_from(range(len(reach)))

@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._core.annotations import Any, Self, Sequence
 from .._base import Drawing, check_names, unwrap_fitted
-from .._style import COLORS, INK, MUTED, import_networkx, text_width
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Self
+from .._style import COLORS, INK, MUTED, import_library, text_width
 
 _MOST_GROUPS = 200
 # In points, at full size.
@@ -75,18 +70,13 @@ class GroupOrderDisplay(Drawing):
             )
         self.order = order
         self.names = check_names("names", order.names if names is None else names, order.n_groups)
-        self.selected = None if selected is None else self._check_selected(selected, order.n_groups)
-
-    @staticmethod
-    def _check_selected(selected, n_groups):
-        array = np.asarray(selected)
-        if array.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise ValueError(f"selected must be the numbers of groups; got {selected!r}")
-        if array.min() < 0 or array.max() >= n_groups:
-            raise ValueError(f"selected must be numbers from 0 to {n_groups - 1}; got {array.tolist()}")
-        return np.unique(array).astype(np.int64)
+        self.selected = None
+        if selected is not None:
+            numbers = np.unique(np.asarray(selected))
+            last = order.n_groups - 1
+            if len(numbers) and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > last):
+                raise ValueError(f"selected must be numbers of groups, from 0 to {last}; got {selected!r}")
+            self.selected = numbers.astype(np.int64)
 
     @classmethod
     def from_estimator(cls, estimator: Any, order: Any = None, *, names: Any = None, ax: Any = None) -> Self:
@@ -227,7 +217,7 @@ def place_by_level(levels, covers):
     extent : float
         The number of places from the first to the last.
     """
-    networkx = import_networkx()
+    networkx = import_library("networkx")
     n, graph = len(levels), networkx.Graph()
     graph.add_nodes_from((group, {"level": level}) for group, level in enumerate(levels.tolist()))
     ways = []

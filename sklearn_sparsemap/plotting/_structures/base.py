@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, ArrayLike, Self
 from ..._core.unwrap import transformed
 from ..._core.validation import check_positive
 from .._base import Display, unwrap_fitted
 from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
-
 
 class StructuresDisplay(Display):
     """Base of the pictures of one sample's selected structures and their probabilities.
 
-    A subclass knows one kind of structure. It reads a structure as an array (`_read`), knows which marginals belong to
-    it (`_cells`), and draws.
+    A subclass knows one kind of structure, and draws. ``_read(structure, name)`` checks a structure, which messages
+    call `name`, and returns it as an array. ``_cells(structure)`` returns the index of its marginals, as arrays of rows
+    and columns.
     """
 
     # The number of items (steps, rows, words), that of the first structure; and of the columns of marginals, if names
@@ -138,17 +134,9 @@ class StructuresDisplay(Display):
         """Return parameters of the class that a fitted estimator knows."""
         return {}
 
-    def _read(self, structure, name):
-        """Check a structure, and return it in the form in which it is drawn; `name` is for messages."""
-        raise NotImplementedError
-
     def _read_marginals(self, marginals):
         """Return marginals in the form in which they are drawn."""
         return marginals
-
-    def _cells(self, structure):
-        """Return the index of the marginals that belong to a structure: arrays of rows and columns."""
-        raise NotImplementedError
 
     def _truth(self):
         return [] if self.y_true is None else [self.y_true]
@@ -162,13 +150,17 @@ class StructuresDisplay(Display):
     def _below_columns(self):
         return "" if self._n_columns is None else f" below {self._n_columns}"
 
-    def _mix(self):
-        """Return the marginals of the mixture of structures."""
+    def _shape(self):
+        """Return the shape of the marginals."""
         n_columns = self._n_columns
         if n_columns is None:
             columns = np.concatenate([self._cells(structure)[1] for structure in [*self.structures, *self._truth()]])
             n_columns = int(columns.max(initial=-1)) + 1
-        mixture = np.zeros((self._n_items, n_columns))
+        return self._n_items, n_columns
+
+    def _mix(self):
+        """Return the marginals of the mixture of structures."""
+        mixture = np.zeros(self._shape())
         for structure, weight in zip(self.structures, self.weights):
             mixture[self._cells(structure)] += weight
         return mixture

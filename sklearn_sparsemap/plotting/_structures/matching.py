@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
-from .._style import INK, as_text, draw_marginals, legend_below, text_width
+from .._style import INK, SHADES, as_text, draw_grid, legend_below, text_width
 from .base import StructuresDisplay, as_ints
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
 
 
 class MatchingDisplay(StructuresDisplay):
@@ -97,6 +90,7 @@ class MatchingDisplay(StructuresDisplay):
         """
         from matplotlib.lines import Line2D
         from matplotlib.patches import Polygon, Rectangle
+        from matplotlib.path import Path
 
         strands = self._strands(max_structures)
         n_rows, n_cols = self.marginals.shape
@@ -104,7 +98,9 @@ class MatchingDisplay(StructuresDisplay):
         size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
         ax, self.outlines_ = self._start(ax, size), []
 
-        size = draw_marginals(ax, self.marginals, self.row_names, self.col_names, top=True)
+        # A cell that is exactly zero stays empty.
+        cells = np.where(self.marginals > 0.0, self.marginals, np.nan)
+        _, size = draw_grid(ax, cells, self.row_names, self.col_names, top=True, **SHADES)
         # One frame inside the other, so that all can be seen in a cell that several alignments have.
         lw = float(np.clip(0.05 * min(size), 1.0, 2.2))
         step = (lw + 1.0) / size
@@ -138,14 +134,8 @@ class MatchingDisplay(StructuresDisplay):
                 corner = np.array([j + 0.5, i + 0.5])
                 points = [corner, corner - (fold[0], 0), corner - (0, fold[1])]
                 ax.add_patch(Polygon(points, facecolor=INK, edgecolor="none", zorder=7))
-            mark = {"marker": _corner(), "linestyle": "", "color": INK, "markersize": 8}
+            corner = Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)
+            mark = {"marker": corner, "linestyle": "", "color": INK, "markersize": 8}
             handles.append(Line2D([], [], label="truth", **mark))
         self.legend_ = legend_below(ax, handles)
         return self
-
-
-def _corner():
-    """Return the mark of a right pair, for the legend."""
-    from matplotlib.path import Path
-
-    return Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import check_names
 from .._style import HATCHES, INK, lay_bare, legend_below, name_axis, size_in_points
 from .base import StructuresDisplay
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
 
 
 class PartsDisplay(StructuresDisplay):

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from .._base import Drawing, check_names
 from .._style import INK, MUTED, as_text, halo, text_width
 from .base import StructuresDisplay, as_ints
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
 
 # All lengths are in points, at the display's own size.
 _FONT, _SMALL, _LINE = 12.0, 9.0, 15.0
@@ -109,11 +102,8 @@ class TreeDisplay(StructuresDisplay, Drawing):
     def _cells(self, structure):
         return _heads_of(structure), np.arange(self._n_items)
 
-    def _mix(self):
-        mixture = np.zeros((self._n_items + 1, self._n_items))
-        for tree, weight in zip(self.structures, self.weights):
-            mixture[self._cells(tree)] += weight
-        return mixture
+    def _shape(self):
+        return self._n_items + 1, self._n_items
 
     def _name_of(self, tree, m):
         """Return the name of the label of the arc to word `m` of a tree; None without labels."""
