@@ -232,8 +232,7 @@ class Rows:
                 raise self.error(i, f"has {len(row)} values for {n_columns} attributes", "give one for each")
         cells = list(chain.from_iterable(rows))
         table = self.parse(cells, np.arange(n_columns, len(cells) + 1, n_columns)).reshape(-1, n_columns)
-        for name, domain, values in zip(names, domains, table.T):
-            self._check_column(name, domain, np.arange(len(rows)), values)
+        self._check_domains(table, names, domains)
         return table
 
     def _sparse(self, names, domains):
@@ -257,27 +256,42 @@ class Rows:
         indptr = np.concatenate([[0], ends])
         index_type = np.int32 if len(columns) < 2**31 else np.int64
         parts = values, columns.astype(index_type), indptr.astype(index_type)
-        table = sparse.csr_array(parts, shape=(len(rows), len(names))).tocsc()
-        for j, (name, domain) in enumerate(zip(names, domains)):
-            entries = slice(*table.indptr[j : j + 2])
-            self._check_column(name, domain, table.indices[entries], table.data[entries])
-        table = table.tocsr()
+        table = sparse.csr_array(parts, shape=(len(rows), len(names)))
+        self._check_domains(table.tocsc(), names, domains)
+        table.sort_indices()
+        self._check_repeats(table, names)
         table.eliminate_zeros()
         return table
 
-    def _check_column(self, name, domain, rows, values):
-        """Refuse values that a nominal attribute does not declare, and two values in one row."""
-        repeated = rows[1:][rows[1:] == rows[:-1]]
-        if len(repeated):
-            raise self.error(repeated[0], f"has two values for the attribute {quoted(name)}", "keep one")
-        if domain is None:
-            return
-        is_wrong = ~np.isin(values, domain) & ~np.isnan(values)
-        if is_wrong.any():
-            i = int(np.argmax(is_wrong))
-            declared = ",".join(f"{value:g}" for value in domain)
-            fault = f"has {values[i]:g} for the attribute {quoted(name)}, which declares {{{declared}}}"
-            raise self.error(rows[i], fault, "correct one of them")
+    def _check_domains(self, table, names, domains):
+        """Refuse values that a nominal attribute does not declare."""
+        attributes = {}
+        for j, domain in enumerate(domains):
+            attributes.setdefault(domain, []).append(j)
+        attributes.pop(None, None)
+        for domain, members in attributes.items():
+            part = table[:, members]
+            values = part.data if sparse.issparse(part) else part.ravel()
+            is_wrong = ~np.isin(values, domain) & ~np.isnan(values)
+            if is_wrong.any():
+                k = int(np.argmax(is_wrong))
+                i, j = divmod(k, len(members))
+                if sparse.issparse(part):
+                    i, j = part.indices[k], np.searchsorted(part.indptr, k, side="right") - 1
+                declared = ",".join(f"{value:g}" for value in domain)
+                name = quoted(names[members[j]])
+                fault = f"has {values[k]:g} for the attribute {name}, which declares {{{declared}}}"
+                raise self.error(i, fault, "correct one of them")
+
+    def _check_repeats(self, table, names):
+        merged = table.copy()
+        merged.sum_duplicates()
+        n_repeats = np.diff(table.indptr) - np.diff(merged.indptr)
+        if n_repeats.any():
+            row = int(np.argmax(n_repeats))
+            columns = table.indices[table.indptr[row] : table.indptr[row + 1]]
+            name = names[columns[:-1][np.diff(columns) == 0][0]]
+            raise self.error(row, f"has two values for the attribute {quoted(name)}", "keep one")
 
     def parse(self, cells, ends):
         """Return the numbers that are written in cells, NaN where a value is missing."""

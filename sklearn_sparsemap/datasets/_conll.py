@@ -99,9 +99,9 @@ def load_conll(
             else:
                 row = line.split(separator)
             if not line or line.isspace() or row[0] == _DOCUMENT_START:
-                yield number, ()
+                yield ()
             elif len(row) == n_columns:
-                yield number, row
+                yield row
             else:
                 found = f"{len(row)} column{'s' * (len(row) != 1)}"
                 raise ValueError(

@@ -82,15 +82,16 @@ def load_conllu(
         for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
             if not line or line.isspace():
                 n_words = 0
-                yield number, ()
+                yield ()
             elif not line.startswith("#"):
                 row = _read_row(line, n_words + 1, f"{path}, line {number}")
                 if row is not None:
                     n_words += 1
-                    yield number, row
+                    # Messages name the line of a word.
+                    yield [*row, number]
 
     columns = {field: _COLUMNS[field] for field in fields}
-    return read_sentences(path, chunk_size, rows_of, _N_COLUMNS, columns, _heads_of)
+    return read_sentences(path, chunk_size, rows_of, _N_COLUMNS + 1, columns, _heads_of)
 
 
 def _check_fields(fields):
@@ -133,9 +134,9 @@ def _is_range_or_empty_node(number):
     return False
 
 
-def _heads_of(cells, ends, lines, path, n_sentences):
+def _heads_of(cells, ends, path, n_sentences):
     """Return the heads of each sentence, which are trees; `n_sentences` came before in the file."""
-    cells = cells[_HEAD::_N_COLUMNS]
+    cells, lines = (cells[column :: _N_COLUMNS + 1] for column in (_HEAD, _N_COLUMNS))
     lengths = np.diff(ends, prepend=0)
     n_words = np.repeat(lengths, lengths)
     is_number = np.fromiter(map(str.isdecimal, cells), dtype=bool, count=len(cells))

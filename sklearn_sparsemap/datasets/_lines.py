@@ -128,14 +128,14 @@ def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
     chunk_size : int or None
         Sentences in a chunk; None is all.
     rows_of : callable
-        Yields for each token of a file the number of its line and its cells, and no cells where a sentence ends.
+        Yields the cells of each token of a file, and none where a sentence ends.
     n_columns : int
         Cells of a token.
     fields : dict of str -> int
         The columns that tokens hold, by name.
     targets_of : callable
         Returns the targets of sentences, None if there are none. It gets the cells of all tokens, where sentences end,
-        the numbers of the tokens' lines, the path, and how many sentences of the file came before.
+        the path, and how many sentences of the file came before.
 
     Returns
     -------
@@ -154,8 +154,8 @@ def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
 
     def read(own):
         n_before = 0
-        for cells, ends, numbers in _split_into_chunks(rows_of(own), chunk_size):
-            targets = targets_of(cells, ends, numbers, own, n_before)
+        for cells, ends in _split_into_chunks(rows_of(own), n_columns, chunk_size):
+            targets = targets_of(cells, ends, own, n_before)
             columns = [share_equal(cells[column::n_columns]) for column in fields.values()]
             tokens = [dict(zip(fields, token)) for token in zip(*columns)]
             yield [tokens[start:end] for start, end in zip([0, *ends], ends)], targets
@@ -171,21 +171,20 @@ def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
     return list(chain.from_iterable(sentences)), y
 
 
-def _split_into_chunks(rows, chunk_size):
-    """Yield the cells of tokens, one token after the other, where each sentence ends, and the tokens' lines."""
-    cells, ends, numbers = [], [], []
-    for number, row in chain(rows, [(0, ())]):
+def _split_into_chunks(rows, n_columns, chunk_size):
+    """Yield the cells of tokens, one token after the other, and where each sentence ends, by chunks."""
+    cells, ends = [], []
+    for row in chain(rows, [()]):
         if row:
             # Not a list of rows: a list for each token would keep the garbage collector busy.
             cells += row
-            numbers.append(number)
-        elif len(numbers) > (ends[-1] if ends else 0):
-            ends.append(len(numbers))
+        elif len(cells) > n_columns * (ends[-1] if ends else 0):
+            ends.append(len(cells) // n_columns)
             if len(ends) == chunk_size:
-                yield cells, ends, numbers
-                cells, ends, numbers = [], [], []
+                yield cells, ends
+                cells, ends = [], []
     if ends:
-        yield cells, ends, numbers
+        yield cells, ends
 
 
 def share_equal(strings):
