@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
@@ -89,8 +90,10 @@ def load_conll(
         raise ValueError("separator and comment must not be empty; leave them at None")
     n_columns = len(columns)
 
-    def rows_of(path):
-        for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
+    def sentences_of(path):
+        sentence = []
+        # A blank line ends the last sentence.
+        for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if comment is not None and line.startswith(comment):
                 continue
             if separator is None and not line.isascii():
@@ -99,9 +102,11 @@ def load_conll(
             else:
                 row = line.split(separator)
             if not line or line.isspace() or row[0] == _DOCUMENT_START:
-                yield ()
+                if sentence:
+                    yield sentence
+                sentence = []
             elif len(row) == n_columns:
-                yield row
+                sentence += row
             else:
                 found = f"{len(row)} column{'s' * (len(row) != 1)}"
                 raise ValueError(
@@ -115,7 +120,7 @@ def load_conll(
         labels = share_equal(cells[label_index::n_columns])
         return [labels[start:end] for start, end in zip([0, *ends], ends)]
 
-    return read_sentences(path, chunk_size, rows_of, n_columns, fields, labels_of)
+    return read_sentences(path, chunk_size, sentences_of, n_columns, fields, labels_of)
 
 
 def _check_columns(columns, label):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from .._core.annotations import Any, PathLike, Sequence
@@ -77,21 +79,23 @@ def load_conllu(
     """
     fields = _check_fields(fields)
 
-    def rows_of(path):
-        n_words = 0
-        for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
+    def sentences_of(path):
+        sentence = []
+        # A blank line ends the last sentence.
+        for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
             if not line or line.isspace():
-                n_words = 0
-                yield ()
+                if sentence:
+                    yield sentence
+                sentence = []
             elif not line.startswith("#"):
-                row = _read_row(line, n_words + 1, f"{path}, line {number}")
+                row = _read_row(line, len(sentence) // n_columns + 1, f"{path}, line {number}")
                 if row is not None:
-                    n_words += 1
                     # Messages name the line of a word.
-                    yield [*row, number]
+                    sentence += [*row, number]
 
+    n_columns = _N_COLUMNS + 1
     columns = {field: _COLUMNS[field] for field in fields}
-    return read_sentences(path, chunk_size, rows_of, _N_COLUMNS + 1, columns, _heads_of)
+    return read_sentences(path, chunk_size, sentences_of, n_columns, columns, _heads_of)
 
 
 def _check_fields(fields):

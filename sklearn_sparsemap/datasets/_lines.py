@@ -119,7 +119,7 @@ def _blocks(path, max_bytes):
             yield block
 
 
-def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
+def read_sentences(path, chunk_size, sentences_of, n_columns, fields, targets_of):
     """Read the sentences of one file or several, all at once or in chunks.
 
     Parameters
@@ -127,8 +127,8 @@ def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
     path : path, or sequence of paths
     chunk_size : int or None
         Sentences in a chunk; None is all.
-    rows_of : callable
-        Yields the cells of each token of a file, and none where a sentence ends.
+    sentences_of : callable
+        Yields the cells of each sentence of a file, token by token in one list.
     n_columns : int
         Cells of a token.
     fields : dict of str -> int
@@ -154,7 +154,7 @@ def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
 
     def read(own):
         n_before = 0
-        for cells, ends in _split_into_chunks(rows_of(own), n_columns, chunk_size):
+        for cells, ends in _join_chunks(sentences_of(own), n_columns, chunk_size):
             targets = targets_of(cells, ends, own, n_before)
             columns = [share_equal(cells[column::n_columns]) for column in fields.values()]
             tokens = [dict(zip(fields, token)) for token in zip(*columns)]
@@ -171,18 +171,18 @@ def read_sentences(path, chunk_size, rows_of, n_columns, fields, targets_of):
     return list(chain.from_iterable(sentences)), y
 
 
-def _split_into_chunks(rows, n_columns, chunk_size):
-    """Yield the cells of tokens, one token after the other, and where each sentence ends, by chunks."""
+def _join_chunks(sentences, n_columns, chunk_size):
+    """Yield the cells of all tokens of a chunk in one list, and where each sentence ends.
+
+    Lists for each token, or dicts of each sentence, would keep the garbage collector busy.
+    """
     cells, ends = [], []
-    for row in chain(rows, [()]):
-        if row:
-            # Not a list of rows: a list for each token would keep the garbage collector busy.
-            cells += row
-        elif len(cells) > n_columns * (ends[-1] if ends else 0):
-            ends.append(len(cells) // n_columns)
-            if len(ends) == chunk_size:
-                yield cells, ends
-                cells, ends = [], []
+    for sentence in sentences:
+        cells += sentence
+        ends.append(len(cells) // n_columns)
+        if len(ends) == chunk_size:
+            yield cells, ends
+            cells, ends = [], []
     if ends:
         yield cells, ends
 
