@@ -16,11 +16,12 @@ class Display:
     `figure_` by `_start`, draws, and returns the display.
     """
 
-    def _start(self, ax, figsize):
+    def _start(self, ax, figsize, n_rows=1, n_columns=1):
         """Set `ax_` and `figure_`, to a new figure of this size in inches if `ax` is None; return the axes."""
         if ax is None:
-            _, ax = import_library("matplotlib.pyplot").subplots(figsize=figsize, layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+            pyplot = import_library("matplotlib.pyplot")
+            _, ax = pyplot.subplots(n_rows, n_columns, figsize=figsize, layout="constrained")
+        self.ax_, self.figure_ = ax, np.ravel(ax)[0].figure
         return ax
 
 

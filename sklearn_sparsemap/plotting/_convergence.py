@@ -7,7 +7,7 @@ import numpy as np
 from .._core.annotations import Any, NDArray, Self, Sequence
 from .._core.validation import check_choice, check_positive
 from ._base import Display
-from ._style import INK, import_library, lay_bare
+from ._style import INK, lay_bare
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
@@ -215,13 +215,10 @@ class ConvergenceDisplay(Display):
             If `ax` is not two axes, but should be.
         """
         check_choice("quantity", quantity, _QUANTITIES)
-        plt = import_library("matplotlib.pyplot")
-        if ax is None:
-            _, ax = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
-        axes = np.ravel(ax)
+        axes = np.ravel(self._start(ax, (8.4, 3.4), n_columns=2))
         if len(axes) != 2:
             raise ValueError(f"ax must be two axes, for the distance and the number of structures; got {len(axes)}")
-        self.ax_, self.figure_, self.lines_ = axes, axes[0].figure, {}
+        self.ax_, self.lines_ = axes, {}
         # Distances below this are rounding errors.
         floor = 1e-14 * max(1.0, abs(self.best_objective))
         spare = [look for name, look in _LOOKS.items() if name not in self.curves] or list(_LOOKS.values())

@@ -8,7 +8,7 @@ from .._core.annotations import Any, ArrayLike, Self, Sequence
 from .._core.unwrap import transformed
 from .._core.validation import check_same_length
 from ._base import Display, unwrap_fitted
-from ._style import COLORS, INK, SHADES, draw_grid, import_library, lay_bare, name_axis, text_width
+from ._style import COLORS, INK, SHADES, draw_grid, lay_bare, name_axis, text_width
 
 
 class LabelPairsDisplay(Display):
@@ -317,7 +317,6 @@ class FeatureTableDisplay(Display):
         ValueError
             If a label is not among those of the table.
         """
-        plt = import_library("matplotlib.pyplot")
         labels = self.labels if labels is None else list(labels)
         unknown = [label for label in labels if label not in self.labels]
         if unknown or not labels:
@@ -327,9 +326,9 @@ class FeatureTableDisplay(Display):
         n_rows = -(-len(parts) // n_columns)
         tallest = max(map(len, parts))
         size = 4.2 * n_columns, min(40.0, n_rows * (0.22 * tallest + 0.8))
-        self.figure_, axes = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
-        self.axes_ = list(axes.ravel()[: len(parts)])
-        for ax in axes.ravel()[len(parts) :]:
+        axes = np.ravel(self._start(None, size, n_rows, n_columns))
+        self.axes_ = list(axes[: len(parts)])
+        for ax in axes[len(parts) :]:
             ax.axis("off")
         for ax, label, part in zip(self.axes_, labels, parts):
             draw_bars(ax, part["feature"].tolist(), part["weight"])

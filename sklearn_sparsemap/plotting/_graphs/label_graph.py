@@ -189,20 +189,18 @@ class LabelGraphDisplay(Drawing):
             raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
         used, joined = np.unique(self.edges[shown], return_inverse=True)
         if order is not None:
-            used, joined = self._given_order(order, shown)
+            used = self._given_order(order, used)
         if len(used) > MOST_LABELS:
             raise ValueError(
                 f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
                 "cannot be read. Lower n_edges"
             )
-        joined = joined.reshape(-1, 2)
         if order is None:
-            around = order_by_strength(len(used), joined, np.abs(self.scores[shown]))
-            used, joined = used[around], np.argsort(around)[joined]
+            used = used[order_by_strength(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]))]
+        place_of = {label: place for place, label in enumerate(used.tolist())}
         self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
-        places, right = _ring(len(used))
-        sides = np.where(right, 1.0, -1.0)
+        places, sides = _ring(len(used))
         beside = sides * [text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names]
         above = np.array([0.0, _FONT + _MARGIN])
         if ax is not None:
@@ -221,8 +219,8 @@ class LabelGraphDisplay(Drawing):
         largest = np.abs(self.scores[shown]).max()
         # Many edges are drawn with thinner lines, and the strongest on top.
         thin = min(1.0, (40 / len(shown)) ** 0.5)
-        for place, (edge, ends) in enumerate(zip(shown, joined)):
-            path = _curve(*places[ends])
+        for place, edge in enumerate(shown):
+            path = _curve(*(places[place_of[label]] for label in self.edges[edge].tolist()))
             score = self.scores[edge]
             lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
             style = _ATTRACTS if score > 0 else {**_REPELS, "linestyle": _dashes(lw)}
@@ -235,17 +233,15 @@ class LabelGraphDisplay(Drawing):
             self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
         return self
 
-    def _given_order(self, order, shown):
-        """Return the labels of a given order, and the places in it of the ends of the edges that are shown."""
-        place_of = {str(label): place for place, label in enumerate(order)}
-        unknown = [label for label in place_of if label not in self.labels]
-        if unknown or len(place_of) < len(order):
+    def _given_order(self, order, used):
+        """Return the numbers of the labels of an order, which must have those that edges join."""
+        names = [str(label) for label in order]
+        if not set(names) <= set(self.labels) or len(set(names)) < len(names):
             raise ValueError(f"order must name labels, each once; got {list(order)!r}")
-        lacking = sorted({self.labels[i] for i in self.edges[shown].flat} - set(place_of))
+        lacking = sorted({self.labels[i] for i in used} - set(names))
         if lacking:
             raise ValueError(f"order lacks {lacking[0]!r}, which a strong edge joins; name it, too, or lower n_edges")
-        joined = np.array([place_of[self.labels[i]] for i in self.edges[shown].flat])
-        return np.array([self.labels.index(label) for label in place_of]), joined
+        return np.array([self.labels.index(name) for name in names])
 
     def _entries(self, scores):
         """Return the entries of the legend: list of (label, style of a line)."""
@@ -281,20 +277,20 @@ def order_by_strength(n, edges, strengths):
 
 
 def _ring(n):
-    """Return the places of labels around a ring, clockwise from the top, and which are on the right.
+    """Return the places of labels around a ring, clockwise from the top, and their sides: 1 right, -1 left.
 
     Each name on one side has a row of its own. So names that are written outwards never overlap, and edges inside never
     cross a name.
     """
-    right = np.arange(n) < (n + 1) // 2
-    n_right = int(right.sum())
+    n_right = (n + 1) // 2
+    sides = np.where(np.arange(n) < n_right, 1.0, -1.0)
     height = max(n_right, _FEWEST_ROWS) * _ROW
     # A circle; of very many labels an oval, no wider than a page.
     width = min(height, _MOST_ROWS_ACROSS * _ROW)
     down = [(np.arange(n_side) + 0.5) / max(n_side, 1) for n_side in (n_right, n - n_right)]
     y = np.concatenate([1.0 - 2.0 * down[0], 2.0 * down[1] - 1.0])
-    x = np.sqrt(1.0 - y**2) * np.where(right, 1.0, -1.0)
-    return np.column_stack([0.5 * width * x, 0.5 * height * y]), right
+    x = np.sqrt(1.0 - y**2) * sides
+    return np.column_stack([0.5 * width * x, 0.5 * height * y]), sides
 
 
 def _curve(a, b):

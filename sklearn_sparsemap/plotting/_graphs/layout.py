@@ -100,7 +100,8 @@ class GraphLayout:
         lanes, between, framed = {}, [], []
         for box in self.boxes:
             spread = np.ptp(cells[box.variables], axis=0) > _SAME
-            if spread.all() and _may_be_framed(box.factor) and _fills_its_box(cells, box.variables):
+            is_structure = hasattr(box.factor, "structure") and not box.factor.literals.negated.any()
+            if spread.all() and is_structure and _fills_its_box(cells, box.variables):
                 framed.append(box)
             elif len(box.variables) > 2 and not spread.all():
                 axis = int(spread[1])
@@ -202,7 +203,7 @@ class GraphLayout:
         nodes *= max(np.quantile(distances / apart, 0.75), (wanted / apart).max())
         self.centers = nodes[:n_variables]
         for box, center in zip(self.boxes, nodes[n_variables:]):
-            box.center, box.frame, box.routes = center, None, []
+            box.center = center
 
     # -- Lines --------------------------------------------------------------------------------------------------------
 
@@ -258,10 +259,6 @@ def _fills_its_box(cells, variables):
     own = cells[variables]
     inside = ((cells >= own.min(axis=0) - _SAME) & (cells <= own.max(axis=0) + _SAME)).all(axis=1)
     return inside.sum() == len(variables)
-
-
-def _may_be_framed(factor):
-    return hasattr(factor, "structure") and not factor.literals.negated.any()
 
 
 def _until_rim(line, radius):
