@@ -105,17 +105,10 @@ class FactorGraphDisplay(Drawing):
             raise ValueError(f"graph must be a FactorGraph, or the result of lp_sparsemap; got {graph!r}")
         if graph.n_variables == 0:
             raise ValueError("the graph has no variables to draw")
-        self._pairs = [factor for factor in graph.factors if hasattr(factor, "n_pairs")]
-        self._tables = [factor for factor in graph.factors if hasattr(factor, "pairs_shape")]
-        # That a variable of several values has one of them goes without saying.
-        drawn_as_lines = "n_pairs", "n_states"
-        self._boxed = [f for f in graph.factors if not any(hasattr(f, name) for name in drawn_as_lines)]
+        self._pairs, self._tables, self._boxed = _split_factors(graph)
         n_factors = len(self._boxed) + sum(factor.count for factor in [*self._pairs, *self._tables])
-        self._circles, n_circles = [], 0
-        for name, shape in graph.shapes.items():
-            own = shape[:-1] if name in graph.n_states else shape
-            self._circles.append(np.arange(n_circles, n_circles + int(np.prod(own))).reshape(own))
-            n_circles += self._circles[-1].size
+        self._circles = _number_circles(graph)
+        n_circles = sum(map(np.size, self._circles))
         if n_circles > MOST_VARIABLES or n_factors > MOST_FACTORS:
             raise ValueError(
                 f"the graph has {n_circles} variables and {n_factors} factors; a picture of more than "
@@ -124,11 +117,7 @@ class FactorGraphDisplay(Drawing):
         self.graph = graph
         self.marginals = None if marginals is None else _join_marginals(graph, marginals)
         self.pair_scores = _join_pairs(self._pairs, additional or {}) if pair_scores is None else pair_scores
-        self.names = check_names("names", names, n_circles) or [
-            f"{name}[{', '.join(map(str, place))}]" if place else name
-            for name, own in zip(graph.names, self._circles)
-            for place in np.ndindex(own.shape)
-        ]
+        self.names = check_names("names", names, n_circles) or _default_names(graph.names, self._circles)
 
     @classmethod
     def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
@@ -316,6 +305,31 @@ class FactorGraphDisplay(Drawing):
         if any(map(_has_output, self._boxed)):
             entries.append(("output", {**mark, "marker": ">", "mfc": INK}))
         return entries
+
+
+def _split_factors(graph):
+    """Return the factors that are drawn as lines, pairs and tables of pairs, and those that have a box."""
+    pairs = [factor for factor in graph.factors if hasattr(factor, "n_pairs")]
+    tables = [factor for factor in graph.factors if hasattr(factor, "pairs_shape")]
+    # That a variable of several values has one of them goes without saying.
+    boxed = [f for f in graph.factors if not (hasattr(f, "n_pairs") or hasattr(f, "n_states"))]
+    return pairs, tables, boxed
+
+
+def _number_circles(graph):
+    """Return the numbers of the circles for each array of variables, in its shape without the axis of values."""
+    circles, start = [], 0
+    for name, shape in graph.shapes.items():
+        own = shape[:-1] if name in graph.n_states else shape
+        circles.append(np.arange(start, start + int(np.prod(own))).reshape(own))
+        start += circles[-1].size
+    return circles
+
+
+def _default_names(names, circles):
+    """Return names such as ``u[0, 1]``, one for each circle."""
+    places = [(name, place) for name, own in zip(names, circles) for place in np.ndindex(own.shape)]
+    return [f"{name}[{', '.join(map(str, place))}]" if place else name for name, place in places]
 
 
 def _has_output(factor):

@@ -96,18 +96,7 @@ class GraphLayout:
     def _on_grid(self, arrays):
         """Place everything on a grid; return False if there are more factors than places between the circles."""
         cells = _arrange(arrays, [box.variables for box in self.boxes])
-        # Factors of the variables of one row (axis 0) or column (axis 1), by the place of that.
-        lanes, between, framed = {}, [], []
-        for box in self.boxes:
-            spread = np.ptp(cells[box.variables], axis=0) > _SAME
-            is_structure = hasattr(box.factor, "structure") and not box.factor.literals.negated.any()
-            if spread.all() and is_structure and _fills_its_box(cells, box.variables):
-                framed.append(box)
-            elif len(box.variables) > 2 and not spread.all():
-                axis = int(spread[1])
-                lanes.setdefault((axis, float(cells[box.variables[0], 1 - axis])), []).append(box)
-            else:
-                between.append(box)
+        lanes, between, framed = self._sort(cells)
         # Columns have their lanes on the left, with the boxes above; rows have them above, with the boxes on the left.
         apart = np.array([_LANE, SMALL + 2 * _PAD + _STACK])
         n_lanes = np.zeros(2)
@@ -142,6 +131,21 @@ class GraphLayout:
                     box.center = np.array([x, high[1] + 6.0 + height / 2 + level * apart[1]])
                 self._run_along(box, axis, lane, aside)
         return True
+
+    def _sort(self, cells):
+        """Return the boxes with a lane (by axis and place of their row, 0, or column), a place between, and a frame."""
+        lanes, between, framed = {}, [], []
+        for box in self.boxes:
+            spread = np.ptp(cells[box.variables], axis=0) > _SAME
+            is_structure = hasattr(box.factor, "structure") and not box.factor.literals.negated.any()
+            if spread.all() and is_structure and _fills_its_box(cells, box.variables):
+                framed.append(box)
+            elif len(box.variables) > 2 and not spread.all():
+                axis = int(spread[1])
+                lanes.setdefault((axis, float(cells[box.variables[0], 1 - axis])), []).append(box)
+            else:
+                between.append(box)
+        return lanes, between, framed
 
     def _run_along(self, box, axis, lane, aside):
         """Draw the lines of a factor from its box along a lane, and from there to the rims of its circles."""

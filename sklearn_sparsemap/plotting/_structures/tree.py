@@ -252,13 +252,7 @@ def _place(words, arcs):
     for side in (1, -1):
         own = [arc for arc in arcs if arc.side == side]
         heights[side] = _LOWEST + _LEVEL * (_set_levels(own) - 1)
-        for m in range(len(words)):
-            at_word = [arc for arc in own if m + 1 in (arc.head, arc.modifier)]
-            at_word.sort(key=lambda arc: arc.order_at(m + 1))
-            room = np.array([arc.room for arc in at_word])
-            for arc, offset in zip(at_word, np.cumsum(room) - room / 2 - room.sum() / 2):
-                arc.offsets[m + 1] = offset
-            rooms[m] = max(rooms[m], room.sum())
+        rooms = np.maximum(rooms, _set_offsets(own, len(words)))
     widths = [max(text_width(word, _FONT) + _WORD_GAP, room + 0.6 * _END_GAP) for word, room in zip(words, rooms)]
     for arc in arcs:
         # Its name stands over the words between its ends.
@@ -297,6 +291,19 @@ def _set_levels(arcs):
         placed.append(arc)
     # The label of an arc from the root has up to two lines.
     return max((arc.level + (0.7 if arc.head == 0 else 0.0) for arc in placed), default=0)
+
+
+def _set_offsets(arcs, n_words):
+    """Set the places of each arc's ends relative to the middles of their words; return the room that words need."""
+    rooms = np.zeros(n_words)
+    for m in range(n_words):
+        at_word = [arc for arc in arcs if m + 1 in (arc.head, arc.modifier)]
+        at_word.sort(key=lambda arc: arc.order_at(m + 1))
+        room = np.array([arc.room for arc in at_word])
+        for arc, offset in zip(at_word, np.cumsum(room) - room / 2 - room.sum() / 2):
+            arc.offsets[m + 1] = offset
+        rooms[m] = room.sum()
+    return rooms
 
 
 def _draw_arc(ax, arc, scale):
