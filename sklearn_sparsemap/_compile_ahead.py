@@ -6,47 +6,37 @@ import argparse
 import logging
 import os
 import warnings
+from collections.abc import Iterable
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from scipy.sparse import csr_array
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ._core.jit import compiling_is_expected
+from ._core.validation import check_n_jobs
+from .estimators import GroupLassoPerceptron, MultilabelLPSparseMAP, StructuredSparseMAPClassifier
+from .factors import AtMostOne, Budget, FactorGraph, Hierarchy, Imply, Pair, StructureFactor, Xor
+from .features import ArcVectorizer, TemplateVectorizer
+from .inference import lp_sparsemap, map_inference, marginal_inference, sparsemap
+from .structures import DependencyTree, LinearChain, Matching, Simplex, Subset
 
 logger = logging.getLogger("sklearn_sparsemap")
 
 
-def _structure(name):
-    def use():
-        from . import structures
-        from .inference import map_inference, marginal_inference, sparsemap
-
-        structure = {
-            "chain": structures.LinearChain(),
-            "matching": structures.Matching(),
-            "projective": structures.DependencyTree(projective=True),
-            "simplex": structures.Simplex(),
-            "subset": structures.Subset(),
-            "tree": structures.DependencyTree(),
-        }[name]
-        scores = np.ones(structure.example_shapes()[-1])
-        own = structure.polytope_solver
-        for solver in ("active_set",) if own is None else ("auto", "active_set", own.name):
-            sparsemap(structure, scores, solver=solver).vjp(scores)
-            sparsemap(structure, [scores, scores], solver=solver).vjp([scores, scores])
-        map_inference(structure, scores)
-        if structure.marginal_oracle is not None:
-            marginal_inference(structure, scores)
-
-    return use
+def _structure(structure):
+    scores = np.ones(structure.example_shapes()[-1])
+    own = structure.polytope_solver
+    for solver in ("active_set",) if own is None else ("auto", "active_set", own.name):
+        sparsemap(structure, scores, solver=solver).vjp(scores)
+        sparsemap(structure, [scores, scores], solver=solver).vjp([scores, scores])
+    map_inference(structure, scores)
+    if structure.marginal_oracle is not None:
+        marginal_inference(structure, scores)
 
 
 def _graphs():
-    from .factors import AtMostOne, Budget, FactorGraph, Imply, Xor
-    from .inference import lp_sparsemap, map_inference
-
     graph = FactorGraph()
     u = graph.variables((3, 3))
     graph.add(Xor(u[0]), AtMostOne(u[1]), Imply([u[0, 0], u[2, 1]]), Budget(u[2], 2))
@@ -61,10 +51,6 @@ def _graphs():
 
 
 def _structured_graphs():
-    from .factors import Budget, FactorGraph, Pair, StructureFactor
-    from .inference import lp_sparsemap
-    from .structures import DependencyTree, LinearChain
-
     graph = FactorGraph()
     arcs, states = graph.variables((4, 3), name="arcs"), graph.variables((3, 2), name="states")
     graph.add(StructureFactor(DependencyTree(), arcs), *[Budget(row, 2) for row in arcs])
@@ -75,10 +61,6 @@ def _structured_graphs():
 
 
 def _classifier():
-    from scipy.sparse import csr_array
-
-    from .estimators import StructuredSparseMAPClassifier
-
     X, y = [np.eye(3)[[0, 1, 2, 0]]] * 4, [[0, 1, 2, 0]] * 4
     for loss, solver in (("sparsemap", "lbfgs"), ("sparsemap", "adagrad"), ("hinge", "mira"), ("crf", "lbfgs")):
         model = StructuredSparseMAPClassifier("chain", loss=loss, solver=solver, max_iter=2).fit(X, y)
@@ -89,11 +71,6 @@ def _classifier():
 
 
 def _multilabel():
-    from scipy.sparse import csr_array
-
-    from .estimators import MultilabelLPSparseMAP
-    from .factors import Hierarchy
-
     X = np.random.default_rng(0).normal(size=(60, 4))
     Y = (X[:, :3] > 0).astype(int)
     for loss in ("sparsemap", "hinge", "logistic"):
@@ -104,16 +81,12 @@ def _multilabel():
 
 
 def _groups():
-    from .estimators import GroupLassoPerceptron
-
     X = np.random.default_rng(0).normal(size=(60, 4))
     model = GroupLassoPerceptron(groups=[0, 0, 1, 1], budget=1, shrink_every=20, max_iter=2, random_state=0)
     model.fit(X, X[:, 0] > 0).predict(X)
 
 
 def _features():
-    from .features import ArcVectorizer, TemplateVectorizer
-
     for n_features in (None, 64):
         TemplateVectorizer(["word[0]"], n_features=n_features).fit_transform([["a", "b"]])
         ArcVectorizer(["head.word[0]"], n_features=n_features).fit_transform([[{"word": "a"}, {"word": "b"}]])
@@ -127,7 +100,12 @@ USES = {
     "groups": _groups,
     "multilabel": _multilabel,
     "features": _features,
-    **{name: _structure(name) for name in ("tree", "projective", "chain", "matching", "subset", "simplex")},
+    "tree": partial(_structure, DependencyTree()),
+    "projective": partial(_structure, DependencyTree(projective=True)),
+    "chain": partial(_structure, LinearChain()),
+    "matching": partial(_structure, Matching()),
+    "subset": partial(_structure, Subset()),
+    "simplex": partial(_structure, Simplex()),
 }
 
 
@@ -157,8 +135,6 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
     >>> import sklearn_sparsemap
     >>> sklearn_sparsemap.compile("simplex", n_jobs=1)
     """
-    from ._core.validation import check_n_jobs
-
     names = list(USES) if what is None else [what] if isinstance(what, str) else list(what)
     unknown = [name for name in names if name not in USES]
     if unknown or not names:
@@ -175,8 +151,6 @@ def compile(what: str | Iterable[str] | None = None, n_jobs: int | None = None) 
 
 def _use(name):
     """Use one kind of kernels; return its name and how long that took."""
-    from ._core.jit import compiling_is_expected
-
     began = perf_counter()
     # Models end long before they have converged.
     with compiling_is_expected(), warnings.catch_warnings():

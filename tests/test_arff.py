@@ -153,7 +153,7 @@ def test_encoding(write):
         ("{3 1}\n{2 1,3 1,2 7}\n", 'line 10: the row has two values for the attribute "it\'s"; keep one'),
         ("{2 x}\n", "line 9: the row has the value 'x', which is no number"),
         ("", "file.arff has no rows after @data"),
-        ("0,0,0,?\n", "row 0 has nan for the label 'sport'; labels are 0 or 1, so check n_labels and"),
+        ("0,0,0,?\n", "line 9: the row has nan for the label 'sport'; labels are 0 or 1, so check n_labels and"),
     ],
 )
 def test_wrong_rows(write, rows, message):
@@ -162,7 +162,7 @@ def test_wrong_rows(write, rows, message):
 
 
 def test_labels_are_no_other_numbers(write):
-    with pytest.raises(ValueError, match='row 1 has 5 for the label "it\'s"; labels are 0 or 1'):
+    with pytest.raises(ValueError, match='line 10: the row has 5 for the label "it\'s"; labels are 0 or 1'):
         load_multilabel_arff(write(HEADER + "{}\n{2 5}"), 2)
 
 
@@ -192,11 +192,11 @@ def test_wrong_headers(write, text, message):
 @pytest.mark.parametrize(
     ("n_labels", "parameters", "message"),
     [
-        (0, {}, "n_labels must be a positive integer; got 0"),
-        (1.0, {}, "n_labels must be a positive integer; got 1.0"),
-        (True, {}, "n_labels must be a positive integer"),
+        (0, {}, "n_labels must be a positive int; got 0"),
+        (1.0, {}, "n_labels must be a positive int; got 1.0"),
+        (True, {}, "n_labels must be a positive int"),
         (4, {}, "has 4 attributes, which leaves no feature besides n_labels=4"),
-        (1, {"label_position": "first"}, "label_position must be 'end' or 'start'; got 'first'"),
+        (1, {"label_position": "first"}, "label_position='first' is not one of"),
     ],
 )
 def test_wrong_parameters(write, n_labels, parameters, message):

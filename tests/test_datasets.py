@@ -144,7 +144,7 @@ def test_gzip_streams(tmp_path, loader, line):
     path.write_bytes(b"a b c\n" * 10)
     with pytest.raises(ValueError, match="holds more than max_bytes=59 of text; raise"):
         loader(path, max_bytes=59)
-    with pytest.raises(ValueError, match="max_bytes must be a positive integer"):
+    with pytest.raises(ValueError, match="max_bytes must be a positive int"):
         loader(path, max_bytes=0)
 
 
@@ -338,8 +338,8 @@ def test_circles(write, heads, line, circle):
         (treebank([0, "-1"]), r"line 4: the head \(column 7\) is '-1', not a number"),
         (treebank([0, 3]), "line 4: the head is 3, but the sentence has 2 words"),
         (treebank([0, 10**30]), f"line 4: the head is {10**30}, but the sentence has 2 words"),
-        ("", "holds no word"),
-        ("# only\n\n", "holds no word"),
+        ("", "holds no token"),
+        ("# only\n\n", "holds no token"),
     ],
 )
 def test_malformed_treebanks(write, text, message):

@@ -124,7 +124,7 @@ def test_span_labels_are_checked(label):
 
 
 def test_span_average_is_checked():
-    with pytest.raises(ValueError, match=r"average must be .* got 'binary'"):
+    with pytest.raises(ValueError, match="average='binary' is not one of"):
         span_f1_score([["O"]], [["O"]], average="binary")
 
 
@@ -151,7 +151,7 @@ def test_sample_weight_counts_samples_repeatedly():
 @pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [1.0, np.nan], [0.0, 0.0]])
 def test_sample_weight_is_checked(weights):
     for metric in (flat_accuracy_score, sequence_accuracy_score):
-        with pytest.raises(ValueError, match="sample_weight"):
+        with pytest.raises(ValueError, match=r"sample.weight"):
             metric([[1], [2]], [[1], [2]], sample_weight=weights)
 
 
@@ -256,7 +256,7 @@ def test_attachment_containers():
         ([[0]], [[0]], {"ignore": [[1]]}, "ignore must hold True .* got 1"),
         ([[0]], [[0]], {"ignore": [[True, False]]}, r"y_true\[0\] has 1 labels, but ignore\[0\] has 2"),
         ([[0]], [[0]], {"ignore": []}, "y_true has 1 samples, but ignore has 0"),
-        ([[0]], [[0]], {"sample_weight": [-1]}, "sample_weight must be"),
+        ([[0]], [[0]], {"sample_weight": [-1]}, r"sample_weight\[0\] is -1.* must be finite and not negative"),
     ],
 )
 def test_wrong_attachment_input(y_true, y_pred, options, message):
@@ -326,7 +326,7 @@ def test_example_f1_containers():
         ([[0]], [[0]], {"zero_division": np.nan}, "no sample is left to count"),
         ([[0]], [[0]], {"zero_division": "warn"}, "zero_division must be a number from 0 to 1, or nan"),
         ([[0]], [[0]], {"zero_division": 2}, "zero_division must be"),
-        ([[0]], [[0]], {"sample_weight": [1, 2]}, "sample_weight must have shape"),
+        ([[0]], [[0]], {"sample_weight": [1, 2]}, "sample_weight has 2 entries for 1 samples"),
     ],
 )
 def test_wrong_example_f1_input(y_true, y_pred, options, message):
@@ -382,7 +382,7 @@ def test_parts_f1_equals_that_of_all_parts_in_one_row():
     for true, pred in forms:
         assert parts_f1_score(true, pred, sample_weight=weights) == pytest.approx(expected)
     assert parts_f1_score(y_true, y_true) == 1.0
-    with pytest.raises(ValueError, match="no weight to any sample"):
+    with pytest.raises(ValueError, match="all sample weights are zero"):
         parts_f1_score(y_true, y_pred, sample_weight=np.zeros(30))
     assert parts_f1_score([[], []], [[], []]) == 1.0
     assert parts_f1_score([[], [3]], [[2], []]) == 0.0

@@ -125,7 +125,7 @@ def test_chunks_read_no_further_than_they_must(tmp_path):
     with pytest.raises(ValueError, match=r"heads\[2\] goes in a circle"):
         list(load_conllu(tree, chunk_size=1))
     for chunk_size in (0, 1.5, True):
-        with pytest.raises(ValueError, match="chunk_size must be a positive integer"):
+        with pytest.raises(ValueError, match="chunk_size must be a positive int"):
             load_conll(path, chunk_size=chunk_size)
     with pytest.raises(ValueError, match="path is an empty list"):
         load_conll([])

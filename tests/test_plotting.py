@@ -362,7 +362,7 @@ def test_from_an_estimator_by_what_it_can_do():
     display = ChainDisplay.from_estimator(Estimator(), [[1.0]], ["a", "a"])
     assert display.labels == ["a", "b"] and display.y_true.tolist() == [0, 0]
     assert [path.tolist() for path in display.structures] == [[0, 1], [1, 1]]
-    with pytest.raises(ValueError, match="must have predict_structures; object has not"):
+    with pytest.raises(ValueError, match="have predict_structures; object has it not"):
         ChainDisplay.from_estimator(object(), [[1.0]])
     tree = StructuredSparseMAPClassifier("tree").fit([np.eye(2)], [[0]])
     with pytest.raises(ValueError, match="made of labels, but the estimator has no classes_"):
@@ -452,7 +452,10 @@ def test_from_a_fitted_estimator(structure, shape, y, Display, names):
         (lambda: TreeDisplay(sparsemap(DependencyTree(), np.ones((3, 2))), [1.0]), "a result brings its own weights"),
         (lambda: ChainDisplay([["a", "b"]], [1.0]), "a path is 2 ints"),
         (lambda: ChainDisplay([["a", "c"]], [1.0], labels=["a", "b"]), "'c' is not among the labels"),
-        (lambda: ChainDisplay([[0, 1]], [1.0], labels=[0, 1], marginals=np.ones((2, 3))), "2 labels, but .* 3 columns"),
+        (
+            lambda: ChainDisplay([[0, 1]], [1.0], labels=[0, 1], marginals=np.ones((2, 3))),
+            r"shape \(2, 3\); .* need \(2, 2\)",
+        ),
         (lambda: SegmentationDisplay([[[0, 2, 0], [1, 3, 1]]], [1.0]), "spans follow each other from step 0 to step 3"),
         (lambda: SegmentationDisplay([[[0, 2, 2]]], [1.0], labels="ab"), "ints from 0 below 2"),
         (lambda: RankingDisplay([[0, 0]], [1.0]), "each item is ranked once"),

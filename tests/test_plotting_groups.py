@@ -232,8 +232,11 @@ def test_layouts_cross_little_and_are_the_same_each_time():
         (lambda: MemoryCurveDisplay.from_estimator(quick(budget=2).fit(*sensors()), full=quick()), "full must be a"),
         (lambda: GroupOrderDisplay([("a", "b")]), "order must be a GroupOrder or GroupTree; got list"),
         (lambda: GroupOrderDisplay(GroupTree([-1] * 201)), "201 groups; a picture of more than 200 cannot be read"),
-        (lambda: GroupOrderDisplay(GroupTree([-1, 0]), [2]), r"selected must be numbers from 0 to 1; got \[2\]"),
-        (lambda: GroupOrderDisplay(GroupTree([-1, 0]), ["0"]), "selected must be the numbers of groups"),
+        (
+            lambda: GroupOrderDisplay(GroupTree([-1, 0]), [2]),
+            r"selected must be numbers of groups, from 0 to 1; got \[2\]",
+        ),
+        (lambda: GroupOrderDisplay(GroupTree([-1, 0]), ["0"]), "selected must be numbers of groups"),
         (lambda: GroupOrderDisplay(GroupTree([-1, 0]), names=["a"]), "names must be 2 names; got 1"),
         (lambda: GroupOrderDisplay.from_estimator(quick()), "must be fitted and have selected_groups_"),
         (lambda: GroupOrderDisplay.from_estimator(quick(budget=2).fit(*sensors())), "order must be a GroupOrder"),

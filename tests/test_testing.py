@@ -27,7 +27,6 @@ from sklearn_sparsemap.structures import (
 from sklearn_sparsemap.testing import _solutions, check_structure
 from sklearn_sparsemap.testing._case import Case
 from sklearn_sparsemap.testing._marginals import check_marginals
-from sklearn_sparsemap.testing._qp import solve_qp
 
 GUIDE = Path(__file__).resolve().parent.parent / "doc" / "own_structure.rst"
 
@@ -103,21 +102,6 @@ def test_the_guide_is_right():
     failed, tried = doctest.testfile(str(GUIDE), module_relative=False, optionflags=flags)
     assert tried > 5
     assert failed == 0
-
-
-def test_the_quadratic_program_equals_its_twin():
-    rng = np.random.default_rng(0)
-    for k in range(300):
-        scale = (0.1, 1.0, 10.0)[k % 3]
-        if k % 2:
-            _, M, theta = naive.enumerate_chain(rng.normal(size=(4, 3)) * scale, rng.normal(size=(3, 3)) * scale)
-        else:
-            M = rng.integers(0, 2, size=(rng.integers(1, 8), rng.integers(1, 30))).astype(float)
-            theta = np.round(rng.normal(size=M.shape[1]) * scale)
-        y = solve_qp(M.T, theta)
-        u, _ = naive.solve_qp(M, theta)
-        np.testing.assert_allclose(M @ y, u, atol=1e-9)
-        assert y.min() >= 0 and y.sum() == pytest.approx(1.0)
 
 
 # What is wrong. A chain whose oracles are Python functions, to be swapped.
@@ -390,7 +374,7 @@ def unscaled(scores, additional, dims, work):
         (of_one_more_structure, r"has the log-partition .*, but (all structures have|it is at most .* there are 5)"),
         (uniform_marginals, r"marginal oracle has 0.5 for part \d, but the (sum|derivative) .*is"),
         (swapped_transitions, r"for additional part [01], but the (sum|derivative)"),
-        (blind_to_forbidden, r"has the log-partition .*, but all structures have .*"),
+        (blind_to_forbidden, r"has the log-partition .*, but all structures (have .*|are forbidden)"),
         (unscaled, r"asked twice, the marginal oracle returned inf"),
     ],
     ids=name_of,
@@ -649,11 +633,14 @@ class Tampered:
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"marginals": lambda u: u + 1e-3}, r"has the marginals .* but the best mixture of all structures seen has"),
+        ({"marginals": lambda u: u + 1e-3}, r"has the marginals .* but over all structures seen the gap is"),
         ({"converged": lambda _: False}, r"has the marginals .* with a gap of"),
         ({"weights": lambda w: w[::-1]}, r"but its structures, with their weights, \["),
-        ({"additional_marginals": lambda a: {name: -v for name, v in a.items()}}, r"but its structures, with their"),
-        ({"gap": lambda gap: gap - 1e-3}, r"has a gap of .*, but over all structures seen it is|has the marginals"),
+        (
+            {"additional_marginals": lambda a: {name: -v for name, v in a.items()}},
+            r"but over all structures seen the gap is",
+        ),
+        ({"gap": lambda gap: gap - 1e-3}, r"has the marginals .*, but over all structures seen the gap is"),
         ({"jvp": lambda jvp: lambda **d: -jvp(**d)}, r"jvp in the direction .*\n.*exact for ties"),
         ({"vjp": lambda vjp: lambda v: {k: -g for k, g in vjp(v).items()}}, r"vjp of \[\[.*by differences"),
     ],

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
-from .._core.validation import quoted
+from .._core.annotations import Any, PathLike
+from .._core.validation import check_choice, check_positive, quoted
 from ._lines import MAX_BYTES, as_number, check_size, read_lines
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 _ATTRIBUTE = re.compile(
     r"@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?P<plain>[^\s{]+))"
@@ -98,37 +95,43 @@ def load_multilabel_arff(
     >>> load_multilabel_arff(path, 1, return_names=True)[2:]
     (['goal', 'vote'], ['sport'])
     """
-    if not isinstance(n_labels, Integral) or isinstance(n_labels, bool) or n_labels < 1:
-        raise ValueError(f"n_labels must be a positive integer; got {n_labels!r}")
-    if label_position not in ("end", "start"):
-        raise ValueError(f"label_position must be 'end' or 'start'; got {label_position!r}")
+    check_positive("n_labels", n_labels, integer=True)
+    check_choice("label_position", label_position, ("end", "start"))
     lines = list(read_lines(path, encoding, max_bytes))
-    attributes, first = read_declarations(lines, path, _read_attribute)
+    attributes, first = read_attributes(lines, path, domain_of)
     names, domains = map(list, zip(*attributes))
-    n_features = len(names) - int(n_labels)
+    n_features = len(names) - n_labels
     if n_features < 1:
         raise ValueError(
             f"{path} has {len(names)} attributes, which leaves no feature besides n_labels={n_labels}; "
             "n_labels is the number of labels alone"
         )
-    table = _Rows(lines, first, path).table(names, domains)
-    at_end = label_position == "end"
+    rows = Rows(lines, first, path)
+    table = rows.table(names, domains)
     features, labels = slice(0, n_features), slice(n_features, None)
-    if not at_end:
-        features, labels = slice(int(n_labels), None), slice(0, int(n_labels))
+    if label_position == "start":
+        features, labels = slice(n_labels, None), slice(0, n_labels)
     Y = table[:, labels]
     if sparse.issparse(Y):
         check_size(*Y.shape, "labels", path, max_bytes)
         Y = Y.toarray()
-    Y = _check_labels(Y, names[labels], path)
+    is_wrong = (Y != 0) & (Y != 1)
+    if is_wrong.any():
+        row, column = np.argwhere(is_wrong)[0].tolist()
+        fault = f"has {Y[row, column]:g} for the label {quoted(names[labels][column])}"
+        raise rows.error(row, fault, "labels are 0 or 1, so check n_labels and label_position")
+    Y = np.ascontiguousarray(Y, dtype=np.int64)
     X = table[:, features]
     # A copy of the dense part, so that the labels' columns are not kept alive.
     X = X if sparse.issparse(X) else np.ascontiguousarray(X)
     return (X, Y, names[features], names[labels]) if return_names else (X, Y)
 
 
-def read_declarations(lines, path, read):
-    """Call `read(text, place)` for each attribute; return the results, and the index of the first line of data."""
+def read_attributes(lines, path, read_type):
+    """Return name and type of each attribute, and the index of the first line of data.
+
+    `read_type` makes something of a type. It gets the name of the attribute, its type, and the line for messages.
+    """
     found = []
     for i, line in enumerate(lines):
         text, where = line.strip(_BLANK), f"{path}, line {i + 1}"
@@ -140,7 +143,8 @@ def read_declarations(lines, path, read):
                 raise ValueError(f"{where}: no @attribute before @data; is it an ARFF file?")
             return found, i + 1
         if keyword == "@attribute":
-            found.append(read(text, where))
+            name, kind = _split_attribute(text, where)
+            found.append((name, read_type(name, kind, where)))
         elif keyword != "@relation":
             raise ValueError(
                 f"{where}: expected @relation, @attribute or @data, found {quoted(text)}; is it an ARFF file?"
@@ -148,7 +152,7 @@ def read_declarations(lines, path, read):
     raise ValueError(f"{path} has no line @data; is it a whole ARFF file?")
 
 
-def _read_attribute(text, where):
+def _split_attribute(text, where):
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
         raise ValueError(f"{where}: cannot read {quoted(text)}; write @attribute name type")
@@ -157,29 +161,32 @@ def _read_attribute(text, where):
     kind = _without_comment(match["type"])
     if not kind:
         raise ValueError(f"{where}: the attribute {quoted(name)} has no type; write @attribute name type")
+    return name, kind
+
+
+def domain_of(name, kind, where):
+    """Return the numbers that an attribute may have; None if these are all."""
     if kind.lower() in _NUMERIC:
-        return name, None
+        return None
     if not kind.startswith("{") or not kind.endswith("}"):
         raise ValueError(
             f"{where}: the attribute {quoted(name)} has the type {quoted(kind)}; only numeric, real, integer and "
             "nominal attributes can be loaded, so remove it or turn it into numbers"
         )
     values = [_unquote(value) for value in kind[1:-1].split(",")]
-    odd = [value for value in values if not _NUMBER.fullmatch(value)]
-    if odd:
-        raise ValueError(
-            f"{where}: the attribute {quoted(name)} has the value {quoted(odd[0])}, which is no number; turn it into "
-            "numbers, such as one attribute {0,1} for each value"
-        )
-    domain = tuple(map(float, values))
-    if not np.isfinite(domain).all():
-        large = values[int(np.argmin(np.isfinite(domain)))]
-        fault = f"has the value {quoted(large)}, {_TOO_LARGE}"
-        raise ValueError(f"{where}: the attribute {quoted(name)} {fault}; correct it")
-    return name, domain
+    for value in values:
+        if not _NUMBER.fullmatch(value):
+            raise ValueError(
+                f"{where}: the attribute {quoted(name)} has the value {quoted(value)}, which is no number; turn it "
+                "into numbers, such as one attribute {0,1} for each value"
+            )
+        if np.isinf(float(value)):
+            fault = f"has the value {quoted(value)}, {_TOO_LARGE}"
+            raise ValueError(f"{where}: the attribute {quoted(name)} {fault}; correct it")
+    return tuple(map(float, values))
 
 
-class _Rows:
+class Rows:
     """The lines of data of a file, and what is in them.
 
     Parameters
@@ -208,7 +215,7 @@ class _Rows:
             return self._dense(names, domains)
         if not all(is_sparse):
             i = is_sparse.index(not is_sparse[0])
-            raise self._error(
+            raise self.error(
                 i,
                 "is sparse, but the rows before are not"
                 if is_sparse[i]
@@ -222,17 +229,17 @@ class _Rows:
         rows = [row.split(",") for row in self.rows]
         for i, row in enumerate(rows):
             if len(row) != n_columns:
-                raise self._error(i, f"has {len(row)} values for {n_columns} attributes", "give one for each")
+                raise self.error(i, f"has {len(row)} values for {n_columns} attributes", "give one for each")
         cells = list(chain.from_iterable(rows))
-        values = self._parse(cells, np.arange(n_columns, len(cells) + 1, n_columns))
-        self._check_domains(values, np.tile(np.arange(n_columns), len(rows)), names, domains, n_columns)
-        return values.reshape(-1, n_columns)
+        table = self.parse(cells, np.arange(n_columns, len(cells) + 1, n_columns)).reshape(-1, n_columns)
+        self._check_domains(table, names, domains)
+        return table
 
     def _sparse(self, names, domains):
         rows = []
         for i, row in enumerate(self.rows):
             if row[-1] != "}":
-                raise self._error(i, "has no '}' at its end", "write sparse rows as {index value,index value}")
+                raise self.error(i, "has no '}' at its end", "write sparse rows as {index value,index value}")
             inside = row[1:-1]
             rows.append(inside.split(",") if inside and not inside.isspace() else [])
         ends = np.cumsum([len(row) for row in rows])
@@ -241,22 +248,52 @@ class _Rows:
         if not set(map(len, map(str.split, pairs))) <= {2}:
             odd = next(k for k, pair in enumerate(pairs) if len(pair.split()) != 2)
             fault = f"has {quoted(pairs[odd])}, which is no pair"
-            raise self._error(self._row_of(odd, ends), fault, "write {index value,index value}")
+            raise self.error(self._row_of(odd, ends), fault, "write {index value,index value}")
         cells = " ".join(pairs).split()
         columns = self._parse_columns(cells[::2], ends, names)
-        values = self._parse(cells[1::2], ends)
+        values = self.parse(cells[1::2], ends)
         self._check_first_values(names, domains)
-        self._check_domains(values, columns, names, domains, None, ends)
         indptr = np.concatenate([[0], ends])
         index_type = np.int32 if len(columns) < 2**31 else np.int64
         parts = values, columns.astype(index_type), indptr.astype(index_type)
         table = sparse.csr_array(parts, shape=(len(rows), len(names)))
+        self._check_domains(table.tocsc(), names, domains)
         table.sort_indices()
         self._check_repeats(table, names)
         table.eliminate_zeros()
         return table
 
-    def _parse(self, cells, ends):
+    def _check_domains(self, table, names, domains):
+        """Refuse values that a nominal attribute does not declare."""
+        attributes = {}
+        for j, domain in enumerate(domains):
+            attributes.setdefault(domain, []).append(j)
+        attributes.pop(None, None)
+        for domain, members in attributes.items():
+            part = table[:, members]
+            values = part.data if sparse.issparse(part) else part.ravel()
+            is_wrong = ~np.isin(values, domain) & ~np.isnan(values)
+            if is_wrong.any():
+                k = int(np.argmax(is_wrong))
+                i, j = divmod(k, len(members))
+                if sparse.issparse(part):
+                    i, j = part.indices[k], np.searchsorted(part.indptr, k, side="right") - 1
+                declared = ",".join(f"{value:g}" for value in domain)
+                name = quoted(names[members[j]])
+                fault = f"has {values[k]:g} for the attribute {name}, which declares {{{declared}}}"
+                raise self.error(i, fault, "correct one of them")
+
+    def _check_repeats(self, table, names):
+        merged = table.copy()
+        merged.sum_duplicates()
+        n_repeats = np.diff(table.indptr) - np.diff(merged.indptr)
+        if n_repeats.any():
+            row = int(np.argmax(n_repeats))
+            columns = table.indices[table.indptr[row] : table.indptr[row + 1]]
+            name = names[columns[:-1][np.diff(columns) == 0][0]]
+            raise self.error(row, f"has two values for the attribute {quoted(name)}", "keep one")
+
+    def parse(self, cells, ends):
         """Return the numbers that are written in cells, NaN where a value is missing."""
         try:
             values = np.fromiter(map(float, cells), dtype=np.float64, count=len(cells))
@@ -270,11 +307,11 @@ class _Rows:
             text = _unquote(cell)
             if text != _MISSING and not _NUMBER.fullmatch(text):
                 fault = f"has the value {quoted(cell.strip())}, which is no number"
-                raise self._error(self._row_of(k, ends), fault, "write a number or ?")
+                raise self.error(self._row_of(k, ends), fault, "write a number or ?")
             values[k] = np.nan if text == _MISSING else float(text)
             if np.isinf(values[k]):
                 fault = f"has the value {quoted(cell.strip())}, {_TOO_LARGE}"
-                raise self._error(self._row_of(k, ends), fault, "correct it, or write ? if it is unknown")
+                raise self.error(self._row_of(k, ends), fault, "correct it, or write ? if it is unknown")
         return values
 
     def _parse_columns(self, cells, ends, names):
@@ -284,7 +321,7 @@ class _Rows:
             is_outside = columns >= len(names)
             odd = int(np.argmax(is_outside)) if is_outside.any() else None
         if odd is not None:
-            raise self._error(
+            raise self.error(
                 self._row_of(odd, ends),
                 f"has the index {cells[odd][:80]} for {len(names)} attributes",
                 "indices count attributes from 0",
@@ -300,57 +337,12 @@ class _Rows:
                     "which the format takes for what rows leave out; declare 0 first, or make it numeric"
                 )
 
-    def _check_domains(self, values, columns, names, domains, n_columns, ends=None):
-        """Refuse values that a nominal attribute does not declare."""
-        numbers = {domain: k for k, domain in enumerate(dict.fromkeys([None, *domains]))}
-        # Small integers are sorted in linear time.
-        kinds = np.array([numbers[domain] for domain in domains], np.uint16 if len(numbers) < 2**16 else np.int64)
-        kinds = kinds[columns]
-        order = np.argsort(kinds, kind="stable")
-        ends_of_kinds = np.searchsorted(kinds, np.arange(len(numbers)), side="right", sorter=order)
-        for domain, start, stop in zip(list(numbers)[1:], ends_of_kinds[:-1], ends_of_kinds[1:]):
-            members = order[start:stop]
-            own = values[members]
-            is_wrong = ~np.isin(own, domain) & ~np.isnan(own)
-            if is_wrong.any():
-                k = int(members[np.argmax(is_wrong)])
-                row = k // n_columns if ends is None else self._row_of(k, ends)
-                declared = ",".join(f"{value:g}" for value in domain)
-                raise self._error(
-                    row,
-                    f"has {values[k]:g} for the attribute {quoted(names[columns[k]])}, which declares {{{declared}}}",
-                    "correct one of them",
-                )
-
-    def _check_repeats(self, table, names):
-        is_repeat = np.diff(table.indices) == 0
-        # The last of one row and the first of the next may well be equal.
-        borders = table.indptr[1:-1]
-        borders = borders[(borders > 0) & (borders < len(table.indices))]
-        is_repeat[borders - 1] = False
-        if is_repeat.any():
-            k = int(np.argmax(is_repeat))
-            row = int(np.searchsorted(table.indptr, k, side="right")) - 1
-            name = names[table.indices[k]]
-            raise self._error(row, f"has two values for the attribute {quoted(name)}", "keep one")
-
     @staticmethod
     def _row_of(k, ends):
         return int(np.searchsorted(ends, k, side="right"))
 
-    def _error(self, i, fault, remedy):
+    def error(self, i, fault, remedy):
         return ValueError(f"{self.path}, line {self.numbers[i]}: the row {fault}; {remedy}")
-
-
-def _check_labels(Y, names, path):
-    is_wrong = (Y != 0) & (Y != 1)
-    if is_wrong.any():
-        row, column = np.argwhere(is_wrong)[0].tolist()
-        raise ValueError(
-            f"{path}: row {row} has {Y[row, column]:g} for the label {quoted(names[column])}; labels are 0 or 1, so "
-            "check n_labels and label_position"
-        )
-    return np.ascontiguousarray(Y, dtype=np.int64)
 
 
 def _without_comment(text):

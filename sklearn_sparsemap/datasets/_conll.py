@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from itertools import chain
 
+from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
-from ._lines import MAX_BYTES, read_lines, read_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
+from ._lines import MAX_BYTES, read_lines, read_sentences, share_equal
 
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \\t]+")
@@ -88,85 +85,60 @@ def load_conll(
     >>> [labels for _, labels in load_conll([path, path], chunk_size=1)]
     [[['B-NP', 'B-VP']], [['B-VP']], [['B-NP', 'B-VP']], [['B-VP']]]
     """
-    columns, kept, label_index = _check_columns(columns, label)
+    columns, fields, label_index = _check_columns(columns, label)
     if separator == "" or comment == "":
         raise ValueError("separator and comment must not be empty; leave them at None")
-    n_columns, names = len(columns), [columns[i] for i in kept]
+    n_columns = len(columns)
 
-    def read_file(path, chunk_size):
-        lines = read_lines(path, encoding, max_bytes)
-        for cells, ends in _read_cells(lines, n_columns, separator, comment, path, chunk_size):
-            # Equal strings become one object: less memory, and faster to compare and hash.
-            share = {}.setdefault
-            cells = list(map(share, cells, cells))
-            tokens = [dict(zip(names, token)) for token in zip(*(cells[i::n_columns] for i in kept))]
-            starts = [0, *ends[:-1]]
-            X, y = [tokens[start:end] for start, end in zip(starts, ends)], None
-            if label_index is not None:
-                labels = cells[label_index::n_columns]
-                y = [labels[start:end] for start, end in zip(starts, ends)]
-            yield X, y
+    def sentences_of(path):
+        sentence = []
+        # A blank line ends the last sentence.
+        for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
+            if comment is not None and line.startswith(comment):
+                continue
+            if separator is None and not line.isascii():
+                # A word may hold white space of another kind, such as a no-break space or a line separator.
+                row = _BLANKS.split(line.strip(" \t"))
+            else:
+                row = line.split(separator)
+            if not line or line.isspace() or row[0] == _DOCUMENT_START:
+                if sentence:
+                    yield sentence
+                sentence = []
+            elif len(row) == n_columns:
+                sentence += row
+            else:
+                found = f"{len(row)} column{'s' * (len(row) != 1)}"
+                raise ValueError(
+                    f"{path}, line {number}: expected {n_columns}, found {found} in {quoted(line)}; name "
+                    "every column in columns (None skips one), or set separator"
+                )
 
-    return read_sentences(path, chunk_size, read_file)
+    def labels_of(cells, ends, *_):
+        if label_index is None:
+            return None
+        labels = share_equal(cells[label_index::n_columns])
+        return [labels[start:end] for start, end in zip([0, *ends], ends)]
+
+    return read_sentences(path, chunk_size, sentences_of, n_columns, fields, labels_of)
 
 
 def _check_columns(columns, label):
-    """Return the columns as a list, the indices of those kept as fields, and that of the label or None."""
+    """Return the columns as a list, the indices of those kept by their names, and that of the label or None."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of names; write ({columns!r},)")
-    columns = list(columns)
-    odd = [name for name in columns if name is not None and not isinstance(name, str)]
-    if odd:
-        raise ValueError(f"columns must be names or None; got {odd[0]!r}")
-    names = [name for name in columns if name is not None]
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if repeated:
-        raise ValueError(f"columns has the name {repeated[0]!r} twice; name each column once, or None to skip it")
-    if label in names:
-        label_index = columns.index(label)
-    elif label is None or label == "label":
-        label_index = None
-    else:
-        raise ValueError(f"label={label!r} is not among the columns {columns}; use one of them or None")
-    kept = [i for i, name in enumerate(columns) if name is not None and i != label_index]
-    if not kept:
-        raise ValueError(f"columns={columns} leaves no field for X; name at least one column besides the label")
-    return columns, kept, label_index
-
-
-def _read_cells(lines, n_columns, separator, comment, path, chunk_size):
-    """Split lines into the fields of tokens, one token after the other, and where each sentence ends, by chunks."""
-    cells = []
-    ends = []
-    n_tokens = n_ended = n_chunks = 0
-    for number, line in enumerate(lines, 1):
-        if comment is not None and line.startswith(comment):
+    columns, fields = list(columns), {}
+    for i, name in enumerate(columns):
+        if name is None:
             continue
-        if separator is None and not line.isascii():
-            # A word may hold white space of another kind, such as a no-break space or a line separator.
-            row = _BLANKS.split(line.strip(" \t"))
-        else:
-            row = line.split(separator)
-        if len(row) == n_columns and row[0] != _DOCUMENT_START and line and not line.isspace():
-            # Not a list of rows: a list for each token would keep the garbage collector busy.
-            cells += row
-            n_tokens += 1
-        elif not line or line.isspace() or row[0] == _DOCUMENT_START:
-            if n_tokens > n_ended:
-                n_ended = n_tokens
-                ends.append(n_tokens)
-                if len(ends) == chunk_size:
-                    yield cells, ends
-                    cells, ends, n_tokens, n_ended, n_chunks = [], [], 0, 0, n_chunks + 1
-        else:
-            found = f"{len(row)} column{'s' * (len(row) != 1)}"
-            raise ValueError(
-                f"{path}, line {number}: expected {n_columns}, found {found} in {quoted(line)}; name "
-                "every column in columns (None skips one), or set separator"
-            )
-    if n_tokens > n_ended:
-        ends.append(n_tokens)
-    if ends:
-        yield cells, ends
-    elif not n_chunks:
-        raise ValueError(f"{path} holds no token; is it the right file?")
+        if not isinstance(name, str):
+            raise ValueError(f"columns must be names or None; got {name!r}")
+        if name in fields:
+            raise ValueError(f"columns has the name {name!r} twice; name each column once, or None to skip it")
+        fields[name] = i
+    if label not in (None, "label", *fields):
+        raise ValueError(f"label={label!r} is not among the columns {columns}; use one of them or None")
+    label_index = fields.pop(label, None)
+    if not fields:
+        raise ValueError(f"columns={columns} leaves no field for X; name at least one column besides the label")
+    return columns, fields, label_index

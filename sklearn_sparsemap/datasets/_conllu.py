@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import chain
 
 import numpy as np
 
+from .._core.annotations import Any, PathLike, Sequence
 from .._core.validation import quoted
 from ._lines import MAX_BYTES, as_number, read_lines, read_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
 
 _COLUMNS = {"word": 1, "lemma": 2, "pos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _N_COLUMNS = 10
@@ -82,24 +79,23 @@ def load_conllu(
     """
     fields = _check_fields(fields)
 
-    def read_file(path, chunk_size):
-        n_before = 0
-        for rows, ends, lines in _read_words(read_lines(path, encoding, max_bytes), path, chunk_size):
-            heads = _check_heads(rows[_HEAD::_N_COLUMNS], ends, lines, path, n_before)
-            # Equal strings become one object: less memory, and faster to compare and hash.
-            share = {}.setdefault
-            columns = []
-            for field in fields:
-                column = rows[_COLUMNS[field] :: _N_COLUMNS]
-                columns.append(map(share, column, column))
-            tokens = [dict(zip(fields, token)) for token in zip(*columns)]
-            starts = [0, *ends[:-1]]
-            X = [tokens[start:end] for start, end in zip(starts, ends)]
-            # Copies: one kept sentence must not keep all others alive.
-            yield X, [heads[start:end].copy() for start, end in zip(starts, ends)]
-            n_before += len(X)
+    def sentences_of(path):
+        sentence = []
+        # A blank line ends the last sentence.
+        for number, line in enumerate(chain(read_lines(path, encoding, max_bytes), [""]), 1):
+            if not line or line.isspace():
+                if sentence:
+                    yield sentence
+                sentence = []
+            elif not line.startswith("#"):
+                row = _read_row(line, len(sentence) // n_columns + 1, f"{path}, line {number}")
+                if row is not None:
+                    # Messages name the line of a word.
+                    sentence += [*row, number]
 
-    return read_sentences(path, chunk_size, read_file)
+    n_columns = _N_COLUMNS + 1
+    columns = {field: _COLUMNS[field] for field in fields}
+    return read_sentences(path, chunk_size, sentences_of, n_columns, columns, _heads_of)
 
 
 def _check_fields(fields):
@@ -115,46 +111,23 @@ def _check_fields(fields):
     return list(dict.fromkeys(fields))
 
 
-def _read_words(lines_of_file, path, chunk_size):
-    """Yield the columns of words, one word after the other, where sentences end, and each word's line, by chunks."""
-    rows = []
-    ends = []
-    lines = []
-    n_before = n_chunks = 0
-    for number, line in enumerate(lines_of_file, 1):
-        if not line or line.isspace():
-            if len(lines) > n_before:
-                n_before = len(lines)
-                ends.append(n_before)
-                if len(ends) == chunk_size:
-                    yield rows, ends, lines
-                    rows, ends, lines, n_before, n_chunks = [], [], [], 0, n_chunks + 1
-            continue
-        if line.startswith("#"):
-            continue
-        row = line.split("\t")
-        if len(row) != _N_COLUMNS:
-            found = f"{len(row)} column{'s' * (len(row) != 1)}"
-            raise ValueError(
-                f"{path}, line {number}: expected {_N_COLUMNS} columns separated by tabs, found {found} in "
-                f"{quoted(line)}; is it a CoNLL-U or CoNLL-X file?"
-            )
-        if row[0] != str(len(lines) - n_before + 1):
-            if _is_range_or_empty_node(row[0]):
-                continue
-            raise ValueError(
-                f"{path}, line {number}: expected word number {len(lines) - n_before + 1}, found {quoted(row[0])}; "
-                "number the words of a sentence from 1 and separate sentences by a blank line"
-            )
-        # Not a list of rows: a list for each word would keep the garbage collector busy.
-        rows += row
-        lines.append(number)
-    if len(lines) > n_before:
-        ends.append(len(lines))
-    if ends:
-        yield rows, ends, lines
-    elif not n_chunks:
-        raise ValueError(f"{path} holds no word; is it the right file?")
+def _read_row(line, word, where):
+    """Return the columns of the line of a word, None for a multiword token or an empty node."""
+    row = line.split("\t")
+    if len(row) != _N_COLUMNS:
+        found = f"{len(row)} column{'s' * (len(row) != 1)}"
+        raise ValueError(
+            f"{where}: expected {_N_COLUMNS} columns separated by tabs, found {found} in {quoted(line)}; is it a "
+            "CoNLL-U or CoNLL-X file?"
+        )
+    if row[0] == str(word):
+        return row
+    if _is_range_or_empty_node(row[0]):
+        return None
+    raise ValueError(
+        f"{where}: expected word number {word}, found {quoted(row[0])}; number the words of a sentence from 1 and "
+        "separate sentences by a blank line"
+    )
 
 
 def _is_range_or_empty_node(number):
@@ -165,8 +138,9 @@ def _is_range_or_empty_node(number):
     return False
 
 
-def _check_heads(cells, ends, lines, path, n_sentences):
-    """Return the heads of all words as one array, each sentence's a tree; so many sentences came before."""
+def _heads_of(cells, ends, path, n_sentences):
+    """Return the heads of each sentence, which are trees; `n_sentences` came before in the file."""
+    cells, lines = (cells[column :: _N_COLUMNS + 1] for column in (_HEAD, _N_COLUMNS))
     lengths = np.diff(ends, prepend=0)
     n_words = np.repeat(lengths, lengths)
     is_number = np.fromiter(map(str.isdecimal, cells), dtype=bool, count=len(cells))
@@ -201,4 +175,5 @@ def _check_heads(cells, ends, lines, path, n_sentences):
             f"{path}, line {lines[i]}: heads[{sentence}] goes in a circle, {path_text}; every word must "
             "reach the root, 0, along its heads"
         )
-    return heads
+    # Copies: one kept sentence must not keep all others alive.
+    return [heads[end - length : end].copy() for end, length in zip(ends, lengths)]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.annotations import Any, PathLike
 from .._core.validation import quoted
-from ._arff import _ATTRIBUTE, _read_attribute, _Rows, _without_comment, read_declarations
+from ._arff import Rows, domain_of, read_attributes
 from ._lines import MAX_BYTES, check_size, read_lines
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 _HIERARCHICAL = re.compile(r"hierarchical\s+(?P<classes>\S.*)", re.IGNORECASE | re.ASCII)
 # Names that some files give to the root of all, which every row has: no class.
@@ -77,7 +74,7 @@ def load_hierarchical_arff(
     """
     lines = list(read_lines(path, encoding, max_bytes))
     names, domains, classes, first = _read_header(lines, path)
-    table = _Rows(lines, first, path)
+    table = Rows(lines, first, path)
     class_names, parents = _hierarchy(classes, path)
     check_size(len(table.rows), len(class_names), "classes", path, max_bytes)
     n_columns = sum(1 if domain is None else len(domain) for domain in domains)
@@ -91,21 +88,22 @@ def load_hierarchical_arff(
 def _read_header(lines, path):
     """Return the attributes' names, their values (None: any number), the listed classes and the first line of data."""
     names, domains, classes = [], [], None
-    declarations, first = read_declarations(lines, path, lambda *declaration: declaration)
-    for text, where in declarations:
+
+    def read_type(name, kind, where):
+        nonlocal classes
         if classes is not None:
             raise ValueError(f"{where}: an attribute after the one of the classes, which must be the last")
-        match = _ATTRIBUTE.fullmatch(text)
-        kind = "" if match is None else _without_comment(match["type"])
         found = _HIERARCHICAL.fullmatch(kind)
         if found is not None:
             classes = [name.strip() for name in found["classes"].split(",") if name.strip()]
-        elif kind.startswith("{") and kind.endswith("}"):
-            names.append(match["plain"] or match["single"] or match["double"])
+            return
+        names.append(name)
+        if kind.startswith("{") and kind.endswith("}"):
             domains.append([value.strip() for value in kind[1:-1].split(",")])
         else:
-            names.append(_read_attribute(text, where)[0])
-            domains.append(None)
+            domains.append(domain_of(name, kind, where))
+
+    _, first = read_attributes(lines, path, read_type)
     if classes is None or not names:
         raise ValueError(f"{path}, line {first}: no features and a last attribute 'class hierarchical' before @data")
     return names, domains, classes, first
@@ -116,18 +114,18 @@ def _columns(table, rows, names, domains):
     cells = [row.split(",") for row in rows]
     for i, row in enumerate(cells):
         if len(row) != len(names):
-            raise table._error(i, f"has {len(row)} values for {len(names)} features", "give one for each, and classes")
+            raise table.error(i, f"has {len(row)} values for {len(names)} features", "give one for each, and classes")
     parts = []
     for place, domain in enumerate(domains):
         column = [row[place].strip() for row in cells]
         if domain is None:
-            parts.append(table._parse(column, np.arange(1, len(column) + 1))[:, None])
+            parts.append(table.parse(column, np.arange(1, len(column) + 1))[:, None])
             continue
         index = {"?": -1, **{value: k for k, value in enumerate(domain)}}
         odd = next((i for i, cell in enumerate(column) if cell not in index), None)
         if odd is not None:
             fault = f"has {quoted(column[odd])} for the attribute {quoted(names[place])}"
-            raise table._error(odd, fault, "correct it, or declare it")
+            raise table.error(odd, fault, "correct it, or declare it")
         chosen = np.array([index[cell] for cell in column])[:, None]
         parts.append(np.where(chosen >= 0, chosen == np.arange(len(domain)), np.nan))
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
@@ -139,16 +137,11 @@ def _hierarchy(classes, path):
     # The parents of each class as the keys of a dict: edges may be listed twice.
     above = {}
     for name in classes:
-        if not as_edges:
-            _add_path(name, above, path)
-            continue
-        parent, _, child = name.partition("/")
-        if not child or "/" in child:
-            raise ValueError(f"{path}: the class {quoted(name)} is no edge parent/child, as others are")
-        above.setdefault(child, {})
-        if parent != _ROOT:
-            above.setdefault(parent, {})
-            above[child][parent] = None
+        for parent, child in [_read_edge(name, path)] if as_edges else _edges_of_path(name, path):
+            above.setdefault(child, {})
+            if parent != _ROOT:
+                above.setdefault(parent, {})
+                above[child][parent] = None
     depths, places = {}, {name: i for i, name in enumerate(above)}
     try:
         for name in TopologicalSorter(above).static_order():
@@ -160,19 +153,23 @@ def _hierarchy(classes, path):
     return names, [sorted(index[parent] for parent in above[name]) for name in names]
 
 
-def _add_path(name, above, path):
-    """Add a class and those above it, given as a path."""
+def _read_edge(name, path):
+    parent, _, child = name.partition("/")
+    if not child or "/" in child:
+        raise ValueError(f"{path}: the class {quoted(name)} is no edge parent/child, as others are")
+    return parent, child
+
+
+def _edges_of_path(name, path):
+    """Return the edges from the root down to a class that is given as a path."""
     steps = name.split("/")
     if len(steps) > _MOST_LEVELS:
         raise ValueError(
             f"{path}: the class {quoted(name)} has {len(steps)} levels, but paths are read up to {_MOST_LEVELS}; "
             f"list edges parent/child, with {_ROOT!r} at the top"
         )
-    parents = {}
-    for depth in range(1, len(steps) + 1):
-        prefix = "/".join(steps[:depth])
-        above[prefix] = parents
-        parents = {prefix: None}
+    prefixes = ["/".join(steps[:depth]) for depth in range(1, len(steps) + 1)]
+    return zip([_ROOT, *prefixes], prefixes)
 
 
 def _indicator(table, rows, names, parents):
@@ -181,7 +178,7 @@ def _indicator(table, rows, names, parents):
         for name in row.split("@"):
             place = index.get(name.strip())
             if place is None and name.strip() != _ROOT:
-                raise table._error(i, f"has the class {quoted(name)}, which is not declared", "correct it")
+                raise table.error(i, f"has the class {quoted(name)}, which is not declared", "correct it")
             if place is not None:
                 Y[i, place] = 1
     for child in range(len(names) - 1, -1, -1):

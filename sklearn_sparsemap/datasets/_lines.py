@@ -5,8 +5,10 @@ import gzip
 import zlib
 from collections.abc import Iterable
 from io import IncrementalNewlineDecoder
-from numbers import Integral
+from itertools import chain
 from os import PathLike
+
+from .._core.validation import check_positive
 
 # Longer texts are refused unless asked for: compressed, a thousandth of their size is enough to fill the memory.
 MAX_BYTES = 2**32
@@ -38,8 +40,7 @@ def read_lines(path, encoding, max_bytes):
         If the file cannot be read.
     """
     check_path(path)
-    if not isinstance(max_bytes, Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
-        raise ValueError(f"max_bytes must be a positive integer; got {max_bytes!r}")
+    check_positive("max_bytes", max_bytes, integer=True)
     try:
         decoder = codecs.getincrementaldecoder(encoding)()
     except (LookupError, TypeError) as error:
@@ -118,7 +119,7 @@ def _blocks(path, max_bytes):
             yield block
 
 
-def read_sentences(path, chunk_size, read_file):
+def read_sentences(path, chunk_size, sentences_of, n_columns, fields, targets_of):
     """Read the sentences of one file or several, all at once or in chunks.
 
     Parameters
@@ -126,9 +127,15 @@ def read_sentences(path, chunk_size, read_file):
     path : path, or sequence of paths
     chunk_size : int or None
         Sentences in a chunk; None is all.
-    read_file : callable
-        Yields the sentences of a file in pairs ``(X, y)`` of at most so many of them, and one pair of all if that is
-        None.
+    sentences_of : callable
+        Yields the cells of each sentence of a file, token by token in one list.
+    n_columns : int
+        Cells of a token.
+    fields : dict of str -> int
+        The columns that tokens hold, by name.
+    targets_of : callable
+        Returns the targets of sentences, None if there are none. It gets the cells of all tokens, where sentences end,
+        the path, and how many sentences of the file came before.
 
     Returns
     -------
@@ -142,16 +149,44 @@ def read_sentences(path, chunk_size, read_file):
         check_path(own)
     if not paths:
         raise ValueError("path is an empty list; name at least one file")
-    if chunk_size is None:
-        X, y = [], []
-        for own in paths:
-            for sentences, targets in read_file(own, None):
-                X += sentences
-                if targets is None:
-                    y = None
-                else:
-                    y += targets
-        return X, y
-    if not isinstance(chunk_size, Integral) or isinstance(chunk_size, bool) or chunk_size < 1:
-        raise ValueError(f"chunk_size must be a positive integer, or None; got {chunk_size!r}")
-    return (chunk for own in paths for chunk in read_file(own, chunk_size))
+    if chunk_size is not None:
+        check_positive("chunk_size", chunk_size, integer=True)
+
+    def read(own):
+        n_before = 0
+        for cells, ends in _join_chunks(sentences_of(own), n_columns, chunk_size):
+            targets = targets_of(cells, ends, own, n_before)
+            columns = [share_equal(cells[column::n_columns]) for column in fields.values()]
+            tokens = [dict(zip(fields, token)) for token in zip(*columns)]
+            yield [tokens[start:end] for start, end in zip([0, *ends], ends)], targets
+            n_before += len(ends)
+        if not n_before:
+            raise ValueError(f"{own} holds no token; is it the right file?")
+
+    chunks = (chunk for own in paths for chunk in read(own))
+    if chunk_size is not None:
+        return chunks
+    sentences, targets = zip(*chunks)
+    y = None if targets[0] is None else list(chain.from_iterable(targets))
+    return list(chain.from_iterable(sentences)), y
+
+
+def _join_chunks(sentences, n_columns, chunk_size):
+    """Yield the cells of all tokens of a chunk in one list, and where each sentence ends.
+
+    Lists for each token, or dicts of each sentence, would keep the garbage collector busy.
+    """
+    cells, ends = [], []
+    for sentence in sentences:
+        cells += sentence
+        ends.append(len(cells) // n_columns)
+        if len(ends) == chunk_size:
+            yield cells, ends
+            cells, ends = [], []
+    if ends:
+        yield cells, ends
+
+
+def share_equal(strings):
+    """Make equal strings one object: less memory, and faster to compare and hash."""
+    return list(map({}.setdefault, strings, strings))

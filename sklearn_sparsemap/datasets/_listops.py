@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._core.annotations import Any, NDArray, PathLike
 from .._core.validation import check_positive, quoted
 from ._lines import MAX_BYTES, read_lines
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from numpy.typing import NDArray
 
 _OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
 _END = "]"
@@ -99,8 +93,8 @@ def make_listops(
                 f"no more than {len(found)} different expressions of {min_length} to {max_length} tokens were found; "
                 "raise max_length, or lower n_samples"
             )
-    X = [list(tokens) for tokens in found]
-    return X, *_trees(X)
+    heads, valencies = map(list, zip(*map(_tree_of, found)))
+    return [list(tokens) for tokens in found], heads, valencies
 
 
 def load_listops(
@@ -145,18 +139,21 @@ def load_listops(
     >>> load_listops(path)
     ([['[MIN', '2', '7', ']']], [array([0, 1, 1, 1])], [array([2, 0, 0, 0])])
     """
-    X = []
+    X, trees = [], []
     for number, line in enumerate(read_lines(path, encoding, max_bytes), 1):
         if not line.strip():
             continue
         value, tab, expression = line.partition("\t")
         tokens = [token for token in expression.split() if token not in "()"]
-        if not tab or not value.strip().isdigit() or not _is_expression(tokens):
+        tree = _tree_of(tokens)
+        if not tab or not value.strip().isdigit() or tree is None:
             raise ValueError(f"{path}, line {number}: {quoted(line)} is no value, tab and expression of ListOps")
         X.append(tokens)
+        trees.append(tree)
     if not X:
         raise ValueError(f"{path} holds no expression; is it the right file?")
-    return X, *_trees(X)
+    heads, valencies = map(list, zip(*trees))
+    return X, heads, valencies
 
 
 def _draw(rng, max_length):
@@ -182,34 +179,21 @@ def _draw(rng, max_length):
     return tokens
 
 
-def _is_expression(tokens):
-    """Tell whether the tokens are one digit, or one operation whose brackets fit, of digits and operations."""
-    depth = 0
+def _tree_of(tokens):
+    """Return the heads and the valencies of one digit or operation, None if the tokens are none."""
+    heads, open_brackets = [], [0]
     for i, token in enumerate(tokens):
-        if i > 0 and depth <= 0:
-            return False
+        is_after_the_end = i > 0 and len(open_brackets) == 1
+        heads.append(open_brackets[-1])
         if token in _OPERATORS:
-            depth += 1
-        elif token == _END:
-            depth -= 1
+            open_brackets.append(i + 1)
+        elif token == _END and i > 0:
+            open_brackets.pop()
         elif len(token) != 1 or not token.isdecimal():
-            return False
-    return bool(tokens) and depth == 0
-
-
-def _trees(X):
-    """Return the heads and the valencies of all expressions."""
-    heads, valencies = [], []
-    for tokens in X:
-        own = np.zeros(len(tokens), dtype=np.int64)
-        open_brackets = [0]
-        for i, token in enumerate(tokens):
-            own[i] = open_brackets[-1]
-            if token in _OPERATORS:
-                open_brackets.append(i + 1)
-            elif token == _END:
-                open_brackets.pop()
-        is_argument = [token != _END for token in tokens]
-        heads.append(own)
-        valencies.append(np.bincount(own[is_argument], minlength=len(tokens) + 1)[1:])
-    return heads, valencies
+            return None
+        if is_after_the_end:
+            return None
+    if not tokens or len(open_brackets) > 1:
+        return None
+    arguments = [head for head, token in zip(heads, tokens) if token != _END]
+    return np.array(heads, dtype=np.int64), np.bincount(arguments, minlength=len(tokens) + 1)[1:]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, Sequence
 from .._core.unwrap import transformed, unwrap
 from .._core.validation import check_positive
 from ..inference import n_best
 from ._tables import as_table, check_feature_names
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_ENTRY = [("name", object), ("row", np.int64), ("label", object), ("contribution", np.float64)]
 
 
 class Explanation:
@@ -39,10 +38,10 @@ class Explanation:
 
     def __init__(self, predicted, rival, score_difference, entries):
         self.predicted, self.rival, self.score_difference = predicted, rival, score_difference
-        self.contributions = np.array([value for *_, value in entries], dtype=np.float64)
-        self.names = [name for name, *_ in entries]
-        self.rows = np.array([row for _, row, *_ in entries], dtype=np.int64)
-        self.labels = [label for _, _, label, _ in entries]
+        entries = np.array(entries, dtype=_ENTRY)
+        self.names, self.labels = entries["name"].tolist(), entries["label"].tolist()
+        self.rows, self.contributions = entries["row"], entries["contribution"]
+        self._entries = entries
 
     def table(self, n: int | None = None, *, output: str = "array") -> Any:
         """List the contributions, the largest in size first.
@@ -60,11 +59,7 @@ class Explanation:
         if n is not None:
             check_positive("n", n, integer=True)
         order = np.argsort(-np.abs(self.contributions), kind="stable")[:n]
-        rows = [
-            (self.names[i], int(self.rows[i]), self.labels[i], float(self.contributions[i])) for i in order.tolist()
-        ]
-        dtype = [("name", object), ("row", np.int64), ("label", object), ("contribution", np.float64)]
-        return as_table(rows, dtype, output)
+        return as_table(self._entries[order], output)
 
     def __repr__(self):
         return (
@@ -143,11 +138,21 @@ def explain(model: Any, x: Any, *, against: Any = None, feature_names: Sequence[
     else:
         rival = _as_codes(last, structure, against)
     first = best[0][0]
-    sides = [structure.encode(s, np.array(dims)) for s in (first, rival)]
+    (parts, joint), (rival_parts, rival_joint) = (structure.encode(s, np.array(dims)) for s in (first, rival))
+    parts = _difference(parts, rival_parts, scores.size)
+    joint = _difference(joint, rival_joint, sum(array.size for array in additional.values()))
     names = check_feature_names(steps, last, feature_names, last.n_features_in_)
-    entries = _of_parts(last, X, scores, sides, names) + _of_additional(last, structure, additional, sides)
-    difference = _score(sides[0], scores, additional) - _score(sides[1], scores, additional)
-    return Explanation(last._as_labels(first), last._as_labels(rival), difference, entries)
+    entries = _of_parts(last, X, scores, parts, names)
+    values = [sign * float(scores.flat[part]) for part, sign in parts]
+    places = [(name, index) for name, array in additional.items() for index in np.ndindex(array.shape)]
+    classes = last.classes_.tolist() if structure.labelled else None
+    for part, sign in joint:
+        name, index = places[part]
+        values.append(sign * float(additional[name][index]))
+        shown = ", ".join(str(i if classes is None else classes[i]) for i in index)
+        if values[-1]:
+            entries.append((f"{name}[{shown}]", -1, None, values[-1]))
+    return Explanation(last._as_labels(first), last._as_labels(rival), float(sum(values)), entries)
 
 
 def _as_codes(last, structure, given):
@@ -163,58 +168,32 @@ def _as_codes(last, structure, given):
     return code[given] if flat else np.array([code[label] for label in labels])
 
 
-def _score(side, scores, additional):
-    parts, joint = side
-    flat = np.concatenate([a.ravel() for a in additional.values()]) if additional else np.zeros(0)
-    return float(scores.ravel()[parts[parts >= 0]].sum() + flat[joint[joint >= 0]].sum())
-
-
-def _difference(first, second):
+def _difference(first, second, n):
     """Return the parts in which two sides differ, with +1 or -1 for each; repeated parts are counted."""
-    parts = np.concatenate([first[first >= 0], second[second >= 0]])
-    signs = np.concatenate([np.ones((first >= 0).sum()), -np.ones((second >= 0).sum())])
-    values, which = np.unique(parts, return_inverse=True)
-    sums = np.bincount(which, signs, minlength=len(values))
-    return [(int(part), float(total)) for part, total in zip(values, sums) if total]
+    signs = np.bincount(first[first >= 0], minlength=n) - np.bincount(second[second >= 0], minlength=n)
+    return [(part, float(signs[part])) for part in np.flatnonzero(signs).tolist()]
 
 
-def _of_parts(last, X, scores, sides, names):
+def _of_parts(last, X, scores, parts, names):
     """Return the contributions of features and intercepts."""
     checked = last._check_predict(X)[1]
-    rows, varies = checked.values, bool(np.any(last._task(checked).varies))
-    model = last._current
-    n_outputs = len(model.intercept)
+    rows, varies = sparse.csr_array(checked.values), bool(np.any(last._task(checked).varies))
+    coef, intercepts = last._current.coef, last._current.intercept.tolist()
     classes = last.classes_.tolist() if last._structure.labelled else [None]
-    coef = sparse.csc_array(model.coef) if sparse.issparse(model.coef) else model.coef
-    entries, flat = [], scores.ravel()
-    for part, sign in _difference(sides[0][0], sides[1][0]):
-        row, output = part // n_outputs, part % n_outputs
-        x = rows[[row]]
-        columns, values = (x.indices, x.data) if sparse.issparse(x) else (np.flatnonzero(x[0]), x[0][x[0] != 0])
-        weights = np.asarray((coef[:, [output]].toarray() if sparse.issparse(coef) else coef[:, [output]])[columns])
-        products = sign * values * weights.ravel()
-        label = classes[output]
-        entries += [(names[f], row, label, p) for f, p in zip(columns.tolist(), products.tolist()) if p]
-        if model.intercept[output]:
-            entries.append(("intercept", row, label, sign * float(model.intercept[output])))
+    entries = []
+    for part, sign in parts:
+        row, output = divmod(part, len(intercepts))
+        x, weights = rows[[row]], coef[:, [output]]
+        weights = weights.toarray() if sparse.issparse(weights) else weights
+        products = x.data * weights[x.indices, 0]
+        label, intercept = classes[output], intercepts[output]
+        entries += [(names[f], row, label, sign * p) for f, p in zip(x.indices.tolist(), products.tolist()) if p]
+        if intercept:
+            entries.append(("intercept", row, label, sign * intercept))
         if varies:
             # Inference adds this to the linear score of a part if structures differ in their number of parts.
-            rest = float(flat[part]) - float((values * weights.ravel()).sum()) - float(model.intercept[output])
+            rest = float(scores.flat[part]) - float(products.sum()) - intercept
             entries.append(("size", row, label, sign * rest))
-    return entries
-
-
-def _of_additional(last, structure, additional, sides):
-    """Return the contributions of additional scores."""
-    places = [(name, index) for name, array in additional.items() for index in np.ndindex(array.shape)]
-    classes = last.classes_.tolist() if structure.labelled else None
-    entries = []
-    for part, sign in _difference(sides[0][1], sides[1][1]):
-        name, index = places[part]
-        shown = ", ".join(str(i if classes is None else classes[i]) for i in index)
-        value = sign * float(additional[name][index])
-        if value:
-            entries.append((f"{name}[{shown}]", -1, None, value))
     return entries
 
 

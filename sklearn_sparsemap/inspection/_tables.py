@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, Sequence
 from .._core.unwrap import names_out, unwrap
 from .._core.validation import check_choice, check_matrix, check_positive
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def feature_table(
@@ -52,7 +48,6 @@ def feature_table(
     >>> feature_table(model, n=1)["feature"].tolist()
     ['word[0]=the', 'word[0]=the']
     """
-    check_choice("output", output, ("array", "pandas"))
     if n is not None:
         check_positive("n", n, integer=True)
     steps, last = unwrap(model)
@@ -72,7 +67,7 @@ def feature_table(
         # Ties: the first feature first.
         order = np.lexsort((places, -weights))
         rows += [(label, names[places[i]], float(weights[i])) for i in order]
-    return as_table(rows, [("label", object), ("feature", object), ("weight", np.float64)], output)
+    return as_table(np.array(rows, [("label", object), ("feature", object), ("weight", np.float64)]), output)
 
 
 def transition_table(model: Any, n: int | None = None, *, output: str = "array") -> Any:
@@ -103,7 +98,6 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     >>> transition_table(model)[["from", "to"]][0].tolist()
     ('D', 'N')
     """
-    check_choice("output", output, ("array", "pandas"))
     if n is not None:
         check_positive("n", n, integer=True)
     _, last = unwrap(model)
@@ -112,12 +106,12 @@ def transition_table(model: Any, n: int | None = None, *, output: str = "array")
     weights, labels = last.transitions_, last.classes_.tolist()
     order = np.argsort(-weights, axis=None, kind="stable")[:n]
     rows = [(labels[i // len(labels)], labels[i % len(labels)], float(weights.flat[i])) for i in order.tolist()]
-    return as_table(rows, [("from", object), ("to", object), ("weight", np.float64)], output)
+    return as_table(np.array(rows, [("from", object), ("to", object), ("weight", np.float64)]), output)
 
 
-def as_table(rows, dtype, output):
-    """Return tuples as a structured array, or a DataFrame."""
-    table = np.array(rows, dtype=dtype)
+def as_table(table, output):
+    """Return a structured array as it is, or as a DataFrame."""
+    check_choice("output", output, ("array", "pandas"))
     if output == "array":
         return table
     import pandas as pd

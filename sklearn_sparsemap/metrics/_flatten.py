@@ -1,4 +1,4 @@
-"""Sequences of labels as flat lists."""
+"""Sequences of labels as flat lists, and weighted means over them."""
 
 from itertools import chain
 
@@ -26,7 +26,8 @@ def check_same_lengths(lengths, other_lengths, name):
 
 def flatten(y, name):
     if isinstance(y, RaggedArray):
-        _check_one_dimensional(y.values, f"the values of {name}")
+        if y.values.ndim != 1:
+            raise ValueError(f"the values of {name} must have one label for each position; got shape {y.values.shape}")
         return y.values.tolist(), y.lengths
     if isinstance(y, str) or not hasattr(y, "__len__"):
         raise ValueError(f"{name} must be a sequence of label sequences; got {y!r}")
@@ -37,12 +38,15 @@ def flatten(y, name):
                 f"{name}[{i}] is {sample!r}, not a sequence of labels; if each sample has one label, use "
                 "sklearn.metrics"
             )
-        if isinstance(sample, np.ndarray):
-            _check_one_dimensional(sample, f"{name}[{i}]")
+        if getattr(sample, "ndim", 1) != 1:
+            raise ValueError(f"{name}[{i}] must have one label for each position; got shape {sample.shape}")
     lengths = np.fromiter(map(len, samples), dtype=np.int64, count=len(samples))
     return list(chain.from_iterable(samples)), lengths
 
 
-def _check_one_dimensional(array, name):
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one label for each position; got shape {array.shape}")
+def weighted_mean(values, weights):
+    """Return the mean as a float."""
+    total = weights.sum()
+    if total == 0:
+        raise ValueError("sample_weight gives no weight to any label; make at least one positive")
+    return float(values @ weights / total)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 
-from .._core.validation import check_matrix
-from ._weights import check_sample_weight, weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from .._core.annotations import Any, ArrayLike
+from .._core.validation import check_matrix, check_sample_weight
+from ._flatten import weighted_mean
 
 
 def example_f1_score(
@@ -80,14 +76,14 @@ def example_f1_score(
 
 def _check_indicator(y, name):
     """Return an indicator matrix as a boolean array, or a sparse one of ones, after checking it."""
-    if not sparse.issparse(y):
+    is_sparse = sparse.issparse(y)
+    if not is_sparse:
         y = np.asarray(y)
     if y.ndim != 2:
         raise ValueError(
             f"{name} must be an indicator matrix of shape (n_samples, n_labels); got shape {y.shape}; make it by "
             "sklearn.preprocessing.MultiLabelBinarizer"
         )
-    is_sparse = sparse.issparse(y)
     if is_sparse:
         check_matrix(y, name)
         # Repeated entries count once as their sum.
@@ -96,9 +92,7 @@ def _check_indicator(y, name):
     values = y.data if is_sparse else y
     if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
         raise ValueError(f"{name} must hold zeros and ones; a matrix of marginals must be cut at a threshold first")
-    if is_sparse:
-        return y.astype(np.int64)
-    return y.astype(bool)
+    return y.astype(np.int64 if is_sparse else bool)
 
 
 def _row_sums(indicator):

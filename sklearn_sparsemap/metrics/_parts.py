@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from ._weights import check_sample_weight
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from .._core.annotations import Any, ArrayLike
+from .._core.validation import check_sample_weight
 
 
 def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
@@ -56,8 +52,6 @@ def parts_f1_score(y_true: Any, y_pred: Any, *, sample_weight: ArrayLike | None 
     if not len(y_true):
         raise ValueError("y_true has no samples; the F1 of nothing is undefined")
     weights = check_sample_weight(sample_weight, len(y_true))
-    if not weights.any():
-        raise ValueError("sample_weight gives no weight to any sample; make at least one positive")
     counts = []
     for i, (true, pred) in enumerate(zip(y_true, y_pred)):
         try:
@@ -74,43 +68,30 @@ def _count(true, pred):
         if not (isinstance(true, dict) and isinstance(pred, dict) and set(true) == set(pred)):
             raise ValueError("y_true and y_pred must both be dicts, with the same keys")
         return np.sum([_count(true[name], pred[name]) for name in true], axis=0) if true else (0, 0)
-    arrays = _as_bools(true), _as_bools(pred)
-    if arrays[0] is None and arrays[1] is None:
+    arrays = _as_array(true), _as_array(pred)
+    if not any(array.dtype == bool for array in arrays):
         true, pred = _as_set(true, "y_true"), _as_set(pred, "y_pred")
         return len(true & pred), len(true) + len(pred)
-    true, pred = (
-        _read_indicator(y, name) if array is None else array
-        for y, name, array in zip((true, pred), ("y_true", "y_pred"), arrays)
-    )
+    for name, array in zip(("y_true", "y_pred"), arrays):
+        if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+            raise ValueError(f"one of the two is an array of bool, but {name} does not hold zeros and ones, either")
+    true, pred = (array.astype(bool) for array in arrays)
     if true.shape != pred.shape:
         raise ValueError(f"y_true has shape {true.shape}, but y_pred has {pred.shape}")
     return (true & pred).sum(), true.sum() + pred.sum()
 
 
-def _as_bools(structure):
-    """Return an array of bool, None if that is not what it is."""
-    if not isinstance(structure, list | tuple | np.ndarray):
-        return None
-    try:
-        array = np.asarray(structure)
-        if array.dtype == object:
+def _as_array(structure):
+    """Return an array of numbers or bools; an empty one of objects if there is none."""
+    if isinstance(structure, list | tuple | np.ndarray):
+        try:
+            array = np.asarray(structure)
             # Bools among objects.
-            array = np.asarray(array.tolist())
-    except ValueError:
-        # Parts of different lengths.
-        return None
-    return array if array.dtype == bool else None
-
-
-def _read_indicator(structure, name):
-    """Return zeros and ones as an array of bool."""
-    try:
-        array = np.asarray(structure)
-    except ValueError:
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
-        raise ValueError(f"one of the two is an array of bool, but {name} does not hold zeros and ones, either")
-    return array.astype(bool)
+            return np.asarray(array.tolist()) if array.dtype == object else array
+        except ValueError:
+            # Parts of different lengths.
+            pass
+    return np.empty(0, dtype=object)
 
 
 def _as_set(parts, name):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from operator import eq
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._flatten import check_same_lengths, flatten, flatten_pair
-from ._weights import check_sample_weight, weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from .._core.annotations import Any, ArrayLike
+from .._core.validation import check_sample_weight
+from ._flatten import check_same_lengths, flatten, flatten_pair, weighted_mean
 
 
 def flat_accuracy_score(y_true: Any, y_pred: Any, sample_weight: ArrayLike | None = None) -> float:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from ._flatten import flatten_pair
-from ._weights import weighted_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .._core.annotations import Any, Sequence
+from .._core.validation import check_choice
+from ._flatten import flatten_pair, weighted_mean
 
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
 _PREFIXES = {"B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE}
@@ -62,8 +60,7 @@ def span_f1_score(
     >>> span_f1_score(y_true, y_pred, average="macro")
     0.5
     """
-    if average not in ("micro", "macro", "weighted"):
-        raise ValueError(f"average must be 'micro', 'macro' or 'weighted'; got {average!r}")
+    check_choice("average", average, ("micro", "macro", "weighted"))
     _, counts = _count_spans(y_true, y_pred, labels)
     if average == "micro":
         return float(_precision_recall_f1(counts.sum(axis=0))[2])

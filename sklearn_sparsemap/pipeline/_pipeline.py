@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-
-def _last_has(name):
-    """Make a check of whether the last step has a method, whose error names the step."""
-
-    def check(pipeline):
-        getattr(pipeline._final_estimator, name)
-        return True
-
-    return check
+from .._core.annotations import Any, Self
+from .._core.unwrap import transformed, unwrap
 
 
 def _handed_through(name, what):
-    """Make a method that transforms X and asks the last step."""
+    """Make a method that transforms X and asks the last step; it is there if the last step has it."""
+
+    def last_has(pipeline):
+        # The error names the step.
+        getattr(pipeline._final_estimator, name)
+        return True
 
     def method(self, X, *args, **kwargs):
-        return getattr(self._last(), name)(self._transformed(X), *args, **kwargs)
+        steps, last = unwrap(self)
+        return getattr(last, name)(transformed(steps, X), *args, **kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"StructuredPipeline.{name}"
@@ -42,7 +38,7 @@ def _handed_through(name, what):
     -------
     result : as from the last step
     """
-    return available_if(_last_has(name))(method)
+    return available_if(last_has)(method)
 
 
 class StructuredPipeline(Pipeline):
@@ -82,11 +78,11 @@ class StructuredPipeline(Pipeline):
 
     def _can_partial_fit(self):
         getattr(self._final_estimator, "partial_fit")  # noqa: B009
-        for name, step in self._head():
-            if not (_is_stateless(step) or _is_fitted(step) or hasattr(step, "partial_fit")):
+        for step in unwrap(self)[0]:
+            if not (_is_ready(step) or hasattr(step, "partial_fit")):
                 raise AttributeError(
-                    f"partial_fit needs steps without a fit of their own, but {name!r} is to be fitted first: set "
-                    "n_features for the hashed mode, or call fit on a first part of the data"
+                    f"partial_fit needs steps without a fit of their own, but {type(step).__name__} is to be fitted "
+                    "first: set n_features for the hashed mode, or call fit on a first part of the data"
                 )
         return True
 
@@ -104,25 +100,15 @@ class StructuredPipeline(Pipeline):
         -------
         self : StructuredPipeline
         """
-        for _, step in self._head():
+        steps, last = unwrap(self)
+        for step in steps:
             # A step that keeps learning while the model learns changes the meaning of its features. Statistics such as
             # means converge, so steps with `partial_fit` are allowed.
-            if hasattr(step, "partial_fit") and not _is_stateless(step):
+            if hasattr(step, "partial_fit") and clone(step).__sklearn_tags__().requires_fit:
                 step.partial_fit(X, y)
             X = step.transform(X)
-        self._last().partial_fit(X, y, **params)
+        last.partial_fit(X, y, **params)
         return self
-
-    def _head(self):
-        return [(name, step) for name, step in self.steps[:-1] if step is not None and step != "passthrough"]
-
-    def _last(self):
-        return self.steps[-1][1]
-
-    def _transformed(self, X):
-        for _, step in self._head():
-            X = step.transform(X)
-        return X
 
 
 def make_structured_pipeline(*steps: Any, memory: Any = None, verbose: bool = False) -> StructuredPipeline:
@@ -149,12 +135,10 @@ def make_structured_pipeline(*steps: Any, memory: Any = None, verbose: bool = Fa
     return StructuredPipeline(make_pipeline(*steps).steps, memory=memory, verbose=verbose)
 
 
-def _is_stateless(step):
-    return not clone(step).__sklearn_tags__().requires_fit
-
-
-def _is_fitted(step):
-    check = getattr(step, "__sklearn_is_fitted__", None)
-    if check is not None:
-        return check()
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(step))
+def _is_ready(step):
+    """Tell whether a step is fitted, or needs no fit."""
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        return False
+    return True

@@ -7,16 +7,12 @@ from ._calibration import LabelCalibrationDisplay
 from ._convergence import ConvergenceDisplay
 from ._graphs.factor_graph import FactorGraphDisplay
 from ._graphs.label_graph import LabelGraphDisplay
-from ._inspection.bars import ExplanationDisplay, FeatureTableDisplay
-from ._inspection.heat_maps import LabelConfusionDisplay, TransitionsDisplay
+from ._inspection import ExplanationDisplay, FeatureTableDisplay, LabelConfusionDisplay, TransitionsDisplay
+from ._selection.curves import GroupPathDisplay, MemoryCurveDisplay
 from ._selection.group_order import GroupOrderDisplay
-from ._selection.group_path import GroupPathDisplay
-from ._selection.memory_curve import MemoryCurveDisplay
-from ._structures.chain import ChainDisplay
 from ._structures.matching import MatchingDisplay
 from ._structures.parts import PartsDisplay
-from ._structures.ranking import RankingDisplay
-from ._structures.segmentation import SegmentationDisplay
+from ._structures.sequences import ChainDisplay, RankingDisplay, SegmentationDisplay
 from ._structures.tree import TreeDisplay
 
 __all__ = [

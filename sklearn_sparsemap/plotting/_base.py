@@ -1,60 +1,105 @@
-"""Base of all displays: their axes, and the fitted estimators that they draw."""
+"""Bases of all displays: their axes, and the fitted estimators that they draw."""
 
 import numpy as np
 
 from .._core.unwrap import unwrap
-from ._style import centre_drawing, import_pyplot, size_in_points
+from ._style import INK, import_library, size_in_points, text_width
+
+# Height, font and margins of the legend that is part of a drawing, in points.
+_LEGEND, _LEGEND_FONT, _MARGIN = 24.0, 10.0, 8.0
 
 
 class Display:
     """Base of the displays.
 
     ``from_estimator``, ``from_predictions`` and their like make a display and call `plot`. `plot` sets `ax_` and
-    `figure_` by one of the two methods below, draws, and returns the display.
+    `figure_` by `_start`, draws, and returns the display.
     """
 
-    def _start(self, ax, figsize):
+    def _start(self, ax, figsize, n_rows=1, n_columns=1):
         """Set `ax_` and `figure_`, to a new figure of this size in inches if `ax` is None; return the axes."""
         if ax is None:
-            _, ax = import_pyplot().subplots(figsize=figsize, layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+            pyplot = import_library("matplotlib.pyplot")
+            _, ax = pyplot.subplots(n_rows, n_columns, figsize=figsize, layout="constrained")
+        self.ax_, self.figure_ = ax, np.ravel(ax)[0].figure
         return ax
 
-    def _start_drawing(self, ax, size, *, most=None):
-        """Set `ax_` and `figure_`, to a new figure that a drawing in points fills if `ax` is None.
+
+class Drawing(Display):
+    """Base of the displays that draw in points: in full size in a new figure, else scaled down to fit the axes."""
+
+    def _start_drawing(self, ax, low, high, entries, *, title=0.0, most=(np.inf, np.inf)):
+        """Set `ax_`, `figure_` and `legend_`; show the drawing in the middle of the axes, above its legend.
 
         Parameters
         ----------
         ax : matplotlib Axes or None
-        size : (float, float)
-            Size of the drawing.
-        most : (float, float), default=None
-            Largest size of the figure, in inches.
+        low, high : ndarray of shape (2,)
+            Corners of the drawing without its legend, in points.
+        entries : list of (str, dict)
+            Labels of the legend, and the styles of their lines, at full size. If there are none, `legend_` is None.
+        title : float, default=0.0
+            Points that are left above the drawing in a new figure.
+        most : (float, float), optional
+            Largest size of a new figure, in inches.
 
         Returns
         -------
-        ax : matplotlib Axes
-        available : ndarray of shape (2,)
-            The size of the axes, in points.
+        scale : float
+            Scale of the drawing, at most 1.
         """
+        if entries:
+            legend_width = sum(text_width(label, _LEGEND_FONT) + 5.2 * _LEGEND_FONT for label, _ in entries)
+            lacking = max(legend_width + 2 * _MARGIN - (high - low)[0], 0.0) / 2
+            low, high = low - (lacking, _LEGEND), high + (lacking, 0.0)
+        width, height = high - low
         if ax is None:
-            inches = np.asarray(size) / 72
-            figure = import_pyplot().figure(figsize=inches if most is None else np.minimum(inches, most))
-            ax = figure.add_axes((0, 0, 1, 1))
+            figure = import_library("matplotlib.pyplot").figure(
+                figsize=np.minimum((width / 72, (height + title) / 72), most)
+            )
+            ax = figure.add_axes((0, 0, 1, height / (height + title)))
         self.ax_, self.figure_ = ax, ax.figure
-        return ax, np.array(size_in_points(ax))
+        available = np.array(size_in_points(ax))
+        scale = min(1.0, *(available / (width, height)))
+        middle, half = (low + high) / 2, available / scale / 2
+        ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
+        ax.axis("off")
+        self.legend_ = self._add_legend(entries, (middle[0], low[1] + 2.0), scale) if entries else None
+        return scale
 
-    def _centre(self, low, high, available):
-        """Show a drawing between two corners in the middle of the axes; return its scale and its middle."""
-        scale = min(1.0, *(available / (high - low)))
-        middle = (low + high) / 2
-        centre_drawing(self.ax_, middle, available / scale)
-        return scale, middle
+    def _add_legend(self, entries, place, scale):
+        """Put a legend in one row above a place in the drawing."""
+        from matplotlib.lines import Line2D
+
+        handles = [Line2D([], [], **{**style, "label": label, "lw": style["lw"] * scale}) for label, style in entries]
+        return self.ax_.legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=place,
+            bbox_transform=self.ax_.transData,
+            ncols=len(handles),
+            frameon=False,
+            fontsize=_LEGEND_FONT * scale,
+            handlelength=2.4,
+            columnspacing=1.6,
+            borderaxespad=0.1,
+            labelcolor=INK,
+        )
 
 
-def unwrap_fitted(estimator, attribute):
-    """Return the steps before the last, and the last step, of a fitted estimator that must have an attribute."""
+def unwrap_fitted(estimator, *attributes):
+    """Return the steps before the last, and the last step, of a fitted estimator that must have some attributes."""
     steps, last = unwrap(estimator)
-    if not hasattr(last, attribute):
-        raise ValueError(f"the estimator must be fitted and have {attribute}; {type(last).__name__} has it not")
+    for name in attributes:
+        if not hasattr(last, name):
+            raise ValueError(f"the estimator must be fitted and have {name}; {type(last).__name__} has it not")
     return steps, last
+
+
+def check_names(what, names, n):
+    """Return `n` names as strings: those given, or None if there are none."""
+    if names is None:
+        return None
+    if len(names) != n:
+        raise ValueError(f"{what} must be {n} names; got {len(names)}: {names!r}")
+    return list(map(str, names))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .._core.annotations import Any, ArrayLike, Self
 from .._core.validation import check_positive
 from ._base import Display
 from ._style import COLORS, INK
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
 
 
 class LabelCalibrationDisplay(Display):

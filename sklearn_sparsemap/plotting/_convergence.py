@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .._core.annotations import Any, NDArray, Self, Sequence
 from .._core.validation import check_choice, check_positive
 from ._base import Display
-from ._style import INK, import_pyplot, lay_bare
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from typing_extensions import Self
+from ._style import INK, lay_bare
 
 _QUANTITIES = {"objective": "distance to the best objective", "gap": "duality gap"}
 _FIELDS = ("n_iter", "objective", "gap", "n_structures")
 # Each solver has a fixed style, whichever solvers are drawn. Dashes and lightness distinguish them in greyscale.
 _LOOKS = {
-    "active_set": {"color": "#d55e00", "linestyle": "-", "lw": 2.6},
-    "pairwise": {"color": "#00594c", "linestyle": (0, (5, 1.5)), "lw": 1.8},
-    "away_step": {"color": "#a676d6", "linestyle": (0, (1.3, 1.1)), "lw": 2.0},
-    "cg": {"color": "#555555", "linestyle": (0, (6, 1.5, 1.3, 1.5)), "lw": 1.5},
-    "facets": {"color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
-    "interior_point": {"color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
+    "active_set": {"label": "active set", "color": "#d55e00", "linestyle": "-", "lw": 2.6},
+    "pairwise": {"label": "pairwise", "color": "#00594c", "linestyle": (0, (5, 1.5)), "lw": 1.8},
+    "away_step": {"label": "away-step", "color": "#a676d6", "linestyle": (0, (1.3, 1.1)), "lw": 2.0},
+    "cg": {"label": "conditional gradient", "color": "#555555", "linestyle": (0, (6, 1.5, 1.3, 1.5)), "lw": 1.5},
+    "facets": {"label": "facets", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
+    "interior_point": {"label": "interior point", "color": "#0a6fb8", "linestyle": "-", "lw": 1.8},
 }
 # Solvers whose intermediate results have no structures, and are not in the polytope.
 _ENDS_ONLY = ("facets", "interior_point")
-_TITLES = {
-    "active_set": "active set",
-    "pairwise": "pairwise",
-    "away_step": "away-step",
-    "cg": "conditional gradient",
-    "facets": "facets",
-    "interior_point": "interior point",
-}
 
 
 class ConvergenceDisplay(Display):
@@ -230,22 +215,18 @@ class ConvergenceDisplay(Display):
             If `ax` is not two axes, but should be.
         """
         check_choice("quantity", quantity, _QUANTITIES)
-        plt = import_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
-        axes = np.ravel(ax)
+        axes = np.ravel(self._start(ax, (8.4, 3.4), n_columns=2))
         if len(axes) != 2:
             raise ValueError(f"ax must be two axes, for the distance and the number of structures; got {len(axes)}")
-        self.ax_, self.figure_, self.lines_ = axes, axes[0].figure, {}
-        # Distances below this are rounding errors; a curve ends when it reaches it.
+        self.ax_, self.lines_ = axes, {}
+        # Distances below this are rounding errors.
         floor = 1e-14 * max(1.0, abs(self.best_objective))
         spare = [look for name, look in _LOOKS.items() if name not in self.curves] or list(_LOOKS.values())
         for place, (name, curve) in enumerate(self.curves.items()):
-            look = {**_LOOKS.get(name, spare[place % len(spare)]), "label": _TITLES.get(name, name)}
+            look = _LOOKS.get(name, {**spare[place % len(spare)], "label": name})
             distance = np.maximum(self.distance(name, quantity), floor)
-            n_points = len(distance)
-            if distance.min() == floor:
-                n_points = int(np.argmin(distance)) + 1
+            # A curve ends when it reaches the floor.
+            n_points = np.argmin(distance) + 1 if distance.min() == floor else len(distance)
             style = {**look, "zorder": 4 - 0.1 * place, "solid_capstyle": "round"}
             if len(distance) == 1:
                 style.update(marker="D", ms=6, linestyle="none", zorder=6)

@@ -10,21 +10,11 @@ COLORS = ("#d55e00", "#00594c", "#a676d6", "#0a6fb8")
 DASHES = ("-", (0, (4.0, 1.4)), (0, (1.2, 1.0)), (0, (5.0, 1.2, 1.2, 1.2)))
 HATCHES = ("", "////", "....", "xxxx")
 MOST_STRUCTURES = len(COLORS)
-# The font of a legend that is part of a drawing.
-_INSIDE = 10.0
+SHADES = {"cmap": "Blues", "vmin": -0.1, "vmax": 1.9}  # of probabilities, light enough for texts and lines on top
 
 
-def import_pyplot():
-    """Import matplotlib, or raise ImportError saying how to get it."""
-    return _import("matplotlib.pyplot")
-
-
-def import_networkx():
-    """Import networkx, which places the nodes of graphs, or raise ImportError saying how to get it."""
-    return _import("networkx")
-
-
-def _import(name):
+def import_library(name):
+    """Import matplotlib.pyplot or networkx, or raise ImportError saying how to get it."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -91,8 +81,28 @@ def name_axis(axis, names, *, across=None, size=10.0):
     return labels
 
 
-def grid_cells(ax, n_rows, n_cols):
-    """Draw the faint lines between the cells of a grid, the first row on top."""
+def draw_grid(ax, cells, row_names, col_names, *, top=False, **look):
+    """Draw a grid of cells shaded by their values, with faint lines between them and the first row on top.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    cells : array of shape (n_rows, n_cols)
+        Values that are NaN or infinite stay empty.
+    row_names, col_names : sequence of str
+    top : bool, default=False
+        Whether the names of columns are above the grid.
+    **look
+        Colours, as for `imshow`.
+
+    Returns
+    -------
+    image : AxesImage
+    size : ndarray of shape (2,)
+        Width and height of a cell, in points.
+    """
+    n_rows, n_cols = cells.shape
+    image = ax.imshow(np.ma.masked_invalid(cells), aspect="auto", interpolation="none", zorder=0, **look)
     ax.set(xlim=(-0.5, n_cols - 0.5), ylim=(n_rows - 0.5, -0.5))
     for place in range(n_rows + 1):
         ax.axhline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
@@ -100,56 +110,13 @@ def grid_cells(ax, n_rows, n_cols):
         ax.axvline(place - 0.5, color=FAINT, lw=0.8, zorder=1)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-
-
-def shade_cells(ax, marginals):
-    """Shade the cells of a grid by their marginals; a cell that is exactly zero stays empty."""
-    # Light enough for the texts and lines on top.
-    shown = np.ma.masked_less_equal(marginals, 0.0)
-    return ax.imshow(shown, cmap="Blues", vmin=-0.1, vmax=1.9, aspect="auto", interpolation="none", zorder=0)
-
-
-def centre_drawing(ax, middle, extent):
-    """Set the limits of axes around a place: one data unit is one point, or less if the axes are too small."""
-    half = extent / 2
-    ax.set(xlim=(middle[0] - half[0], middle[0] + half[0]), ylim=(middle[1] - half[1], middle[1] + half[1]))
-    ax.axis("off")
-
-
-def width_of_legend(labels):
-    """Return the width of a `legend_inside`, in points: of each entry the line, and the space around it."""
-    return sum(text_width(label, _INSIDE) + 5.2 * _INSIDE for label in labels)
-
-
-def legend_inside(ax, entries, place, scale):
-    """Put a legend in one row at a place in a drawing.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-    entries : list of (str, dict)
-        Labels, and the styles of their lines, at full size.
-    place : (float, float)
-        The middle of its lower edge, in the units of the data.
-    scale : float
-        Scale of the drawing.
-    """
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **{**style, "label": label, "lw": style["lw"] * scale}) for label, style in entries]
-    return ax.legend(
-        handles=handles,
-        loc="lower center",
-        bbox_to_anchor=place,
-        bbox_transform=ax.transData,
-        ncols=len(handles),
-        frameon=False,
-        fontsize=_INSIDE * scale,
-        handlelength=2.4,
-        columnspacing=1.6,
-        borderaxespad=0.1,
-        labelcolor=INK,
-    )
+    if top:
+        ax.xaxis.tick_top()
+    size = np.array(size_in_points(ax)) / (n_cols, n_rows)
+    font = float(np.clip(0.7 * size[1], 6.0, 10.0))
+    name_axis(ax.xaxis, col_names, across=size[0], size=font)
+    name_axis(ax.yaxis, row_names, size=font)
+    return image, size
 
 
 def legend_above(ax, handles):
@@ -165,9 +132,9 @@ def legend_above(ax, handles):
     )
 
 
-def lay_bare(ax):
+def lay_bare(ax, grid="both"):
     """Remove the frame of a chart except its left and lower edge, and draw its grid below its contents."""
-    ax.grid(color=FAINT, lw=0.8)
+    ax.grid(axis=grid, color=FAINT, lw=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelcolor=INK)

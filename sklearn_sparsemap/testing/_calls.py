@@ -8,64 +8,60 @@ _MARGIN = 8
 UNWRITTEN = 2**30
 
 
-class Guarded:
-    """An array for an oracle to write into, with a margin on both sides that it must leave alone."""
+def guarded(n, fill, dtype):
+    """Return an array for an oracle to write into, with a margin on both sides that it must leave alone."""
+    whole = np.full(n + 2 * _MARGIN, UNWRITTEN, dtype)
+    inside = whole[_MARGIN : _MARGIN + n]
+    inside[:] = fill
+    return inside
 
-    def __init__(self, n, fill, dtype):
-        self._whole = np.full(n + 2 * _MARGIN, UNWRITTEN, dtype)
-        self.inside = self._whole[_MARGIN : _MARGIN + n]
-        self.inside[:] = fill
-        self._margins = self._bytes_of_margins()
 
-    def _bytes_of_margins(self):
-        return self._whole[:_MARGIN].tobytes() + self._whole[-_MARGIN:].tobytes()
-
-    def is_intact(self):
-        return self._bytes_of_margins() == self._margins
+def _is_intact(inside):
+    margins = inside.base[:_MARGIN], inside.base[-_MARGIN:]
+    return np.array_equal(margins, np.full((2, _MARGIN), UNWRITTEN))
 
 
 def call_map(case, values, work):
     """Ask the MAP oracle; return its value, slots and additional slots."""
-    slots, extra = (Guarded(n, UNWRITTEN, np.int32) for n in case.sizes[:2])
+    slots, extra = (guarded(n, UNWRITTEN, np.int32) for n in case.sizes[:2])
     arrays = {"work": work, "slots": slots, "additional_slots": extra}
     remedy = "mend it; or, if scores cannot have this shape, refuse it in dims, or pass shapes"
     value = _call(case, "the oracle", case.structure.oracle, values, arrays, remedy, "sizes")
-    return value, slots.inside, extra.inside
+    return value, slots, extra
 
 
 def call_marginals(case, values, dirt):
     """Ask the marginal oracle, with `dirt` in its work; return its value and the marginals of all parts."""
-    nothing = Guarded(0, 0, np.int32)
-    arrays = {"work": Guarded(case.n_marginal_work, dirt, np.float64), "slots": nothing, "additional_slots": nothing}
+    work, nothing = guarded(case.n_marginal_work, dirt, np.float64), guarded(0, 0, np.int32)
+    arrays = {"work": work, "slots": nothing, "additional_slots": nothing}
     remedy = "mend it; it must neither write to its scores nor use its slots"
     oracle = case.structure.marginal_oracle
     value = _call(case, "the marginal oracle", oracle, values, arrays, remedy, "marginal_work")
-    return value, arrays["work"].inside[: case.n]
+    return value, work[: case.n]
 
 
 def _call(case, who, oracle, values, arrays, remedy, who_asks):
     given = values.copy()
     unary, additional = given[: case.n_unary], given[case.n_unary :]
     try:
-        value = oracle(unary, additional, case.dims, *(array.inside for array in arrays.values()))
+        value = oracle(unary, additional, case.dims, *arrays.values())
     except Exception as error:
         what = "raised"
         if "read-only" in str(error) or "readonly" in str(error):
             what, remedy = "writes to its scores: it raised", "let it work on a copy, or in work"
         case.fail(f"{who} {what} {type(error).__name__}: {error}", remedy, values, error)
-    if given.tobytes() != values.tobytes():
-        name, now, before = "scores", unary, values[: case.n_unary]
-        if np.array_equal(now, before):
-            name, now, before = "additional", additional, values[case.n_unary :]
-        case.fail(
-            f"{who} writes to its {name}: {before.tolist()} became {now.tolist()}",
-            "let it work on a copy, or in work; solvers need the scores again",
-            values,
-        )
-    for name, array in arrays.items():
-        if not array.is_intact():
+    pairs = {"scores": (values[: case.n_unary], unary), "additional": (values[case.n_unary :], additional)}
+    for name, (before, now) in pairs.items():
+        if not np.array_equal(before, now):
             case.fail(
-                f"{who} writes outside of {name}, for which {who_asks} asks {len(array.inside)} entries",
+                f"{who} writes to its {name}: {before.tolist()} became {now.tolist()}",
+                "let it work on a copy, or in work; solvers need the scores again",
+                values,
+            )
+    for name, array in arrays.items():
+        if not _is_intact(array):
+            case.fail(
+                f"{who} writes outside of {name}, for which {who_asks} asks {len(array)} entries",
                 f"let {who_asks} ask for as many as {who} uses",
                 values,
             )

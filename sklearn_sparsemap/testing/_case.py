@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._core.jit import readonly
-from ._calls import UNWRITTEN, Guarded, call_map
+from ._calls import UNWRITTEN, call_map, guarded
 from ._protocol import is_ints
 
 # Maximum number of structures, or parts, that a check examines one by one.
@@ -112,7 +112,7 @@ class Case:
         It is asked as solvers do: with `work` zero at first, and then as the last call for the same problem left it,
         while the unary scores change.
         """
-        first_work, work = (Guarded(self.sizes[2], 0.0, np.float64) for _ in range(2))
+        first_work, work = (guarded(self.sizes[2], 0.0, np.float64) for _ in range(2))
         value, slots, extra = call_map(self, values, first_work)
         again = call_map(self, values, work)
         same = np.array_equal(value, again[0], equal_nan=True)
@@ -172,11 +172,15 @@ class Case:
         """Call a public function of inference on these scores."""
         scores, additional = self.split(values)
         try:
-            return function(self.structure, scores, **additional, **options)
+            result = function(self.structure, scores, **additional, **options)
+            # Found when asked for.
+            getattr(result, "structures", None)
+            return result
         except Exception as error:
             self.fail(
                 f"{function.__name__} raised {type(error).__name__}: {error}",
-                "the oracle alone gave an answer, so look at the sizes, and at what it keeps between calls",
+                "the oracle alone gave an answer, so look at the sizes, at what it keeps between calls, and whether "
+                "polytope_solver is that of a structure with the same polytope",
                 values,
                 error,
             )

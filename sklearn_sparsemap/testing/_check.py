@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._core.annotations import Any, Callable, Iterable, Sequence
 from ..numerics.loops import SOLVERS
 from ._case import Case
 from ._marginals import check_marginals
@@ -16,8 +17,6 @@ from ._public import check_public
 from ._solutions import check_derivatives, check_solutions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from ..structures import Structure
 
 
@@ -40,8 +39,8 @@ def check_structure(
       are written, and nothing else; answers are reproducible, also with the contents of `work` after the last call, in
       threads, and from a copy of the structure; the answer is optimal, also with ties, scores of 1e8, and -inf.
     - **encode and decode** are inverse; structures have the same number of parts, if `fixed_size` says so.
-    - **SparseMAP**, with all solvers: equal to a plain quadratic program over the structures seen, with the gap
-      recomputed; derivatives equal to differences.
+    - **SparseMAP**, with all solvers: a mixture of structures, optimal by a gap that is recomputed over the structures
+      seen; derivatives equal to differences.
     - **Marginal oracle**, if there is one: equal to the sum over all structures, where these are known; else to
       differences of its log-partition, which must keep within bounds.
 

@@ -5,34 +5,45 @@ import numpy as np
 from ..inference import sparsemap
 from ._case import join
 from ._oracle import check_best
-from ._qp import solve_qp
 
 _STEP = 1e-5
+_TOL = 1e-9  # of the objective; the default of sparsemap
 
 
 def check_solutions(case, values, solvers):
-    """Check the solutions of SparseMAP, and their certificates."""
-    u = _solve(case, values)
+    """Check solutions of SparseMAP: they are mixtures of structures, and their gap is that over all structures seen.
+
+    The objective is strongly concave in the marginals. So these are right up to the square root of twice the gap.
+    """
     remedy = "the oracle looks right; see that slots, sizes and dims are as the docstring of Structure has them"
     if case.structure.polytope_solver is not None:
         remedy = "polytope_solver is that of another polytope; None leaves it to the oracle"
     for solver in solvers:
-        exact = solver == "active_set"
-        # Conditional gradient needs not arrive: its gap bounds the distance.
-        result = case.infer(sparsemap, values, solver=solver, **({} if exact else {"max_iter": 300}))
-        found = result.marginals.ravel()
-        distance = np.abs(found - u).max()
-        most = 1e-6 if exact else np.sqrt(2.0 * result.gap) + 1e-6
-        if distance > most or (exact and not result.converged):
+        is_exact = solver == "active_set"
+        # Conditional gradient needs not arrive.
+        result = case.infer(sparsemap, values, solver=solver, **({} if is_exact else {"max_iter": 300}))
+        found, parts = result.marginals.ravel(), join(result)
+        # The best structure at these marginals may be one that was not seen before.
+        tilted = values.copy()
+        tilted[: case.n_unary] -= found
+        check_best(case, tilted, *case.ask(tilted))
+        finite = np.isfinite(values)
+        gap = case.totals(tilted).max() - tilted[finite] @ parts[finite]
+        rounding = case.rounding(values)
+        most = result.gap + 100 * rounding
+        if is_exact:
+            most = min(most, _TOL + rounding)
+        # Only outside of the polytope it is negative.
+        if not -100 * rounding <= gap <= most or (is_exact and not result.converged):
             case.fail(
-                f"sparsemap(solver={solver!r}) has the marginals {found.tolist()} with a gap of {result.gap:.2g}, "
-                f"but the best mixture of all structures seen has {u.tolist()}, {distance:.2g} away",
+                f"sparsemap(solver={solver!r}) has the marginals {found.tolist()} with a gap of {result.gap:.3g}, "
+                f"converged={result.converged}, but over all structures seen the gap is {gap:.3g}",
                 remedy,
                 values,
             )
         encoded = [case.encode(structure, "which sparsemap returned") for structure in result.structures]
         known = [case.know(*slots, "sparsemap chose", values) for slots in encoded]
-        parts, mixed = join(result), result.weights @ case.rows[known]
+        mixed = result.weights @ case.rows[known]
         if np.abs(mixed - parts).max() > 1e-8:
             case.fail(
                 f"sparsemap(solver={solver!r}) has the marginals {parts.tolist()}, but its structures, with their "
@@ -40,31 +51,6 @@ def check_solutions(case, values, solvers):
                 remedy,
                 values,
             )
-        finite = np.isfinite(values)
-        here = values[finite] @ parts[finite] - found @ found
-        gap = (case.totals(values) - case.rows[:, : case.n_unary] @ found).max() - here
-        if gap > result.gap + 100 * case.rounding(values):
-            case.fail(
-                f"sparsemap(solver={solver!r}) has a gap of {result.gap:.3g}, but over all structures seen it is "
-                f"{gap:.3g}",
-                "the oracle must return the best structure, whatever the scores",
-                values,
-            )
-
-
-def _solve(case, values):
-    """Return the SparseMAP marginals over all structures that are known, those among them that this brings up."""
-    while True:
-        totals = case.totals(values)
-        allowed = totals > -np.inf
-        unary = case.rows[allowed, : case.n_unary]
-        u = solve_qp(unary, totals[allowed]) @ unary
-        n_known = len(case.rows)
-        tilted = values.copy()
-        tilted[: case.n_unary] -= u
-        check_best(case, tilted, *case.ask(tilted))
-        if len(case.rows) == n_known:
-            return u
 
 
 def check_derivatives(case, values):

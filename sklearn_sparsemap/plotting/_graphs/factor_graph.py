@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._core.annotations import Any, Self, Sequence
 from ..._core.validation import check_choice
-from .._base import Display
-from .._structures.base import check_names
-from .._style import (
-    COLORS,
-    INK,
-    MUTED,
-    as_text,
-    import_pyplot,
-    legend_inside,
-    text_width,
-    width_of_legend,
-)
-from .layout import FONT, SMALL, GraphLayout
+from .._base import Drawing, check_names
+from .._style import COLORS, INK, MUTED, SHADES, as_text, import_library, text_width
+from .layout import FONT, SMALL, Box, GraphLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Self
-
     from ...factors import FactorGraph
 
 MOST_VARIABLES, MOST_FACTORS = 200, 400
 _LAYOUTS = ("auto", "grid", "distance")
-_MARGIN, _LEGEND = 8.0, 24.0
+_MARGIN, _NARROWEST = 8.0, 80.0  # points
+_LARGEST = 18.0, 14.0  # inches
 _DOT = 2.6
 # Told apart by the dashes, too.
 _ATTRACTS = {"color": COLORS[3], "linestyle": "-"}
@@ -38,7 +26,7 @@ _REPELS = {"color": COLORS[0], "linestyle": (0, (3.0, 1.4))}
 _NO_SCORE = {"color": INK, "linestyle": "-"}
 
 
-class FactorGraphDisplay(Display):
+class FactorGraphDisplay(Drawing):
     """A small factor graph: a circle for each variable, a box for each factor, and lines between them.
 
     With marginals, a circle is shaded by the marginal of its variable; it is empty if that is zero (below 1e-9). An
@@ -117,8 +105,9 @@ class FactorGraphDisplay(Display):
             raise ValueError(f"graph must be a FactorGraph, or the result of lp_sparsemap; got {graph!r}")
         if graph.n_variables == 0:
             raise ValueError("the graph has no variables to draw")
-        n_factors = sum(factor.count if _is_table(factor) else _n_pairs(factor) for factor in graph.factors)
-        self._circles = _circles_of(graph)
+        self._pairs, self._tables, self._boxed = _split_factors(graph)
+        n_factors = len(self._boxed) + sum(factor.count for factor in [*self._pairs, *self._tables])
+        self._circles = _number_circles(graph)
         n_circles = sum(map(np.size, self._circles))
         if n_circles > MOST_VARIABLES or n_factors > MOST_FACTORS:
             raise ValueError(
@@ -127,10 +116,8 @@ class FactorGraphDisplay(Display):
             )
         self.graph = graph
         self.marginals = None if marginals is None else _join_marginals(graph, marginals)
-        self.pair_scores = _join_pairs(graph, additional or {}) if pair_scores is None else pair_scores
-        self.names = check_names("names", names, n_circles)
-        if self.names is None:
-            self.names = _default_names(graph)
+        self.pair_scores = _join_pairs(self._pairs, additional or {}) if pair_scores is None else pair_scores
+        self.names = check_names("names", names, n_circles) or _default_names(graph.names, self._circles)
 
     @classmethod
     def from_result(cls, result: Any, *, names: Any = None, ax: Any = None, layout: str = "auto") -> Self:
@@ -196,82 +183,81 @@ class FactorGraphDisplay(Display):
         display : FactorGraphDisplay
         """
         check_choice("layout", layout, _LAYOUTS)
-        plt = import_pyplot()
-        from matplotlib.patches import Circle, Rectangle
-
-        graph, arrays, circle_of = self.graph, self._circles, _circle_of(self.graph, self._circles)
-        grid = layout == "grid" or (layout == "auto" and any(min(a.shape[-2:]) > 1 for a in arrays if a.ndim > 1))
-        tables = [factor for factor in graph.factors if _is_table(factor)]
-        # That a variable of several values has one of them goes without saying.
-        factors = [f for f in graph.factors if not (_is_pair(f) or _is_table(f) or hasattr(f, "n_states"))]
-        joined = [(circle_of[factor.literals.indices], _label(factor), _may_be_framed(factor)) for factor in factors]
-        pairs = [
-            ends
-            for factor in graph.factors
-            if _is_pair(factor)
-            for ends in circle_of[factor.literals.indices].reshape(-1, 2).tolist()
-        ]
-        n_pairs = len(pairs)
-        for factor in tables:
+        circle_of = self._circle_of()
+        boxes = [Box(circle_of[factor.literals.indices], _label(factor), factor) for factor in self._boxed]
+        pairs = [circle_of[factor.literals.indices].reshape(-1, 2) for factor in self._pairs]
+        n_pairs = sum(map(len, pairs))
+        for factor in self._tables:
             ends = [side.indices.reshape(factor.count, -1)[:, 0] for side in (factor.first, factor.second)]
-            pairs += circle_of[np.column_stack(ends)].tolist()
-        drawing = GraphLayout(arrays, joined, pairs, self.names, grid=grid)
-        entries = self._entries(factors)
-        legend_width = width_of_legend(label for label, _ in entries)
-        low = drawing.low - _MARGIN - (0.0, _LEGEND if entries else 0.0)
-        size = np.maximum(drawing.high + _MARGIN - low, (max(legend_width, 80.0), 0.0))
-        ax, available = self._start_drawing(ax, size, most=(18.0, 14.0))
-        spare = (size - (drawing.high + _MARGIN - low)) / 2
-        scale, middle = self._centre(low - spare, drawing.high + _MARGIN + spare, available)
+            pairs.append(circle_of[np.column_stack(ends)])
+        pairs = [ends for array in pairs for ends in array.tolist()]
+        is_grid = any(min(array.shape[-2:]) > 1 for array in self._circles if array.ndim > 1)
+        grid = is_grid if layout == "auto" else layout == "grid"
+        drawing = GraphLayout(self._circles, boxes, pairs, self.names, grid=grid)
+        low, high = drawing.low - _MARGIN, drawing.high + _MARGIN
+        spare = np.array([max(_NARROWEST - (high - low)[0], 0.0) / 2, 0.0])
+        scale = self._start_drawing(ax, low - spare, high + spare, self._entries(), most=_LARGEST)
         self.circles_, self.boxes_, self.frames_, self.lines_ = [], [], {}, []
         self.pairs_, self.tables_ = [], []
-        values = None if self.marginals is None else _likeliest(graph, self.marginals)
-
-        shades = plt.get_cmap("Blues")
-        for i, center in enumerate(drawing.centers):
-            u, value = (None, None) if values is None else values[i]
-            empty = u is not None and u <= 0.0
-            # The same shades as of the cells of other displays.
-            face = "white" if not u or empty else shades((u + 0.1) / 2.0)
-            circle = Circle(center, drawing.radius, facecolor=face, edgecolor=MUTED if empty else INK, zorder=4)
-            circle.set_linewidth(0.9 * scale)
-            self.circles_.append(ax.add_patch(circle))
-            name = self.names[i] if value is None else f"{self.names[i]}\n= {value}"
-            self._write_name(name, u, center, drawing.radius, MUTED if empty else INK, scale)
-        for k, (factor, place) in enumerate(zip(factors, drawing.places)):
-            if place.frame is not None:
-                corner, extent = place.frame[0], place.frame[1] - place.frame[0]
-                frame = Rectangle(corner, *extent, fill=False, edgecolor=MUTED, lw=1.1 * scale, zorder=1.5)
-                self.frames_[k] = ax.add_patch(frame)
-            box = Rectangle(place.corners[0], *place.size, facecolor="#f3f3f3", edgecolor=INK, lw=0.8 * scale, zorder=5)
-            self.boxes_.append(ax.add_patch(box))
-            text = {"ha": "center", "va": "center_baseline", "fontsize": SMALL * scale, "color": INK, "zorder": 6}
-            ax.text(*place.center, _label(factor), parse_math=False, **text)
-            self.lines_.append(self._draw_links(factor, place.routes, scale))
+        for i, (name, center) in enumerate(zip(self.names, drawing.centers)):
+            own = None if self.marginals is None else self.marginals[circle_of == i]
+            self.circles_.append(self._draw_circle(name, own, center, drawing.radius, scale))
+        for box in boxes:
+            self._draw_box(box, scale)
         self._draw_pairs(drawing.pair_routes[:n_pairs], scale)
         for route in drawing.pair_routes[n_pairs:]:
-            self.tables_ += ax.plot(*route.T, lw=1.4 * scale, zorder=2.5, **_NO_SCORE)
-        self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale) if entries else None
+            self.tables_ += self.ax_.plot(*route.T, lw=1.4 * scale, zorder=2.5, **_NO_SCORE)
         return self
 
-    def _write_name(self, name, u, center, radius, color, scale):
-        """Write the name of a variable into its circle, and its marginal below unless it is zero."""
-        lines = name.split("\n")
-        size = FONT * min(1.0, 1.85 * radius / max(text_width(name, FONT), 1.0))
-        number = [] if u is None or u <= 0.0 else [as_text(u)]
-        n_lines = len(lines) + len(number)
-        for k, line in enumerate(lines + number):
-            y = center[1] + ((n_lines - 1) / 2 - k) * 1.12 * FONT
-            style = {"fontsize": (size if k < len(lines) else SMALL) * scale, "color": color, "zorder": 5}
-            self.ax_.text(center[0], y, line, ha="center", va="center_baseline", parse_math=False, **style)
+    def _circle_of(self):
+        """Return the number of the circle of each variable of the graph."""
+        n_states = [self.graph.n_states.get(name, 1) for name in self.graph.names]
+        return np.concatenate([np.repeat(own, n) for own, n in zip(self._circles, n_states)])
 
-    def _draw_links(self, factor, routes, scale):
+    def _draw_circle(self, name, marginals, center, radius, scale):
+        """Draw a circle: its name, its most probable value if it has several, and its marginal unless that is zero."""
+        from matplotlib.patches import Circle
+
+        lines, color, face = [name], INK, "white"
+        if marginals is not None and len(marginals) > 1:
+            lines.append(f"= {marginals.argmax()}")
+        size = FONT * min(1.0, 1.85 * radius / max(max(text_width(line, FONT) for line in lines), 1.0))
+        sizes = [size] * len(lines)
+        if marginals is not None and marginals.max() > 0.0:
+            # The same shades as of the cells of other displays.
+            shade = (marginals.max() - SHADES["vmin"]) / (SHADES["vmax"] - SHADES["vmin"])
+            face = import_library("matplotlib.pyplot").get_cmap(SHADES["cmap"])(shade)
+            lines.append(as_text(marginals.max()))
+            sizes.append(SMALL)
+        elif marginals is not None:
+            color = MUTED
+        circle = Circle(center, radius, facecolor=face, edgecolor=color, lw=0.9 * scale, zorder=4)
+        for k, (line, size) in enumerate(zip(lines, sizes)):
+            y = center[1] + ((len(lines) - 1) / 2 - k) * 1.12 * FONT
+            self._write((center[0], y), line, size * scale, color, zorder=5)
+        return self.ax_.add_patch(circle)
+
+    def _draw_box(self, box, scale):
+        """Draw a factor: its box, and its frame or its lines."""
+        from matplotlib.patches import Rectangle
+
+        if box.frame is not None:
+            extent = box.frame[1] - box.frame[0]
+            frame = Rectangle(box.frame[0], *extent, fill=False, edgecolor=MUTED, lw=1.1 * scale, zorder=1.5)
+            self.frames_[len(self.boxes_)] = self.ax_.add_patch(frame)
+        patch = Rectangle(box.corners[0], *box.size, facecolor="#f3f3f3", edgecolor=INK, lw=0.8 * scale, zorder=5)
+        self.boxes_.append(self.ax_.add_patch(patch))
+        self._write(box.center, box.label, SMALL * scale, INK, zorder=6)
         lines = []
-        for place, (route, negated) in enumerate(zip(routes, factor.literals.negated.tolist())):
-            is_output = _has_output(factor) and place == len(routes) - 1
+        for place, (route, negated) in enumerate(zip(box.routes, box.factor.literals.negated.tolist())):
+            is_output = _has_output(box.factor) and place == len(box.routes) - 1
             lines += self.ax_.plot(*route.T, color=INK, lw=0.9 * scale, zorder=2, solid_joinstyle="round")
             self._mark_end(route, negated, is_output, scale)
-        return lines
+        self.lines_.append(lines)
+
+    def _write(self, place, text, size, color, zorder):
+        style = {"ha": "center", "va": "center_baseline", "parse_math": False, "zorder": zorder}
+        self.ax_.text(*place, text, fontsize=size, color=color, **style)
 
     def _mark_end(self, route, negated, is_output, scale):
         """Mark the end of a line: an open dot at a negated variable, an arrow at an output, before the dot."""
@@ -292,12 +278,7 @@ class FactorGraphDisplay(Display):
             )
 
     def _draw_pairs(self, routes, scale):
-        negated = [
-            both
-            for factor in self.graph.factors
-            if _is_pair(factor)
-            for both in factor.literals.negated.reshape(-1, 2).tolist()
-        ]
+        negated = [both for factor in self._pairs for both in factor.literals.negated.reshape(-1, 2).tolist()]
         # Many pairs are drawn with thinner lines.
         thin = min(1.0, (60 / max(len(routes), 1)) ** 0.5)
         largest = max((abs(score) for score in self.pair_scores or []), default=0.0) or 1.0
@@ -310,7 +291,7 @@ class FactorGraphDisplay(Display):
             self._mark_end(route[::-1], first, False, scale)
             self._mark_end(route, second, False, scale)
 
-    def _entries(self, factors):
+    def _entries(self):
         """Return the entries of the legend: list of (label, style of a line)."""
         entries = []
         scores = self.pair_scores or []
@@ -318,74 +299,37 @@ class FactorGraphDisplay(Display):
             entries.append(("attract", {**_ATTRACTS, "lw": 2.4}))
         if any(score < 0 for score in scores):
             entries.append(("repel", {**_REPELS, "lw": 2.4}))
-        every = [*factors, *(factor for factor in self.graph.factors if _is_pair(factor))]
-        if any(factor.literals.negated.any() for factor in every):
-            dot = {"marker": "o", "mfc": "white", "mec": INK, "markersize": 5.0, "markevery": [1]}
-            entries.append(("negated", {"color": INK, "lw": 0.9, **dot}))
-        if any(map(_has_output, factors)):
-            arrow = {"marker": ">", "mfc": INK, "mec": INK, "markersize": 5.0, "markevery": [1]}
-            entries.append(("output", {"color": INK, "lw": 0.9, **arrow}))
+        mark = {"color": INK, "lw": 0.9, "mec": INK, "markersize": 5.0, "markevery": [1]}
+        if any(factor.literals.negated.any() for factor in [*self._boxed, *self._pairs]):
+            entries.append(("negated", {**mark, "marker": "o", "mfc": "white"}))
+        if any(map(_has_output, self._boxed)):
+            entries.append(("output", {**mark, "marker": ">", "mfc": INK}))
         return entries
 
 
-def _is_pair(factor):
-    return hasattr(factor, "n_pairs")
+def _split_factors(graph):
+    """Return the factors that are drawn as lines, pairs and tables of pairs, and those that have a box."""
+    pairs = [factor for factor in graph.factors if hasattr(factor, "n_pairs")]
+    tables = [factor for factor in graph.factors if hasattr(factor, "pairs_shape")]
+    # That a variable of several values has one of them goes without saying.
+    boxed = [f for f in graph.factors if not (hasattr(f, "n_pairs") or hasattr(f, "n_states"))]
+    return pairs, tables, boxed
 
 
-def _n_pairs(factor):
-    return getattr(factor, "n_pairs", 1)
-
-
-def _is_table(factor):
-    return hasattr(factor, "pairs_shape")
-
-
-def _circles_of(graph):
+def _number_circles(graph):
     """Return the numbers of the circles for each array of variables, in its shape without the axis of values."""
-    found, start = [], 0
+    circles, start = [], 0
     for name, shape in graph.shapes.items():
         own = shape[:-1] if name in graph.n_states else shape
-        found.append(np.arange(start, start + int(np.prod(own))).reshape(own))
-        start += found[-1].size
-    return found
+        circles.append(np.arange(start, start + int(np.prod(own))).reshape(own))
+        start += circles[-1].size
+    return circles
 
 
-def _circle_of(graph, circles):
-    """Return the number of the circle of each variable of the graph."""
-    return np.concatenate(
-        [np.repeat(own, graph.n_states.get(name, 1)) for name, own in zip(graph.names, circles)]
-    )  # fmt: skip
-
-
-def _default_names(graph):
+def _default_names(names, circles):
     """Return names such as ``u[0, 1]``, one for each circle."""
-    names = []
-    for name, shape in graph.shapes.items():
-        own = shape[:-1] if name in graph.n_states else shape
-        names += [f"{name}[{', '.join(map(str, place))}]" if place else name for place in np.ndindex(own)]
-    return names
-
-
-def _likeliest(graph, marginals):
-    """Return the marginal that shades each circle, and of variables of several values the value that it is of."""
-    found, start = [], 0
-    for name, shape in graph.shapes.items():
-        n, n_states = int(np.prod(shape)), graph.n_states.get(name)
-        own, start = marginals[start : start + n], start + n
-        if n_states is None:
-            found += [(u, None) for u in own]
-        else:
-            own = own.reshape(-1, n_states)
-            found += list(zip(own.max(axis=1), own.argmax(axis=1).tolist()))
-    return found
-
-
-def _is_structure(factor):
-    return hasattr(factor, "structure")
-
-
-def _may_be_framed(factor):
-    return _is_structure(factor) and not factor.literals.negated.any()
+    places = [(name, place) for name, own in zip(names, circles) for place in np.ndindex(own.shape)]
+    return [f"{name}[{', '.join(map(str, place))}]" if place else name for name, place in places]
 
 
 def _has_output(factor):
@@ -393,7 +337,7 @@ def _has_output(factor):
 
 
 def _label(factor):
-    if _is_structure(factor):
+    if hasattr(factor, "structure"):
         return type(factor.structure).__name__
     budget = getattr(factor, "budget", None)
     return type(factor).__name__ + ("" if budget is None else f" {budget:g}")
@@ -421,17 +365,16 @@ def _join_marginals(graph, marginals):
     return np.where(flat < 1e-9, 0.0, flat.clip(0.0, 1.0))
 
 
-def _join_pairs(graph, additional):
+def _join_pairs(pairs, additional):
     """Return the score of each pair; None unless all pairs have one."""
+    if not all(factor.name in additional for factor in pairs):
+        return None
     scores = []
-    for factor in graph.factors:
-        if _is_pair(factor):
-            if factor.name not in additional:
-                return None
-            own = np.asarray(additional[factor.name], dtype=np.float64)
-            if own.shape not in (factor.shape, ()):
-                raise ValueError(
-                    f"additional[{factor.name!r}] has shape {own.shape}; there must be {factor.shape} pair scores"
-                )
-            scores += np.broadcast_to(own, factor.shape).ravel().tolist()
+    for factor in pairs:
+        own = np.asarray(additional[factor.name], dtype=np.float64)
+        if own.shape not in (factor.shape, ()):
+            raise ValueError(
+                f"additional[{factor.name!r}] has shape {own.shape}; there must be {factor.shape} pair scores"
+            )
+        scores += np.broadcast_to(own, factor.shape).ravel().tolist()
     return scores

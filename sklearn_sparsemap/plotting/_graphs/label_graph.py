@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from ..._core.unwrap import unwrap
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
 from ..._core.validation import check_choice, check_positive
-from .._base import Display
-from .._style import (
-    COLORS,
-    INK,
-    import_networkx,
-    legend_inside,
-    text_width,
-    width_of_legend,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
+from .._base import Drawing, unwrap_fitted
+from .._style import COLORS, INK, import_library, size_in_points, text_width
 
 MOST_LABELS = 200
 _SIGNS = (None, "attraction", "repulsion")
 # The colours of the pairs in a FactorGraphDisplay; dashes distinguish them, too.
 _ATTRACTS, _REPELS = {"color": COLORS[3]}, {"color": COLORS[0]}
-_FONT, _LEGEND, _MARGIN, _GAP, _DOT = 10.0, 24.0, 8.0, 5.0, 2.6
+_FONT, _MARGIN, _GAP, _DOT = 10.0, 8.0, 5.0, 2.6
 _ROW = 1.35 * _FONT  # points; the least distance of names on one side
-_WIDER = np.linspace(2.0, 1.0, 21)  # factors by which a ring grows in large axes, tried in this order
+_WIDEST = 2.0  # factor by which a ring grows at most in large axes
+_BELOW = 24.0  # points for the legend
 _FEWEST_ROWS, _MOST_ROWS_ACROSS = 12.0, 34.0  # rows of text; the least height of a ring, and its largest width
 _THINNEST, _THICKEST, _IN_LEGEND = 0.8, 4.4, 2.4
 
 
-class LabelGraphDisplay(Display):
+class LabelGraphDisplay(Drawing):
     """The strongest edges of a label graph: which labels attract each other, and which repel.
 
     The labels of these edges stand around a ring, strong partners near each other. Attractions are blue, repulsions are
@@ -124,12 +112,7 @@ class LabelGraphDisplay(Display):
             If the estimator has no such attributes, or learned no edges: with ``loss="logistic"``,
             ``label_graph=None``, or one label a sample.
         """
-        _, estimator = unwrap(estimator)
-        for name in ("classes_", "edges_", "edge_scores_"):
-            if not hasattr(estimator, name):
-                raise ValueError(
-                    f"the estimator must be a fitted MultilabelLPSparseMAP; {type(estimator).__name__} has no {name}"
-                )
+        _, estimator = unwrap_fitted(estimator, "classes_", "edges_", "edge_scores_")
         if not len(estimator.edges_):
             raise ValueError(
                 'the estimator has learned no edges: it was fitted with loss="logistic", label_graph=None, or one '
@@ -206,75 +189,59 @@ class LabelGraphDisplay(Display):
             raise ValueError(f"the label graph has no {sign}; draw it with sign=None")
         used, joined = np.unique(self.edges[shown], return_inverse=True)
         if order is not None:
-            used, joined = self._given_order(order, shown)
+            used = self._given_order(order, used)
         if len(used) > MOST_LABELS:
             raise ValueError(
                 f"the {len(shown)} strongest edges join {len(used)} labels; a picture of more than {MOST_LABELS} "
                 "cannot be read. Lower n_edges"
             )
-        joined = joined.reshape(-1, 2)
         if order is None:
-            around = order_by_strength(len(used), joined, np.abs(self.scores[shown]))
-            used, joined = used[around], np.argsort(around)[joined]
+            used = used[order_by_strength(len(used), joined.reshape(-1, 2), np.abs(self.scores[shown]))]
+        place_of = {label: place for place, label in enumerate(used.tolist())}
         self.shown_edges_, self.shown_labels_ = shown, used
         names = [self.labels[i] for i in self.shown_labels_]
+        places, sides = _ring(len(used))
+        beside = sides * [text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names]
+        above = np.array([0.0, _FONT + _MARGIN])
+        if ax is not None:
+            # The ring is stretched to the available space, horizontally and vertically.
+            available = size_in_points(ax)
+            across = (available[0] - beside.max(initial=0.0) + beside.min(initial=0.0)) / np.ptp(places[:, 0])
+            down = (available[1] - 2 * above[1] - _BELOW) / max(np.ptp(places[:, 1]), 1.0)
+            across = np.clip(across, 1.0, _WIDEST)
+            places *= across, np.clip(down, 1.0, min(_WIDEST, 1.4 * across))
+        ends = np.concatenate([places, places + np.column_stack([beside, np.zeros(len(used))])])
         entries = self._entries(self.scores[shown])
-        legend_width = width_of_legend(label for label, _ in entries)
-
-        places, right = _ring(len(used))
-        beside = np.array([text_width(name, _FONT) + _GAP + _DOT + _MARGIN for name in names])
-        beside = np.where(right, beside, -beside)
-
-        def extent(places):
-            """Return the lower left and the upper right corner of the drawing."""
-            ends = places[:, 0] + beside
-            low = np.array([ends.min(), places[:, 1].min() - _FONT - _MARGIN - _LEGEND])
-            high = np.array([ends.max(), places[:, 1].max() + _FONT + _MARGIN])
-            lacking = max(legend_width + 2 * _MARGIN - (high[0] - low[0]), 0.0) / 2
-            return low - (lacking, 0.0), high + (lacking, 0.0)
-
-        low, high = extent(places)
-        ax, available = self._start_drawing(ax, high - low)
-        # The ring is stretched to the available space, horizontally and vertically.
-        wider = [(extent(factor * places), factor) for factor in _WIDER]
-        across, down = (
-            next((factor for (low, high), factor in wider if high[axis] - low[axis] <= available[axis] + 1e-6), 1.0)
-            for axis in (0, 1)
-        )
-        places *= across, min(down, 1.4 * across)
-        low, high = extent(places)
-        scale, middle = self._centre(low, high, available)
+        scale = self._start_drawing(ax, ends.min(axis=0) - above, ends.max(axis=0) + above, entries)
+        ax = self.ax_
         self.lines_, self.texts_ = [], []
 
         largest = np.abs(self.scores[shown]).max()
         # Many edges are drawn with thinner lines, and the strongest on top.
         thin = min(1.0, (40 / len(shown)) ** 0.5)
-        for place, (edge, ends) in enumerate(zip(shown, joined)):
-            path = _curve(*places[ends])
+        for place, edge in enumerate(shown):
+            path = _curve(*(places[place_of[label]] for label in self.edges[edge].tolist()))
             score = self.scores[edge]
             lw = (_THINNEST + (_THICKEST - _THINNEST) * abs(score) / largest) * thin * scale
             style = _ATTRACTS if score > 0 else {**_REPELS, "linestyle": _dashes(lw)}
             zorder = 3.0 - place / len(shown)
             self.lines_ += ax.plot(*path.T, lw=lw, zorder=zorder, dash_capstyle="butt", solid_capstyle="butt", **style)
         ax.plot(*places.T, "o", ms=2 * _DOT * scale, mfc=INK, mec="white", mew=0.6 * scale, zorder=4)
-        for name, place, is_right in zip(names, places, right):
-            x = place[0] + (_GAP + _DOT) * (1 if is_right else -1)
-            style = {"ha": "left" if is_right else "right", "va": "center_baseline", "color": INK, "zorder": 5}
+        for name, place, side in zip(names, places, sides):
+            style = {"ha": "left" if side > 0 else "right", "va": "center_baseline", "color": INK, "zorder": 5}
+            x = place[0] + (_GAP + _DOT) * side
             self.texts_.append(ax.text(x, place[1], name, fontsize=_FONT * scale, parse_math=False, **style))
-        self.legend_ = legend_inside(ax, entries, (middle[0], low[1] + 2.0), scale)
         return self
 
-    def _given_order(self, order, shown):
-        """Return the labels of a given order, and the places in it of the ends of the edges that are shown."""
-        place_of = {str(label): place for place, label in enumerate(order)}
-        unknown = [label for label in place_of if label not in self.labels]
-        if unknown or len(place_of) < len(order):
+    def _given_order(self, order, used):
+        """Return the numbers of the labels of an order, which must have those that edges join."""
+        names = [str(label) for label in order]
+        if not set(names) <= set(self.labels) or len(set(names)) < len(names):
             raise ValueError(f"order must name labels, each once; got {list(order)!r}")
-        lacking = sorted({self.labels[i] for i in self.edges[shown].flat} - set(place_of))
+        lacking = sorted({self.labels[i] for i in used} - set(names))
         if lacking:
             raise ValueError(f"order lacks {lacking[0]!r}, which a strong edge joins; name it, too, or lower n_edges")
-        joined = np.array([place_of[self.labels[i]] for i in self.edges[shown].flat])
-        return np.array([self.labels.index(label) for label in place_of]), joined
+        return np.array([self.labels.index(name) for name in names])
 
     def _entries(self, scores):
         """Return the entries of the legend: list of (label, style of a line)."""
@@ -296,7 +263,7 @@ def order_by_strength(n, edges, strengths):
 
     Labels that are joined, through others too, stand together, the largest group first.
     """
-    networkx = import_networkx()
+    networkx = import_library("networkx")
     graph = networkx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_weighted_edges_from(zip(*edges.T.tolist(), (strengths / strengths.max()).tolist()))
@@ -310,20 +277,20 @@ def order_by_strength(n, edges, strengths):
 
 
 def _ring(n):
-    """Return the places of labels around a ring, clockwise from the top, and which are on the right.
+    """Return the places of labels around a ring, clockwise from the top, and their sides: 1 right, -1 left.
 
     Each name on one side has a row of its own. So names that are written outwards never overlap, and edges inside never
     cross a name.
     """
-    right = np.arange(n) < (n + 1) // 2
-    n_right = int(right.sum())
+    n_right = (n + 1) // 2
+    sides = np.where(np.arange(n) < n_right, 1.0, -1.0)
     height = max(n_right, _FEWEST_ROWS) * _ROW
     # A circle; of very many labels an oval, no wider than a page.
     width = min(height, _MOST_ROWS_ACROSS * _ROW)
     down = [(np.arange(n_side) + 0.5) / max(n_side, 1) for n_side in (n_right, n - n_right)]
     y = np.concatenate([1.0 - 2.0 * down[0], 2.0 * down[1] - 1.0])
-    x = np.sqrt(1.0 - y**2) * np.where(right, 1.0, -1.0)
-    return np.column_stack([0.5 * width * x, 0.5 * height * y]), right
+    x = np.sqrt(1.0 - y**2) * sides
+    return np.column_stack([0.5 * width * x, 0.5 * height * y]), sides
 
 
 def _curve(a, b):

@@ -3,12 +3,10 @@
 All lengths are in points, y upwards.
 """
 
-from itertools import pairwise
-
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .._style import import_networkx, text_width
+from .._style import import_library, text_width
 
 FONT, SMALL = 9.0, 7.5
 _PAD = 3.5  # points between the label of a box and its edge
@@ -21,13 +19,21 @@ _BENDS = (0.0, 0.12, -0.12, 0.25, -0.25, 0.4, -0.4)  # fractions of a line's len
 _SAME = 1e-6  # cells; smaller differences are rounding
 
 
-class Place:
+class Box:
     """A factor in the picture.
+
+    Parameters
+    ----------
+    variables : int array
+        Numbers of the circles that it joins.
+    label : str
+    factor : Factor
+        A structure over variables that are not negated may be drawn as a frame.
 
     Attributes
     ----------
     center, size : arrays of shape (2,)
-        Centre and size of its box.
+        Centre and size of the box.
     routes : list of array of shape (n_points, 2)
         For each of its variables the line from the box, or from its lane, to the rim of the circle; empty if it has a
         frame.
@@ -35,9 +41,10 @@ class Place:
         Lower left and upper right corner of the frame around all its variables.
     """
 
-    def __init__(self, size):
-        self.center, self.size = np.zeros(2), np.array(size)
-        self.routes, self.frame = [], None
+    def __init__(self, variables, label, factor):
+        self.variables, self.label, self.factor = variables, label, factor
+        self.size = np.array((text_width(label, SMALL) + 2 * _PAD, SMALL + 2 * _PAD))
+        self.center, self.routes, self.frame = np.zeros(2), [], None
 
     @property
     def corners(self):
@@ -51,8 +58,8 @@ class GraphLayout:
     ----------
     arrays : list of int arrays
         Numbers of the variables in each array, in its shape.
-    factors : list of (int array, str, bool)
-        For each factor except pairs: its variables, its label, and whether it may be drawn as a frame.
+    boxes : list of Box
+        One for each factor except pairs; they get their places.
     pairs : list of (int, int)
     names : list of str
         Names of the variables.
@@ -64,25 +71,23 @@ class GraphLayout:
     centers : array of shape (n_variables, 2)
     radius : float
         Radius of all circles.
-    places : list of Place
     pair_routes : list of array of shape (n_points, 2)
     low, high : arrays of shape (2,)
         Corners of the picture.
     """
 
-    def __init__(self, arrays, factors, pairs, names, *, grid):
-        self.factors, self.pairs = factors, pairs
+    def __init__(self, arrays, boxes, pairs, names, *, grid):
+        self.boxes, self.pairs = boxes, pairs
         widest = max(text_width(name, FONT) for name in names)
         n_lines = 1 + max(name.count("\n") for name in names)
         # Room for the name, and the marginal below it.
         self.radius = float(np.clip(0.5 * np.hypot(widest, (n_lines + 0.6) * FONT) + 2.5, 15.0, 34.0))
-        self.places = [Place((text_width(label, SMALL) + 2 * _PAD, SMALL + 2 * _PAD)) for _, label, _ in factors]
         if not (grid and self._on_grid(arrays)):
             self._by_distance(len(names))
         self._route()
         corners = [self.centers - self.radius, self.centers + self.radius, *self.pair_routes]
-        for place in self.places:
-            corners += [place.corners, *place.routes] + ([] if place.frame is None else [place.frame])
+        for box in self.boxes:
+            corners += [box.corners, *box.routes, *([] if box.frame is None else [box.frame])]
         corners = np.concatenate(corners)
         self.low, self.high = corners.min(axis=0), corners.max(axis=0)
 
@@ -90,26 +95,18 @@ class GraphLayout:
 
     def _on_grid(self, arrays):
         """Place everything on a grid; return False if there are more factors than places between the circles."""
-        cells = _arrange(arrays, [variables for variables, _, _ in self.factors])
-        lanes, between, framed = {}, [], []
-        for k, (variables, _, may_frame) in enumerate(self.factors):
-            spread = np.ptp(cells[variables], axis=0) > _SAME
-            if may_frame and spread.all() and _fills_its_box(cells, variables):
-                framed.append(k)
-            elif len(variables) > 2 and not spread.all():
-                axis = int(spread[1])
-                lanes.setdefault((axis, float(cells[variables[0], 1 - axis])), []).append(k)
-            else:
-                between.append(k)
-        sizes = np.array([place.size for place in self.places]).reshape(-1, 2)
+        cells = _arrange(arrays, [box.variables for box in self.boxes])
+        lanes, between, framed = self._sort(cells)
         # Columns have their lanes on the left, with the boxes above; rows have them above, with the boxes on the left.
         apart = np.array([_LANE, SMALL + 2 * _PAD + _STACK])
-        n_lanes = [max((len(ks) for (a, _), ks in lanes.items() if a == 1 - across), default=0) for across in (0, 1)]
-        room = np.where(n_lanes, _STUB + (np.array(n_lanes) - 0.5) * apart, 0.0)
-        free = np.max([np.array([12.0, 8.0]), *(sizes[between] + 6.0)], axis=0)
+        n_lanes = np.zeros(2)
+        for (axis, _), lane in lanes.items():
+            n_lanes[1 - axis] = max(n_lanes[1 - axis], len(lane))
+        room = np.where(n_lanes > 0, _STUB + (n_lanes - 0.5) * apart, 0.0)
+        free = np.max([np.array([12.0, 8.0]), *(box.size + 6.0 for box in between)], axis=0)
         step = 2 * self.radius + room + free + 2 * _LANE
-        heads = [k for (axis, _), ks in lanes.items() if axis == 1 for k in ks]
-        step[0] = max(step[0], sizes[heads, 0].max(initial=0.0) + 8.0)
+        heads = [box.size[0] + 8.0 for (axis, _), boxes in lanes.items() if axis == 1 for box in boxes]
+        step[0] = max(step[0], *heads, 0.0)
         self.centers = cells * step * (1.0, -1.0)
         border = self.radius + free + _LANE
         before = border + [room[0], 0.0]
@@ -117,59 +114,73 @@ class GraphLayout:
         if not self._between(between, cells, step, room):
             return False
         self._frame(framed, before, after)
-        frames = [self.places[k].frame for k in framed]
-        low = np.min([self.centers.min(axis=0) - before, *(frame[0] for frame in frames)], axis=0)
-        high = np.max([self.centers.max(axis=0) + after, *(frame[1] for frame in frames)], axis=0)
-        for (axis, _), ks in lanes.items():
-            for level, k in enumerate(ks):
+        low = np.min([self.centers.min(axis=0) - before, *(box.frame[0] for box in framed)], axis=0)
+        high = np.max([self.centers.max(axis=0) + after, *(box.frame[1] for box in framed)], axis=0)
+        for (axis, _), boxes in lanes.items():
+            for level, box in enumerate(boxes):
                 lane = (self.radius + _STUB + level * apart[1 - axis]) * (1 if axis == 0 else -1)
                 # Lines of several lanes reach a circle at adjacent points.
-                aside = np.clip(8.0 * (level - (len(ks) - 1) / 2), -0.7 * self.radius, 0.7 * self.radius)
-                lane += self.centers[self.factors[k][0][0], 1 - axis]
-                width, height = sizes[k]
+                aside = np.clip(8.0 * (level - (len(boxes) - 1) / 2), -0.7 * self.radius, 0.7 * self.radius)
+                lane += self.centers[box.variables[0], 1 - axis]
+                width, height = box.size
                 if axis == 0:
-                    center = low[0] - 8.0 - width / 2, lane
+                    box.center = np.array([low[0] - 8.0 - width / 2, lane])
                 else:
                     # A box covers no lane on its left, except the last one, which has none there.
-                    is_last = level == len(ks) - 1
-                    center = lane if is_last else lane + width / 2 - 4.0, high[1] + 6.0 + height / 2 + level * apart[1]
-                self._run_along(k, axis, np.array(center), lane, aside)
+                    x = lane if level == len(boxes) - 1 else lane + width / 2 - 4.0
+                    box.center = np.array([x, high[1] + 6.0 + height / 2 + level * apart[1]])
+                self._run_along(box, axis, lane, aside)
         return True
 
-    def _run_along(self, k, axis, center, lane, aside):
+    def _sort(self, cells):
+        """Return the boxes with a lane (by axis and place of their row, 0, or column), a place between, and a frame."""
+        lanes, between, framed = {}, [], []
+        for box in self.boxes:
+            spread = np.ptp(cells[box.variables], axis=0) > _SAME
+            is_structure = hasattr(box.factor, "structure") and not box.factor.literals.negated.any()
+            if spread.all() and is_structure and _fills_its_box(cells, box.variables):
+                framed.append(box)
+            elif len(box.variables) > 2 and not spread.all():
+                axis = int(spread[1])
+                lanes.setdefault((axis, float(cells[box.variables[0], 1 - axis])), []).append(box)
+            else:
+                between.append(box)
+        return lanes, between, framed
+
+    def _run_along(self, box, axis, lane, aside):
         """Draw the lines of a factor from its box along a lane, and from there to the rims of its circles."""
-        across, place = 1 - axis, self.places[k]
-        place.center = center
-        own = self.centers[self.factors[k][0]]
-        start = center.copy()
+        across, own = 1 - axis, self.centers[box.variables]
+        start = box.center.copy()
         start[across] = lane
-        farthest = np.argmax(np.abs(own - center)[:, axis])
+        farthest = np.argmax(np.abs(own - box.center)[:, axis])
         for i, variable in enumerate(own):
             bend, rim = variable.copy(), variable.copy()
             bend[axis] = rim[axis] = variable[axis] + aside
             bend[across] = lane
             rim[across] += np.sign(lane - variable[across]) * np.sqrt(self.radius**2 - aside**2)
             # One line runs along the whole lane. More on top of it would look thicker.
-            place.routes.append(np.array([start, bend, rim] if i == farthest else [bend, rim]))
+            box.routes.append(np.array([start, bend, rim] if i == farthest else [bend, rim]))
 
     def _frame(self, framed, before, after):
         """Draw frames around all variables of a factor, its box on the lower edge."""
-        for n, k in enumerate(framed):
-            own, place = self.centers[self.factors[k][0]], self.places[k]
-            place.frame = np.array([own.min(axis=0) - before - 7.0 * n, own.max(axis=0) + after + 7.0 * n])
-            right, bottom = place.frame[1, 0], place.frame[0, 1]
-            place.center = np.array([right - place.size[0] / 2 - 10.0 - 14.0 * n, bottom])
+        for n, box in enumerate(framed):
+            own = self.centers[box.variables]
+            box.frame = np.array([own.min(axis=0) - before - 7.0 * n, own.max(axis=0) + after + 7.0 * n])
+            right, bottom = box.frame[1, 0], box.frame[0, 1]
+            box.center = np.array([right - box.size[0] / 2 - 10.0 - 14.0 * n, bottom])
 
-    def _between(self, factors, cells, step, room):
+    def _between(self, boxes, cells, step, room):
         """Put boxes in the middle of four circles, each as near to its variables as there is a place left."""
-        xs, ys = (_with_edges(np.unique(cells[:, axis].round(6))) for axis in (0, 1))
+        # The middles between neighbouring columns and rows, and a place beyond each end.
+        ends = [np.unique(cells[:, axis].round(6)) for axis in (0, 1)]
+        xs, ys = (np.convolve([places[0] - 1.0, *places, places[-1] + 1.0], [0.5, 0.5], "valid") for places in ends)
         spots = np.array([(x, y) for x in xs for y in ys]) * step * (1.0, -1.0) + room * (-0.5, 0.5)
-        if len(factors) > len(spots):
+        if len(boxes) > len(spots):
             return False
-        for k in factors:
-            middle = self.centers[self.factors[k][0]].mean(axis=0)
+        for box in boxes:
+            middle = self.centers[box.variables].mean(axis=0)
             best = np.argmin(np.linalg.norm(spots - middle, axis=1).round(3))
-            self.places[k].center = spots[best]
+            box.center = spots[best]
             spots = np.delete(spots, best, axis=0)
         return True
 
@@ -177,12 +188,12 @@ class GraphLayout:
 
     def _by_distance(self, n_variables):
         """Place variables and factors so that their distances in the picture are those in the graph."""
-        networkx = import_networkx()
-        reach = np.array([self.radius] * n_variables + [0.5 * np.hypot(*place.size) for place in self.places])
+        networkx = import_library("networkx")
+        reach = np.array([self.radius] * n_variables + [0.5 * np.hypot(*box.size) for box in self.boxes])
         graph = networkx.Graph()
         graph.add_nodes_from(range(len(reach)))
-        for k, (variables, _, _) in enumerate(self.factors, n_variables):
-            graph.add_weighted_edges_from((v, k, reach[v] + reach[k] + _GAP) for v in variables.tolist())
+        for k, box in enumerate(self.boxes, n_variables):
+            graph.add_weighted_edges_from((v, k, reach[v] + reach[k] + _GAP) for v in box.variables.tolist())
         graph.add_weighted_edges_from((i, j, 2 * self.radius + 36.0) for i, j in self.pairs)
         distances = networkx.floyd_warshall_numpy(graph)
         # Parts of the graph that nothing joins stand as far apart as the ends of the largest one.
@@ -195,16 +206,16 @@ class GraphLayout:
         apart = np.maximum(cdist(nodes, nodes), 1e-9)
         nodes *= max(np.quantile(distances / apart, 0.75), (wanted / apart).max())
         self.centers = nodes[:n_variables]
-        for place, center in zip(self.places, nodes[n_variables:]):
-            place.center, place.frame, place.routes = center, None, []
+        for box, center in zip(self.boxes, nodes[n_variables:]):
+            box.center = center
 
     # -- Lines --------------------------------------------------------------------------------------------------------
 
     def _route(self):
         """Draw the lines that do not run along a lane, around the circles that they would hit."""
-        for (variables, _, _), place in zip(self.factors, self.places):
-            if place.frame is None and not place.routes:
-                place.routes = [self._around(place.center, self.centers[v], [v]) for v in variables.tolist()]
+        for box in self.boxes:
+            if box.frame is None and not box.routes:
+                box.routes = [self._around(box.center, self.centers[v], [v]) for v in box.variables.tolist()]
         self.pair_routes = []
         for i, j in self.pairs:
             line = self._around(self.centers[i], self.centers[j], [i, j])
@@ -252,11 +263,6 @@ def _fills_its_box(cells, variables):
     own = cells[variables]
     inside = ((cells >= own.min(axis=0) - _SAME) & (cells <= own.max(axis=0) + _SAME)).all(axis=1)
     return inside.sum() == len(variables)
-
-
-def _with_edges(places):
-    """Return the middles between neighbouring places, and a place beyond each end."""
-    return [(a + b) / 2 for a, b in pairwise([places[0] - 1.0, *places, places[-1] + 1.0])]
 
 
 def _until_rim(line, radius):

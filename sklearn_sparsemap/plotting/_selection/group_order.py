@@ -4,27 +4,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import Display, unwrap_fitted
-from .._structures.base import check_names
-from .._style import COLORS, INK, MUTED, import_networkx, import_pyplot, legend_below, size_in_points, text_width
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Self
+from ..._core.annotations import Any, Self, Sequence
+from .._base import Drawing, check_names, unwrap_fitted
+from .._style import COLORS, INK, MUTED, import_library, text_width
 
 _MOST_GROUPS = 200
 # In points, at full size.
-_FONT, _ROW, _BOX, _PAD, _HEAD = 9.0, 19.0, 14.5, 9.0, 22.0
+_FONT, _ROW, _BOX, _PAD, _HEAD, _MARGIN = 9.0, 19.0, 14.5, 9.0, 22.0, 12.0
 _PALE = "#c4c4c4"
 _SWEEPS = 12  # passes over the columns, forth and back; more change nothing in orders of 200 groups
 
 
-class GroupOrderDisplay(Display):
+class GroupOrderDisplay(Drawing):
     """Hasse diagram of a partial order of groups: from the coarsest on the left to the finest on the right.
 
     An edge leads from a coarser group on its left to a finer one; edges that follow from others are left out.
@@ -76,18 +70,13 @@ class GroupOrderDisplay(Display):
             )
         self.order = order
         self.names = check_names("names", order.names if names is None else names, order.n_groups)
-        self.selected = None if selected is None else self._check_selected(selected, order.n_groups)
-
-    @staticmethod
-    def _check_selected(selected, n_groups):
-        array = np.asarray(selected)
-        if array.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise ValueError(f"selected must be the numbers of groups; got {selected!r}")
-        if array.min() < 0 or array.max() >= n_groups:
-            raise ValueError(f"selected must be numbers from 0 to {n_groups - 1}; got {array.tolist()}")
-        return np.unique(array).astype(np.int64)
+        self.selected = None
+        if selected is not None:
+            numbers = np.unique(np.asarray(selected))
+            last = order.n_groups - 1
+            if len(numbers) and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > last):
+                raise ValueError(f"selected must be numbers of groups, from 0 to {last}; got {selected!r}")
+            self.selected = numbers.astype(np.int64)
 
     @classmethod
     def from_estimator(cls, estimator: Any, order: Any = None, *, names: Any = None, ax: Any = None) -> Self:
@@ -119,48 +108,38 @@ class GroupOrderDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on, scaled to fit. By default, a new figure of readable size.
+            Axes to draw on. By default, a new figure of fitting size. In smaller axes everything is scaled down.
 
         Returns
         -------
         display : GroupOrderDisplay
         """
-        plt = import_pyplot()
-        order, levels = self.order, self.order.levels
-        heights, bends, extent = place_by_level(levels, order.covers)
+        levels = self.order.levels
+        heights, bends, extent = place_by_level(levels, self.order.covers)
         lefts, rights = self._columns(levels, extent)
-        width, height = rights[-1], extent * _ROW + _HEAD
-        if ax is None:
-            # Room for the legend, but a picture of few groups must be wide enough for it.
-            across, down = max(width, 220.0) + 24, height + 42
-            figure = plt.figure(figsize=(across / 72, down / 72), facecolor="white")
-            ax = figure.add_axes((12 / across, 30 / down, 1 - 24 / across, height / down))
-        self.ax_, self.figure_ = ax, ax.figure
-        across, down = size_in_points(ax)
-        scale = min(across / width, down / height)
-        # Units are points at full size; remaining space is distributed to both sides.
-        spare_x, spare_y = (across / scale - width) / 2, (down / scale - height) / 2
-        ax.set(xlim=(-spare_x, width + spare_x), ylim=(height + spare_y, -spare_y), xticks=[], yticks=[])
-        ax.axis("off")
-        heights = _HEAD + (heights + 0.5) * _ROW
-        bends = [[(level, _HEAD + (at + 0.5) * _ROW) for level, at in way] for way in bends]
-        self._draw_edges(ax, levels, heights, bends, lefts, rights, scale)
-        self._draw_boxes(ax, levels, heights, lefts, rights, scale)
+        low, high = np.array([lefts[0] - _MARGIN, -extent * _ROW]), np.array([rights[-1] + _MARGIN, _HEAD])
+        scale = self._start_drawing(ax, low, high, self._entries())
+        # From the top.
+        heights = -(heights + 0.5) * _ROW
+        bends = [[(level, -(at + 0.5) * _ROW) for level, at in way] for way in bends]
+        self._draw_edges(levels, heights, bends, lefts, rights, scale)
+        self._draw_boxes(levels, heights, lefts, rights, scale)
         if levels.any():
             look = {"va": "center", "fontsize": _FONT * scale, "color": MUTED, "style": "italic"}
-            ax.text(lefts[0], _HEAD / 2 - 2, "coarse", ha="left", **look)
-            ax.text(rights[-1], _HEAD / 2 - 2, "fine", ha="right", **look)
-        self.legend_ = None
-        if self.selected is not None:
-            from matplotlib.patches import Patch
-
-            n_selected, n_groups = len(self.selected), order.n_groups
-            handles = [
-                Patch(facecolor=COLORS[1], edgecolor=COLORS[1], label=f"selected: {n_selected} of {n_groups}"),
-                Patch(facecolor="white", edgecolor=_PALE, label="discarded"),
-            ]
-            self.legend_ = legend_below(ax, handles[: 1 + (n_selected < n_groups)], size=_FONT)
+            self.ax_.text(lefts[0], _HEAD / 2 + 2, "coarse", ha="left", **look)
+            self.ax_.text(rights[-1], _HEAD / 2 + 2, "fine", ha="right", **look)
         return self
+
+    def _entries(self):
+        """Return the entries of the legend: list of (label, style of a line)."""
+        if self.selected is None:
+            return []
+        n_selected, n_groups = len(self.selected), self.order.n_groups
+        square = {"marker": "s", "markersize": 8.0, "linestyle": "", "lw": 1.0}
+        entries = [(f"selected: {n_selected} of {n_groups}", {**square, "mfc": COLORS[1], "mec": COLORS[1]})]
+        if n_selected < n_groups:
+            entries.append(("discarded", {**square, "mfc": "white", "mec": _PALE}))
+        return entries
 
     def _columns(self, levels, extent):
         """Return the left and right ends of each column of boxes."""
@@ -174,13 +153,12 @@ class GroupOrderDisplay(Display):
         lefts = np.concatenate([[0.0], np.cumsum(np.array(widths[:-1]) + gap)])
         return lefts, lefts + widths
 
-    def _draw_edges(self, ax, levels, heights, bends, lefts, rights, scale):
+    def _draw_edges(self, levels, heights, bends, lefts, rights, scale):
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
         self.lines_ = []
-        is_selected = np.zeros(self.order.n_groups, dtype=bool)
-        is_selected[self.selected if self.selected is not None else []] = True
+        selected = set([] if self.selected is None else self.selected)
         for (coarse, fine), way in zip(self.order.covers, bends):
             stops = [(levels[coarse], heights[coarse]), *way, (levels[fine], heights[fine])]
             vertices, codes = [(rights[levels[coarse]], heights[coarse])], [Path.MOVETO]
@@ -193,14 +171,13 @@ class GroupOrderDisplay(Display):
                     # Straight through the column.
                     vertices.append((rights[there], next_y))
                     codes.append(Path.LINETO)
-            is_kept = is_selected[coarse] and is_selected[fine]
-            look = {"edgecolor": COLORS[1], "lw": 1.5 * scale, "zorder": 2}
-            if not is_kept:
-                look = {"edgecolor": _PALE, "lw": 0.8 * scale, "zorder": 1}
+            look = {"edgecolor": _PALE, "lw": 0.8 * scale, "zorder": 1}
+            if {coarse, fine} <= selected:
+                look = {"edgecolor": COLORS[1], "lw": 1.5 * scale, "zorder": 2}
             patch = PathPatch(Path(vertices, codes), facecolor="none", capstyle="butt", **look)
-            self.lines_.append(ax.add_patch(patch))
+            self.lines_.append(self.ax_.add_patch(patch))
 
-    def _draw_boxes(self, ax, levels, heights, lefts, rights, scale):
+    def _draw_boxes(self, levels, heights, lefts, rights, scale):
         from matplotlib.patches import FancyBboxPatch
 
         self.boxes_ = []
@@ -219,19 +196,10 @@ class GroupOrderDisplay(Display):
                 clip_on=False,
                 zorder=3,
             )
-            self.boxes_.append(ax.add_patch(box))
+            self.boxes_.append(self.ax_.add_patch(box))
             color = "white" if is_filled else INK if self.selected is None else "#6b6b6b"
-            ax.text(
-                (left + right) / 2,
-                heights[i],
-                name,
-                ha="center",
-                va="center",
-                fontsize=_FONT * scale,
-                color=color,
-                parse_math=False,
-                zorder=4,
-            )
+            look = {"ha": "center", "va": "center", "fontsize": _FONT * scale, "parse_math": False, "zorder": 4}
+            self.ax_.text((left + right) / 2, heights[i], name, color=color, **look)
 
 
 def place_by_level(levels, covers):
@@ -249,7 +217,7 @@ def place_by_level(levels, covers):
     extent : float
         The number of places from the first to the last.
     """
-    networkx = import_networkx()
+    networkx = import_library("networkx")
     n, graph = len(levels), networkx.Graph()
     graph.add_nodes_from((group, {"level": level}) for group, level in enumerate(levels.tolist()))
     ways = []

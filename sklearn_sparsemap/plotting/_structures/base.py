@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from ..._core.unwrap import transformed, unwrap
+from ..._core.annotations import Any, ArrayLike, Self
+from ..._core.unwrap import transformed
 from ..._core.validation import check_positive
-from .._base import Display
+from .._base import Display, unwrap_fitted
 from .._style import COLORS, DASHES, MOST_STRUCTURES, MUTED, as_text
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
 
 
 class StructuresDisplay(Display):
     """Base of the pictures of one sample's selected structures and their probabilities.
 
-    A subclass knows one kind of structure. It writes structures as arrays (`_read`), computes the marginals of their
-    mixture (`_mix`), and draws.
+    A subclass knows one kind of structure, and draws. ``_read(structure, name)`` checks a structure, which messages
+    call `name`, and returns it as an array. ``_cells(structure)`` returns the index of its marginals, as arrays of rows
+    and columns.
     """
+
+    # The number of items (steps, rows, words), that of the first structure; and of the columns of marginals, if names
+    # or marginals tell.
+    _n_items = _n_columns = None
 
     def __init__(
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None
@@ -35,13 +35,15 @@ class StructuresDisplay(Display):
             structures, weights = _split_pairs(structures)
         weights = _check_weights(weights, len(structures))
         if marginals is not None:
-            marginals = np.asarray(marginals, dtype=np.float64)
+            marginals = self._read_marginals(np.asarray(marginals, dtype=np.float64))
+            if self._n_columns is None:
+                self._n_columns = marginals.shape[-1]
         order = np.argsort(-weights, kind="stable")
         order = order[weights[order] > 0]
         self.weights = weights[order]
-        self.structures = self._read([structures[i] for i in order], marginals)
-        self.y_true = None if y_true is None else self._read([y_true], marginals, "y_true")[0]
-        mixture = self._mix(marginals)
+        self.structures = [self._read(structures[i], "structures") for i in order]
+        self.y_true = None if y_true is None else self._read(y_true, "y_true")
+        mixture = self._mix()
         if marginals is not None and marginals.shape != mixture.shape:
             raise ValueError(f"marginals have shape {marginals.shape}; these structures need {mixture.shape}")
         self.marginals = mixture if marginals is None else marginals
@@ -119,10 +121,7 @@ class StructuresDisplay(Display):
         ValueError
             If the estimator cannot predict several structures, or the sample does not fit it.
         """
-        steps, estimator = unwrap(estimator)
-        for method in ("predict_structures", "predict_marginals"):
-            if not hasattr(estimator, method):
-                raise ValueError(f"the estimator must have {method}; {type(estimator).__name__} has not")
+        steps, estimator = unwrap_fitted(estimator, "predict_structures", "predict_marginals")
         X = transformed(steps, [x])
         pairs, marginals = estimator.predict_structures(X)[0], estimator.predict_marginals(X)[0]
         names = {**cls._names_of(estimator), **names}
@@ -135,13 +134,36 @@ class StructuresDisplay(Display):
         """Return parameters of the class that a fitted estimator knows."""
         return {}
 
-    def _read(self, structures, marginals, name="structures"):
-        """Check structures, and return them in the form in which they are drawn."""
-        raise NotImplementedError
+    def _read_marginals(self, marginals):
+        """Return marginals in the form in which they are drawn."""
+        return marginals
 
-    def _mix(self, marginals):
-        """Return the marginals of the mixture of structures, in the shape of `marginals` if these are given."""
-        raise NotImplementedError
+    def _truth(self):
+        return [] if self.y_true is None else [self.y_true]
+
+    def _count(self, structure):
+        """Return the number of items, which the first structure tells."""
+        if self._n_items is None:
+            self._n_items = len(structure) if hasattr(structure, "__len__") else 1
+        return self._n_items
+
+    def _below_columns(self):
+        return "" if self._n_columns is None else f" below {self._n_columns}"
+
+    def _shape(self):
+        """Return the shape of the marginals."""
+        n_columns = self._n_columns
+        if n_columns is None:
+            columns = np.concatenate([self._cells(structure)[1] for structure in [*self.structures, *self._truth()]])
+            n_columns = int(columns.max(initial=-1)) + 1
+        return self._n_items, n_columns
+
+    def _mix(self):
+        """Return the marginals of the mixture of structures."""
+        mixture = np.zeros(self._shape())
+        for structure, weight in zip(self.structures, self.weights):
+            mixture[self._cells(structure)] += weight
+        return mixture
 
     def _strands(self, max_structures):
         """Split the structures into those drawn separately, and a group of the others.
@@ -191,20 +213,10 @@ def _check_weights(weights, n_structures):
     return weights
 
 
-def check_names(what, names, n):
-    """Return `n` names as strings: those given, or None if there are none."""
-    if names is None:
-        return None
-    if len(names) != n:
-        raise ValueError(f"{what} must be {n} names; got {len(names)}: {names!r}")
-    return list(map(str, names))
-
-
-def as_ints(structure, shape, low, high, what):
-    """Return a structure as an int array, or raise ValueError saying `what` it should be."""
+def as_ints(structure, n, low, high, what):
+    """Return a structure as an array of `n` ints from `low` to below `high`, or say `what` it should be."""
     array = np.asarray(structure)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or (shape is not None and array.shape != shape):
-        raise ValueError(f"{what}; got {structure!r}")
-    if array.size == 0 or array.min() < low or (high is not None and array.max() > high):
+    is_right = array.dtype.kind in "iu" and array.shape == (n,) and n > 0 and array.min() >= low
+    if not is_right or (high is not None and array.max() >= high):
         raise ValueError(f"{what}; got {structure!r}")
     return array.astype(np.int64)

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from .._style import (
-    INK,
-    as_text,
-    grid_cells,
-    legend_below,
-    name_axis,
-    shade_cells,
-    size_in_points,
-    text_width,
-)
-from .base import StructuresDisplay, as_ints, check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from .._base import check_names
+from .._style import INK, SHADES, as_text, draw_grid, legend_below, text_width
+from .base import StructuresDisplay, as_ints
 
 
 class MatchingDisplay(StructuresDisplay):
@@ -73,29 +58,20 @@ class MatchingDisplay(StructuresDisplay):
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         row_names: Sequence[Any] | None = None, col_names: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
-        self._n_cols = None if col_names is None else len(col_names)
+        self._n_columns = None if col_names is None else len(col_names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n_rows, n_cols = self.marginals.shape
         self.row_names = check_names("row_names", row_names, n_rows) or [str(i + 1) for i in range(n_rows)]
         self.col_names = check_names("col_names", col_names, n_cols) or [str(j + 1) for j in range(n_cols)]
 
-    def _read(self, structures, marginals, name="structures"):
-        n_rows = len(self.structures[0]) if name == "y_true" else np.size(structures[0])
-        n_cols = self._n_cols if marginals is None else marginals.shape[-1]
-        below = "" if n_cols is None else f" below {n_cols}"
-        what = f"{name}: an alignment is {n_rows} ints from -1{below}, the column of each row, or -1"
-        return [as_ints(columns, (n_rows,), -1, n_cols and n_cols - 1, what) for columns in structures]
+    def _read(self, structure, name):
+        n_rows = self._count(structure)
+        what = f"{name}: an alignment is {n_rows} ints from -1{self._below_columns()}, the column of each row, or -1"
+        return as_ints(structure, n_rows, -1, self._n_columns, what)
 
-    def _mix(self, marginals):
-        n_cols = self._n_cols if marginals is None else marginals.shape[-1]
-        if n_cols is None:
-            truth = [] if self.y_true is None else [self.y_true]
-            n_cols = 1 + max(int(columns.max()) for columns in [*self.structures, *truth])
-        mixture = np.zeros((len(self.structures[0]), n_cols))
-        for columns, weight in zip(self.structures, self.weights):
-            rows = np.flatnonzero(columns >= 0)
-            mixture[rows, columns[rows]] += weight
-        return mixture
+    def _cells(self, structure):
+        rows = np.flatnonzero(structure >= 0)
+        return rows, structure[rows]
 
     def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
         """Draw the alignments.
@@ -114,6 +90,7 @@ class MatchingDisplay(StructuresDisplay):
         """
         from matplotlib.lines import Line2D
         from matplotlib.patches import Polygon, Rectangle
+        from matplotlib.path import Path
 
         strands = self._strands(max_structures)
         n_rows, n_cols = self.marginals.shape
@@ -121,21 +98,15 @@ class MatchingDisplay(StructuresDisplay):
         size = np.clip(0.72 * n_cols + 0.5 + names, 3.2, 16), np.clip(0.56 * n_rows + 1.4, 2.4, 12)
         ax, self.outlines_ = self._start(ax, size), []
 
-        shade_cells(ax, self.marginals)
-        grid_cells(ax, n_rows, n_cols)
-        ax.xaxis.tick_top()
-        width, height = size_in_points(ax)
-        across, down = width / n_cols, height / n_rows
-        size = float(np.clip(0.7 * down, 6.0, 10.0))
-        name_axis(ax.xaxis, self.col_names, across=across, size=size)
-        name_axis(ax.yaxis, self.row_names, size=size)
-
+        # A cell that is exactly zero stays empty.
+        cells = np.where(self.marginals > 0.0, self.marginals, np.nan)
+        _, size = draw_grid(ax, cells, self.row_names, self.col_names, top=True, **SHADES)
         # One frame inside the other, so that all can be seen in a cell that several alignments have.
-        lw = float(np.clip(0.05 * min(across, down), 1.0, 2.2))
-        step = (lw + 1.0) / np.array([across, down])
+        lw = float(np.clip(0.05 * min(size), 1.0, 2.2))
+        step = (lw + 1.0) / size
         n_frames = np.zeros((n_rows, n_cols), dtype=int)
         handles = []
-        cells_of = [{(i, j) for i, j in enumerate(columns.tolist()) if j >= 0} for columns in self.structures]
+        cells_of = [set(zip(*self._cells(structure))) for structure in self.structures]
         shared = set.intersection(*cells_of) if len(cells_of) > 1 else set()
         groups = [(set.union(*(cells_of[k] for k in members)) - shared, style) for members, _, style in strands]
         groups.append((shared, {"color": INK, "linestyle": "-", "label": "in all"}))
@@ -152,26 +123,19 @@ class MatchingDisplay(StructuresDisplay):
             if cells:
                 handles.append(Line2D([], [], lw=lw, **style))
         for i, j in zip(*np.nonzero(self.marginals)):
-            free = np.array([across, down]) * (1 - 2 * (0.02 + n_frames[i, j] * step))
+            free = size * (1 - 2 * (0.02 + n_frames[i, j] * step))
             text = as_text(self.marginals[i, j])
-            size = min(9.0, 0.85 * free[1], 9.0 * free[0] / text_width(text, 9.0))
-            if size >= 5.0:
-                ax.text(j, i, text, ha="center", va="center_baseline", fontsize=size, color=INK, zorder=6)
+            font = min(9.0, 0.85 * free[1], 9.0 * free[0] / text_width(text, 9.0))
+            if font >= 5.0:
+                ax.text(j, i, text, ha="center", va="center_baseline", fontsize=font, color=INK, zorder=6)
         if self.y_true is not None:
-            rows = np.flatnonzero(self.y_true >= 0)
-            fold = min(9.0, 0.3 * min(across, down)) / np.array([across, down])
-            for i, j in zip(rows.tolist(), self.y_true[rows].tolist()):
+            fold = min(9.0, 0.3 * min(size)) / size
+            for i, j in zip(*self._cells(self.y_true)):
                 corner = np.array([j + 0.5, i + 0.5])
                 points = [corner, corner - (fold[0], 0), corner - (0, fold[1])]
                 ax.add_patch(Polygon(points, facecolor=INK, edgecolor="none", zorder=7))
-            mark = {"marker": _corner(), "linestyle": "", "color": INK, "markersize": 8}
+            corner = Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)
+            mark = {"marker": corner, "linestyle": "", "color": INK, "markersize": 8}
             handles.append(Line2D([], [], label="truth", **mark))
         self.legend_ = legend_below(ax, handles)
         return self
-
-
-def _corner():
-    """Return the mark of a right pair, for the legend."""
-    from matplotlib.path import Path
-
-    return Path([(0.5, -0.5), (-0.5, -0.5), (0.5, 0.5), (0.5, -0.5)], closed=True)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from .._style import FAINT, HATCHES, INK, legend_below, name_axis, size_in_points
-from .base import StructuresDisplay, check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from .._base import check_names
+from .._style import HATCHES, INK, lay_bare, legend_below, name_axis, size_in_points
+from .base import StructuresDisplay
 
 
 class PartsDisplay(StructuresDisplay):
@@ -61,32 +55,12 @@ class PartsDisplay(StructuresDisplay):
         self, structures: Any, weights: ArrayLike | None = None, *, marginals: Any = None, y_true: Any = None,
         names: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
-        self._n_parts = None if names is None else len(names)
+        self._n_columns = None if names is None else len(names)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
-        n_parts = len(self.structures[0])
+        n_parts = len(self.marginals)
         self.names = check_names("names", names, n_parts) or [str(i) for i in range(n_parts)]
 
-    def _read(self, structures, marginals, name="structures"):
-        parts = [self._parts(structure, name) for structure in structures]
-        if name == "y_true":
-            n_parts = len(self.structures[0])
-        elif marginals is not None:
-            n_parts = marginals.shape[-1]
-        elif self._n_parts is not None:
-            n_parts = self._n_parts
-        else:
-            n_parts = max(p.max(initial=-1) + 1 if p.dtype != bool else len(p) for p in parts)
-        chosen = []
-        for structure, p in zip(structures, parts):
-            wrong = len(p) != n_parts if p.dtype == bool else ((p < 0) | (p >= n_parts)).any()
-            if wrong:
-                raise ValueError(f"{name}: there are {n_parts} parts, which does not go with {structure!r}")
-            chosen.append(p if p.dtype == bool else np.isin(np.arange(n_parts), p))
-        return chosen
-
-    @staticmethod
-    def _parts(structure, name):
-        """Return a structure as a bool array, or an array of indices."""
+    def _read(self, structure, name):
         array = np.atleast_1d(np.asarray(structure))
         if array.size == 0:
             array = array.astype(np.int64)
@@ -94,7 +68,12 @@ class PartsDisplay(StructuresDisplay):
             raise ValueError(f"{name}: a structure is a bool array, or indices of parts; got {structure!r}")
         return array
 
-    def _mix(self, marginals):
+    def _mix(self):
+        n_parts = self._n_columns
+        if n_parts is None:
+            n_parts = max(len(p) if p.dtype == bool else p.max(initial=-1) + 1 for p in self.structures)
+        self.structures = [_as_mask(parts, n_parts, "structures") for parts in self.structures]
+        self.y_true = None if self.y_true is None else _as_mask(self.y_true, n_parts, "y_true")
         return self.weights @ np.array(self.structures, dtype=np.float64)
 
     def plot(self, ax: Any = None, *, max_structures: int | None = 4) -> Self:
@@ -120,7 +99,7 @@ class PartsDisplay(StructuresDisplay):
         size = np.clip(0.55 * n_parts + 1.2, 4.0, 16), 3.4
         ax, self.bars_ = self._start(ax, size), []
 
-        places, mixture = np.arange(n_parts), self._mix(None)
+        places, mixture = np.arange(n_parts), self.weights @ np.array(self.structures, dtype=np.float64)
         # Marginals can be those of a distribution other than the mixture.
         stretch = np.divide(self.marginals, mixture, out=np.zeros(n_parts), where=mixture > 0)
         bottom, handles = np.zeros(n_parts), []
@@ -137,10 +116,16 @@ class PartsDisplay(StructuresDisplay):
             handles.append(Line2D([], [], label="truth", **mark))
         ax.set(xlim=(-0.6, n_parts - 0.4), ylim=(0, 1.1), ylabel="probability")
         ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
-        ax.grid(axis="y", color=FAINT, lw=0.8)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
+        lay_bare(ax, "y")
         ax.tick_params(axis="x", length=0)
         name_axis(ax.xaxis, self.names, across=size_in_points(ax)[0] / n_parts)
         self.legend_ = legend_below(ax, handles)
         return self
+
+
+def _as_mask(parts, n_parts, name):
+    """Return a structure as a bool array over all parts."""
+    is_wrong = len(parts) != n_parts if parts.dtype == bool else ((parts < 0) | (parts >= n_parts)).any()
+    if is_wrong:
+        raise ValueError(f"{name}: there are {n_parts} parts, which does not go with {parts.tolist()}")
+    return parts if parts.dtype == bool else np.isin(np.arange(n_parts), parts)

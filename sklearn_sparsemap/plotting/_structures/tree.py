@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from .._style import (
-    INK,
-    MUTED,
-    as_text,
-    halo,
-    import_pyplot,
-    legend_inside,
-    size_in_points,
-    text_width,
-    width_of_legend,
-)
-from .base import StructuresDisplay, as_ints, check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
+from ..._core.annotations import Any, ArrayLike, Self, Sequence
+from .._base import Drawing, check_names
+from .._style import INK, MUTED, as_text, halo, text_width
+from .base import StructuresDisplay, as_ints
 
 # All lengths are in points, at the display's own size.
 _FONT, _SMALL, _LINE = 12.0, 9.0, 15.0
@@ -33,11 +17,13 @@ _THICKEST, _THINNEST = 3.0, 0.9
 _ROOT_GAP = 26.0
 _ARROW = 6.0
 _MARGIN = 10.0
-_LEGEND = 22.0
-_GOLD = {"color": MUTED, "linestyle": (0, (3.0, 2.0))}
+_NARROWEST = 200.0
+_TITLE = 24.0
+_IN_ALL = {"color": INK, "linestyle": "-", "label": "in all"}
+_GOLD = {"color": MUTED, "linestyle": (0, (3.0, 2.0)), "label": "truth"}
 
 
-class TreeDisplay(StructuresDisplay):
+class TreeDisplay(StructuresDisplay, Drawing):
     """The selected dependency trees of a sentence, as arcs from head to modifier above its words.
 
     The width of an arc is its marginal probability. It consists of strands, one for each tree that contains the arc, in
@@ -88,38 +74,36 @@ class TreeDisplay(StructuresDisplay):
         words: Sequence[Any] | None = None, labels: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
         self.labels = None if labels is None else list(map(str, labels))
-        if weights is None and np.ndim(getattr(structures, "marginals", None)) == 3:
-            marginals = structures.marginals if marginals is None else marginals
-            structures, weights = structures.structures, structures.weights
-        if np.ndim(marginals) == 3:
-            marginals = np.sum(marginals, axis=-1)
         super().__init__(structures, weights, marginals=marginals, y_true=y_true)
         n = len(self.structures[0])
         self.words = check_names("words", words, n) or [str(m) for m in range(1, n + 1)]
 
-    def _read(self, structures, marginals, name="structures"):
-        n = len(self.structures[0]) if name == "y_true" else len(np.atleast_1d(structures[0]))
-        what = f"{name}: a tree is {n} ints from 0 (root) to {n}, the head of each word"
-        most = None if self.labels is None else len(self.labels) - 1
-        trees = []
-        for tree in structures:
-            heads, labels = tree, None
-            if np.ndim(tree) == 2 and np.shape(tree)[1] == 2:
-                heads, labels = np.asarray(tree).T
-                below = "" if most is None else f" to {most}"
-                labels = as_ints(labels, (n,), 0, most, f"{name}: the labels of arcs are {n} ints from 0{below}")
-            heads = as_ints(heads, (n,), 0, n, what)
-            if (heads == np.arange(1, n + 1)).any():
-                raise ValueError(f"{name}: no word is its own head; got {heads.tolist()}")
-            trees.append(heads if labels is None else np.column_stack([heads, labels]))
-        return trees
+    def _read_marginals(self, marginals):
+        return marginals.sum(axis=-1) if marginals.ndim == 3 else marginals
 
-    def _mix(self, marginals):
-        n = len(self.structures[0])
-        mixture = np.zeros((n + 1, n))
-        for tree, weight in zip(self.structures, self.weights):
-            mixture[_heads_of(tree), np.arange(n)] += weight
-        return mixture
+    def _read(self, structure, name):
+        n = self._count(structure)
+        heads = labels = structure
+        is_labelled = np.ndim(structure) == 2 and np.shape(structure)[1] == 2
+        if is_labelled:
+            heads, labels = np.asarray(structure).T
+        heads = as_ints(heads, n, 0, n + 1, f"{name}: a tree is {n} ints from 0 (root) to {n}, the head of each word")
+        if (heads == np.arange(1, n + 1)).any():
+            raise ValueError(f"{name}: no word is its own head; got {heads.tolist()}")
+        if not is_labelled:
+            return heads
+        below, n_labels = "", None
+        if self.labels is not None:
+            n_labels = len(self.labels)
+            below = f" to {n_labels - 1}"
+        labels = as_ints(labels, n, 0, n_labels, f"{name}: the labels of arcs are {n} ints from 0{below}")
+        return np.column_stack([heads, labels])
+
+    def _cells(self, structure):
+        return _heads_of(structure), np.arange(self._n_items)
+
+    def _shape(self):
+        return self._n_items + 1, self._n_items
 
     def _name_of(self, tree, m):
         """Return the name of the label of the arc to word `m` of a tree; None without labels."""
@@ -141,38 +125,21 @@ class TreeDisplay(StructuresDisplay):
         -------
         display : TreeDisplay
         """
-        plt = import_pyplot()
         strands = self._strands(max_structures)
         arcs = self._arcs(strands)
-        entries = self._entries(strands, arcs)
         gold = self._gold()
-        drawing = _Layout(self.words, arcs, gold, width_of_legend(label for label, _ in entries))
-        if ax is None:
-            title = 24.0
-            width, height = drawing.width, drawing.height + title
-            figure = plt.figure(figsize=(width / 72, height / 72))
-            ax = figure.add_axes((0, 0, 1, drawing.height / height))
-        width, height = size_in_points(ax)
-        scale = min(width / drawing.width, height / drawing.height, 1.0)
-        # One data unit is one point, or less in smaller axes; the drawing is centred.
-        spare = (width / scale - drawing.width) / 2, (height / scale - drawing.height) / 2
-        ax.set_xlim(-spare[0], drawing.width + spare[0])
-        ax.set_ylim(drawing.bottom - spare[1], drawing.bottom + drawing.height + spare[1])
-        ax.axis("off")
-
-        self.ax_, self.figure_, self.arcs_ = ax, ax.figure, {}
-        for x, word in zip(drawing.centres, self.words):
+        centres, low, high = _place(self.words, [*arcs, *gold])
+        scale = self._start_drawing(ax, low, high, self._entries(strands, arcs), title=_TITLE)
+        self.arcs_ = {}
+        for x, word in zip(centres, self.words):
             # Line by line, so that all words stand on the same lines.
             for k, line in enumerate(word.split("\n")):
-                style = {"color": INK if k == 0 else MUTED, "parse_math": False}
-                ax.text(x, -_FONT - k * _LINE, line, ha="center", va="baseline", fontsize=_FONT * scale, **style)
+                style = {"color": INK if k == 0 else MUTED, "parse_math": False, "fontsize": _FONT * scale}
+                self.ax_.text(x, -_FONT - k * _LINE, line, ha="center", va="baseline", **style)
         for arc in sorted(arcs, key=lambda arc: arc.probability):
-            self.arcs_[arc.head, arc.modifier] = _draw_arc(ax, arc, drawing.path(arc), scale)
-        if self.y_true is not None:
-            for arc in drawing.gold:
-                arc.strands = [(1.0, _GOLD)]
-                _draw_arc(ax, arc, drawing.path(arc), scale, upward=False, thickest=1.4)
-        self.legend_ = legend_inside(ax, entries, (drawing.width / 2, drawing.bottom), scale) if entries else None
+            self.arcs_[arc.head, arc.modifier] = _draw_arc(self.ax_, arc, scale)
+        for arc in gold:
+            _draw_arc(self.ax_, arc, scale)
         return self
 
     def _arcs(self, strands):
@@ -191,7 +158,7 @@ class TreeDisplay(StructuresDisplay):
         for arc in arcs.values():
             total = sum(weight for weight, _ in arc.strands)
             if len(arc.trees) == len(self.structures):
-                arc.strands = [(arc.probability, {"color": INK, "linestyle": "-"})]
+                arc.strands = [(arc.probability, _IN_ALL)]
             else:
                 # Marginals can be those of a distribution other than the mixture.
                 arc.strands = [(arc.probability * weight / total, style) for weight, style in arc.strands]
@@ -200,26 +167,24 @@ class TreeDisplay(StructuresDisplay):
     def _gold(self):
         """Return the arcs of the right tree."""
         arcs = []
-        for m, head in enumerate([] if self.y_true is None else _heads_of(self.y_true).tolist()):
-            arcs.append(_Arc(head, m + 1, 1.0))
-            arcs[-1].add_name(self._name_of(self.y_true, m), 1.0)
+        for tree in self._truth():
+            for m, head in enumerate(_heads_of(tree).tolist()):
+                arc = _Arc(head, m + 1, 1.0, side=-1)
+                arc.add_name(self._name_of(tree, m), 1.0)
+                arc.strands = [(0.5, _GOLD)]
+                arcs.append(arc)
         return arcs
 
     def _entries(self, strands, arcs):
         """Return the entries of the legend: list of (label, style of a line)."""
-        entries = []
+        shown = []
         if len(strands) > 1:
-            entries += [(style["label"], _in_legend(style, probability)) for _, probability, style in strands]
+            shown += [(probability, style) for _, probability, style in strands]
             if any(len(arc.trees) == len(self.structures) for arc in arcs):
-                entries.append(("in all", _in_legend({"color": INK, "linestyle": "-"}, 1.0)))
+                shown.append((1.0, _IN_ALL))
         if self.y_true is not None:
-            entries.append(("truth", _in_legend(_GOLD, 0.5)))
-        return entries
-
-
-def _in_legend(style, probability):
-    """Return the style of a line in the legend."""
-    return {**style, "lw": max(1.6, _THICKEST * probability)}
+            shown.append((0.5, _GOLD))
+        return [(style["label"], {**style, "lw": max(1.6, _THICKEST * weight)}) for weight, style in shown]
 
 
 def _heads_of(tree):
@@ -227,12 +192,16 @@ def _heads_of(tree):
 
 
 class _Arc:
-    """An arc with its strands: (width as a probability, style)."""
+    """An arc with its strands: (width as a probability, style). `side` is 1 above the words, and -1 below.
 
-    def __init__(self, head, modifier, probability):
-        self.head, self.modifier, self.probability = head, modifier, float(probability)
+    `_place` sets its `level`, from 1 up, the x of its head (None for the root) and modifier, its base and its top.
+    """
+
+    def __init__(self, head, modifier, probability, side=1):
+        self.head, self.modifier, self.probability, self.side = head, modifier, float(probability), side
         self.trees, self.strands = [], []
-        self.level, self._names = 0, {}
+        self._names = {}
+        self.offsets = {0: 0.0}
 
     def add_name(self, name, weight):
         """Add the name of the label that it has in some tree, or None."""
@@ -245,57 +214,68 @@ class _Arc:
         return "/".join(sorted(self._names, key=lambda name: -self._names[name]))
 
     @property
+    def lines(self):
+        """The lines of its text: over an arc there is room for a single one, over the root's for two."""
+        number = "" if self.probability >= 1.0 - 1e-9 else as_text(self.probability)
+        if self.head == 0:
+            return [self.name or "root", *filter(None, [number])]
+        return [" ".join(filter(None, [self.name, number]))]
+
+    @property
     def span(self):
         """First and last word, counted from 1; for an arc from the root both are the word itself."""
         ends = (self.head or self.modifier), self.modifier
         return min(ends), max(ends)
 
+    @property
+    def room(self):
+        """The width that its end takes at a word."""
+        if self.head:
+            return _END_GAP
+        return max(_ROOT_GAP, text_width(self.name, _SMALL) + 6.0)
 
-class _Layout:
-    """Positions of words and arcs such that no labels overlap.
+    def order_at(self, word):
+        """Key by which arcs are adjacent at a word: left arcs on the left, and higher arcs inside."""
+        if self.head == 0:
+            return 0, 0
+        other = self.head + self.modifier - word
+        return (-1, self.level) if other < word else (1, -self.level)
 
-    Arcs that share a stretch of the sentence get different heights. The ends of arcs at a word are adjacent, left arcs
-    on the left, and higher arcs inside, so that arcs of one tree do not cross.
+
+def _place(words, arcs):
+    """Place words and arcs such that no labels overlap; return the middles of words, and the corners of the drawing.
+
+    Arcs that share a stretch of the sentence get different heights. The ends of arcs at a word are adjacent, in an
+    order in which arcs of one tree do not cross.
     """
-
-    def __init__(self, words, arcs, gold, legend_width):
-        n, self.gold = len(words), gold
-        levels = [_set_levels(arcs), _set_levels(self.gold)]
-        self._offset = {}
-        ends = np.zeros(n + 1)
-        for group in (arcs, self.gold):
-            for word, at_word in _ends(group, n).items():
-                # The label of an arc from the root needs more room than an arrow.
-                room = np.array([_END_GAP if arc.head else _room_of_root(arc) for arc in at_word])
-                for arc, place in zip(at_word, np.cumsum(room) - room / 2 - room.sum() / 2):
-                    self._offset[arc, word] = place
-                ends[word] = max(ends[word], room.sum())
-        widths = [
-            max(text_width(word, _FONT) + _WORD_GAP, ends[m + 1] + 0.6 * _END_GAP) for m, word in enumerate(words)
-        ]
-        for arc in (*arcs, *self.gold):
-            # Its name stands over the words between its ends.
-            first, last = arc.span
-            short = text_width(_text_of(arc), _SMALL) + 2 * _END_GAP - (sum(widths[first - 1 : last]) - 2 * _WORD_GAP)
-            if arc.head and arc.name and short > 0.0:
-                for word in range(first - 1, last):
-                    widths[word] += short / (last - first + 1)
-        edges = np.concatenate([[0.0], np.cumsum(widths)])
-        self.width = max(edges[-1], legend_width, 200.0) + 2 * _MARGIN
-        self.centres = (edges[:-1] + edges[1:]) / 2 + (self.width - edges[-1]) / 2
-        n_lines = max(word.count("\n") for word in words) + 1
-        self._text = _FONT + (n_lines - 1) * _LINE + 5.0
-        top = _LOWEST + _LEVEL * (levels[0] - 1) + 1.6 * _SMALL
-        below = self._text + (_LOWEST + _LEVEL * (levels[1] - 1) + 10.0 if self.gold else 0.0) + _LEGEND + 4.0
-        self.bottom, self.height = -below, top + below
-
-    def path(self, arc):
-        """Return the path of an arc: x of its head (None for the root) and modifier, base and top."""
-        base, height = 3.0, _LOWEST + _LEVEL * (arc.level - 1)
-        if arc in self.gold:
-            base, height = -self._text - 1.0, -height
-        x = [self.centres[word - 1] + self._offset[arc, word] if word else None for word in (arc.head, arc.modifier)]
-        return *x, base, base + height
+    rooms, heights = np.zeros(len(words)), {}
+    for side in (1, -1):
+        own = [arc for arc in arcs if arc.side == side]
+        heights[side] = _LOWEST + _LEVEL * (_set_levels(own) - 1)
+        rooms = np.maximum(rooms, _set_offsets(own, len(words)))
+    widths = [max(text_width(word, _FONT) + _WORD_GAP, room + 0.6 * _END_GAP) for word, room in zip(words, rooms)]
+    for arc in arcs:
+        # Its name stands over the words between its ends.
+        first, last = arc.span
+        between = sum(widths[first - 1 : last]) - 2 * _WORD_GAP
+        short = text_width(arc.lines[0], _SMALL) + 2 * _END_GAP - between
+        if arc.head and arc.name and short > 0.0:
+            for word in range(first - 1, last):
+                widths[word] += short / (last - first + 1)
+    edges = np.concatenate([[0.0], np.cumsum(widths)])
+    width = max(edges[-1], _NARROWEST) + 2 * _MARGIN
+    centres = (edges[:-1] + edges[1:]) / 2 + (width - edges[-1]) / 2
+    below_words = _FONT + max(word.count("\n") for word in words) * _LINE + 5.0
+    for arc in arcs:
+        arc.x_head, arc.x_modifier = (
+            centres[word - 1] + arc.offsets[word] if word else None for word in (arc.head, arc.modifier)
+        )
+        arc.base = 3.0 if arc.side == 1 else -below_words - 1.0
+        arc.top = arc.base + arc.side * (_LOWEST + _LEVEL * (arc.level - 1))
+    bottom = below_words + 6.0
+    if any(arc.side == -1 for arc in arcs):
+        bottom += heights[-1] + 10.0
+    return centres, np.array([0.0, -bottom]), np.array([width, heights[1] + 1.6 * _SMALL])
 
 
 def _set_levels(arcs):
@@ -313,85 +293,61 @@ def _set_levels(arcs):
     return max((arc.level + (0.7 if arc.head == 0 else 0.0) for arc in placed), default=0)
 
 
-def _ends(arcs, n):
-    """Return the arcs that end at each word, from left to right."""
-    ends = {word: [] for word in range(1, n + 1)}
-    for arc in arcs:
-        for word in {arc.head, arc.modifier} - {0}:
-            ends[word].append(arc)
-
-    def place(arc, word):
-        if arc.head == 0:
-            return 0, 0
-        other = arc.head + arc.modifier - word
-        return (-1, arc.level) if other < word else (1, -arc.level)
-
-    return {word: sorted(at_word, key=lambda arc: place(arc, word)) for word, at_word in ends.items()}
+def _set_offsets(arcs, n_words):
+    """Set the places of each arc's ends relative to the middles of their words; return the room that words need."""
+    rooms = np.zeros(n_words)
+    for m in range(n_words):
+        at_word = [arc for arc in arcs if m + 1 in (arc.head, arc.modifier)]
+        at_word.sort(key=lambda arc: arc.order_at(m + 1))
+        room = np.array([arc.room for arc in at_word])
+        for arc, offset in zip(at_word, np.cumsum(room) - room / 2 - room.sum() / 2):
+            arc.offsets[m + 1] = offset
+        rooms[m] = room.sum()
+    return rooms
 
 
-def _text_of(arc, is_certain=False):
-    """Return the text above an arc between words: its label, and its probability unless it is certain."""
-    is_certain = is_certain or arc.probability >= 1.0 - 1e-9
-    return " ".join(filter(None, [arc.name, "" if is_certain else as_text(arc.probability)]))
-
-
-def _room_of_root(arc):
-    """Return the width that the label of an arc from the root takes."""
-    return max(_ROOT_GAP, text_width(arc.name, _SMALL) + 6.0) if arc.name else _ROOT_GAP
-
-
-def _draw_arc(ax, arc, path, scale, upward=True, thickest=_THICKEST):
+def _draw_arc(ax, arc, scale):
     """Draw the strands of an arc, its arrow head and its label; return the strands."""
     from matplotlib.patches import Polygon
 
-    x_head, x_modifier, base, top = path
-    sign = 1.0 if upward else -1.0
-    widths = [max(thickest * weight, _THINNEST) for weight, _ in arc.strands]
+    widths = [max(_THICKEST * weight, _THINNEST) for weight, _ in arc.strands]
     zorder = 3 + arc.probability
     offset, lines = -sum(widths) / 2, []
+    x, base = arc.x_modifier, arc.base
     for width, (_, style) in zip(widths, arc.strands):
-        d = offset + width / 2
+        course = _arch(arc, offset + width / 2)
         offset += width
-        if x_head is None:
-            x, y = np.array([x_modifier + d] * 2), np.array([top, base + sign * _ARROW * 0.8])
-        else:
-            x, y = _arch(x_head, x_modifier, base, top, d, sign)
         style = {key: style[key] for key in ("color", "linestyle")}
-        lines += ax.plot(x, y, lw=width * scale, zorder=zorder, solid_capstyle="butt", dash_capstyle="butt", **style)
+        lines += ax.plot(*course, lw=width * scale, zorder=zorder, solid_capstyle="butt", dash_capstyle="butt", **style)
     half = max(0.5 * _ARROW, 0.5 * sum(widths) + 1.4)
-    tip = [(x_modifier, base), (x_modifier - half, base + sign * _ARROW), (x_modifier + half, base + sign * _ARROW)]
+    tip = [(x, base), (x - half, base + arc.side * _ARROW), (x + half, base + arc.side * _ARROW)]
     color = max(arc.strands, key=lambda strand: strand[0])[1]["color"]
     ax.add_patch(Polygon(tip, facecolor=color, edgecolor="none", zorder=zorder + 0.01))
-
-    is_certain = not upward or arc.probability >= 1.0 - 1e-9
-    # Over an arc there is room for a single line.
-    label = [arc.name or "root"] if x_head is None else [_text_of(arc, is_certain)]
-    if x_head is None and not is_certain:
-        label.append(as_text(arc.probability))
-    label = [line for line in label if line]
-    if label:
-        middle = x_modifier if x_head is None else (x_head + x_modifier) / 2
-        place = middle, top + sign * (sum(widths) / 2 + 1.0)
-        style = {"ha": "center", "va": "bottom" if upward else "top", "linespacing": 1.05}
-        text = ax.text(*place, "\n".join(label), fontsize=_SMALL * scale, color=INK, zorder=6, **style)
+    middle = x if arc.x_head is None else (arc.x_head + x) / 2
+    place = middle, arc.top + arc.side * (sum(widths) / 2 + 1.0)
+    style = {"ha": "center", "va": "bottom" if arc.side == 1 else "top", "linespacing": 1.05}
+    if arc.lines[0]:
+        text = ax.text(*place, "\n".join(arc.lines), fontsize=_SMALL * scale, color=INK, zorder=6, **style)
         text.set_path_effects(halo(3.0 * scale))
     return lines
 
 
-def _arch(x_head, x_modifier, base, top, d, sign):
-    """Return the course of a strand: up, flat and down, `d` outside of the middle of the arc."""
-    left, right = min(x_head, x_modifier), max(x_head, x_modifier)
-    height, half = abs(top - base), (right - left) / 2
+def _arch(arc, d):
+    """Return the course of a strand: up, flat and down, `d` outside of the middle of the arc; from the root, down."""
+    stop = 0.8 * _ARROW
+    if arc.x_head is None:
+        return np.array([arc.x_modifier + d] * 2), np.array([arc.top, arc.base + arc.side * stop])
+    left, right = min(arc.x_head, arc.x_modifier), max(arc.x_head, arc.x_modifier)
+    height, half = abs(arc.top - arc.base), (right - left) / 2
     corner = min(half, max(0.75 * height, 12.0))
     turn = np.pi / 2 * np.linspace(0.0, 1.0, 40) ** 2
     # A superellipse: rounder than a box, with steeper ends than an ellipse.
     rise, along = np.sin(turn) ** 0.8 * (height + d), (1 - np.cos(turn) ** 0.8) * (corner + d)
     x = np.concatenate([left - d + along, (right + d - along)[::-1]])
-    y = base + sign * np.concatenate([rise, rise[::-1]])
-    if x_head > x_modifier:
+    y = arc.base + arc.side * np.concatenate([rise, rise[::-1]])
+    if arc.x_head > arc.x_modifier:
         x, y = x[::-1], y[::-1]
     # The modifier's end stops within the arrow head.
-    stop = 0.8 * _ARROW
-    inside = np.abs(y - base) < stop
+    inside = np.abs(y - arc.base) < stop
     inside[: len(y) // 2] = False
-    return np.append(x[~inside], x[-1]), np.append(y[~inside], base + sign * stop)
+    return np.append(x[~inside], x[-1]), np.append(y[~inside], arc.base + arc.side * stop)

@@ -1,1 +1,0 @@
-"""Plots of learned models and their errors."""

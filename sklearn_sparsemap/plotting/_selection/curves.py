@@ -1,0 +1,301 @@
+"""Curves of numbers of weights: during training, and against the score, by budget (Martins et al. 2011, Fig. 2, 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core.annotations import Any, Self
+from ..._core.validation import check_positive
+from .._base import Display, unwrap_fitted
+from .._style import COLORS, DASHES, INK, MUTED, halo, lay_bare, legend_above, size_in_points
+
+_MARKERS = "o", "s", "^", "D"
+# Labels of points that are closer, in points, would run into each other.
+_ROOM = 11.0
+# With more records than this, a line is a blot.
+_MOST_RECORDS = 300
+
+
+class MemoryCurveDisplay(Display):
+    """The number of weights during training: it grows with updates, and falls when groups are shrunk to zero.
+
+    Parameters
+    ----------
+    curves : dict of str -> (steps, weights)
+        For each model the numbers of samples visited, and the numbers of weights then: ``memory_steps_`` and
+        ``memory_curve_``. Two entries with the same step are those before and after a shrinkage.
+    full : int, default=None
+        Number of weights of a model that selects nothing, to compare.
+
+    Attributes
+    ----------
+    curves : dict of str -> (ndarray, ndarray)
+    full : int or None
+    ax_, figure_, legend_
+        Axes, figure and legend of the plot; no legend for a single curve without a name.
+    lines_ : dict of str -> Line2D
+        The curves.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, steps and weights do not match, or `full` is not a positive int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron
+    >>> from sklearn_sparsemap.plotting import MemoryCurveDisplay
+    >>> X = np.random.default_rng(0).normal(size=(300, 12))
+    >>> y = X[:, :3].sum(axis=1) > 0
+    >>> model = GroupLassoPerceptron(groups=np.repeat(range(4), 3), budget=1, shrink_every=50).fit(X, y)
+    >>> display = MemoryCurveDisplay.from_estimator(model, full=24)  # doctest: +SKIP
+    >>> display.figure_.savefig("memory.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, curves: Any, full: float | None = None) -> None:
+        if not curves:
+            raise ValueError("there are no curves to draw")
+        if full is not None:
+            check_positive("full", full, integer=True)
+        self.curves, self.full = {}, full
+        for name, (steps, weights) in curves.items():
+            steps, weights = np.asarray(steps), np.asarray(weights)
+            if steps.ndim != 1 or steps.shape != weights.shape:
+                raise ValueError(
+                    f"curves[{name!r}] must be steps and weights of one length; got shapes {steps.shape} and "
+                    f"{weights.shape}"
+                )
+            if not len(steps):
+                raise ValueError(f"curves[{name!r}] is empty; groups are shrunk every shrink_every samples")
+            if (np.diff(steps) < 0).any():
+                raise ValueError(f"the steps of curves[{name!r}] must not decrease")
+            self.curves[str(name)] = steps, weights
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, full: float | None = None, ax: Any = None) -> Self:
+        """Draw the memory curve of a fitted estimator, or of several.
+
+        Parameters
+        ----------
+        estimator : object, or dict of str -> object
+            With ``memory_steps_`` and ``memory_curve_``, such as `GroupLassoPerceptron`; or a
+            pipeline or a search around one.
+        full : int or object, default=None
+            As for the class; or the fitted model that selects nothing.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. By default, a new figure.
+
+        Returns
+        -------
+        display : MemoryCurveDisplay
+            With `ax_` and `figure_`.
+        """
+        curves = {}
+        for name, each in (estimator if isinstance(estimator, dict) else {"": estimator}).items():
+            _, each = unwrap_fitted(each, "memory_curve_")
+            curves[name] = each.memory_steps_, each.memory_curve_
+        return cls(curves, full=getattr(full, "n_nonzero_coefs_", full)).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the curves. Of more shrinkages than can be seen, the band between the lowest and the highest numbers.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. By default, a new figure.
+
+        Returns
+        -------
+        display : MemoryCurveDisplay
+        """
+        ax, self.lines_ = self._start(ax, (7.2, 3.6)), {}
+        for place, (name, (steps, weights)) in enumerate(self.curves.items()):
+            look = {"color": COLORS[place % len(COLORS)], "linestyle": DASHES[place % len(DASHES)]}
+            # All begin with nothing.
+            x, y = np.concatenate([[0], steps]), np.concatenate([[0], weights])
+            order = {"zorder": 3 - 0.1 * place}
+            if len(x) > _MOST_RECORDS:
+                x, low, y = _envelope(x, y)
+                ax.fill_between(x, low, y, color=look["color"], alpha=0.3, lw=0, **order)
+            elif len(self.curves) == 1:
+                ax.fill_between(x, y, color=look["color"], alpha=0.12, lw=0, **order)
+            (self.lines_[name],) = ax.plot(x, y, lw=1.4, label=name, **look, **order)
+        if self.full is not None:
+            ax.axhline(self.full, color=MUTED, lw=1.2, linestyle=(0, (4, 3)), zorder=1)
+            ax.annotate(
+                f"all groups: {int(self.full):,}",
+                (1.0, self.full),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="right",
+                va="bottom",
+                fontsize=9,
+                color=INK,
+            )
+        last = max(steps[-1] for steps, _ in self.curves.values())
+        top = max([weights.max() for _, weights in self.curves.values()] + [self.full or 0, 1])
+        ax.set(xlim=(0, max(last, 1)), ylim=(0, 1.12 * top), xlabel="samples visited", ylabel="weights held")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:,.0f}")
+            axis.get_major_locator().set_params(integer=True)
+        lay_bare(ax)
+        self.legend_ = None
+        if "" not in self.curves:
+            self.legend_ = legend_above(ax, list(self.lines_.values()))
+        return self
+
+
+def _envelope(x, y):
+    """Return places along a dense curve, and the lowest and highest values near each."""
+    starts = np.unique(np.linspace(0, len(x), _MOST_RECORDS // 2, endpoint=False).astype(int))
+    middles = np.add.reduceat(x, starts) / np.diff([*starts, len(x)])
+    # From the beginning to the end.
+    middles[0], middles[-1] = x[0], x[-1]
+    return middles, np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
+
+
+class GroupPathDisplay(Display):
+    """The scores of models against their numbers of weights, by budget; one curve for each kind of group weights.
+
+    Parameters
+    ----------
+    paths : GroupPath, or dict of str -> GroupPath
+        Results of `group_path`, by the names that the legend is to show.
+
+    Attributes
+    ----------
+    paths : dict of str -> GroupPath
+    ax_, figure_, legend_
+        Axes, figure and legend of the plot; no legend for a single path without a name.
+    lines_ : dict of str -> Line2D
+        The curves.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, or a path lacks a field.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import GroupLassoPerceptron, group_path
+    >>> from sklearn_sparsemap.plotting import GroupPathDisplay
+    >>> X = np.random.default_rng(0).normal(size=(300, 12))
+    >>> y = X[:, :3].sum(axis=1) > 0
+    >>> model = GroupLassoPerceptron(groups=np.repeat(range(4), 3), shrink_every=50, random_state=0)
+    >>> path = group_path(model, X[:200], y[:200], [1, 2, 4], X_val=X[200:], y_val=y[200:])
+    >>> display = GroupPathDisplay(path)
+    >>> display.plot().figure_.savefig("path.png")  # doctest: +SKIP
+    """
+
+    def __init__(self, paths: Any) -> None:
+        paths = paths if isinstance(paths, dict) else {"": paths}
+        if not paths:
+            raise ValueError("there are no paths to draw")
+        for name, path in paths.items():
+            for field in ("budgets", "scores", "n_nonzero_coefs"):
+                if not hasattr(path, field):
+                    raise ValueError(f"paths[{name!r}] must be a result of group_path; got {type(path).__name__}")
+        self.paths = {str(name): path for name, path in paths.items()}
+
+    @classmethod
+    def from_path(cls, paths: Any, *, full: float | None = None, score_name: str = "score", ax: Any = None) -> Self:
+        """Draw one path, or several to compare.
+
+        Parameters
+        ----------
+        paths
+            As for the class.
+        full, score_name, ax
+            As in `plot`.
+
+        Returns
+        -------
+        display : GroupPathDisplay
+        """
+        return cls(paths).plot(ax=ax, full=full, score_name=score_name)
+
+    def plot(self, ax: Any = None, *, full: float | None = None, score_name: str = "score") -> Self:
+        """Draw the curves; points are labelled by their budgets, if there is room.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. By default, a new figure.
+        full : (int, float), default=None
+            Number of weights and score of a model of all groups, drawn as a cross, with a line at its score.
+        score_name : str, default="score"
+            Name of the score.
+
+        Returns
+        -------
+        display : GroupPathDisplay
+        """
+        ax = self._start(ax, (6.4, 4.2))
+        self.lines_, budgets = {}, {}
+        for place, (name, path) in enumerate(self.paths.items()):
+            # Models without any weight have no place on a logarithmic axis.
+            shown = np.flatnonzero(np.asarray(path.n_nonzero_coefs) > 0)
+            # From the smallest budget to the largest, and to that of all.
+            shown = sorted(shown.tolist(), key=lambda i: (path.budgets[i] is None, path.budgets[i]))
+            x, y = np.asarray(path.n_nonzero_coefs)[shown], np.asarray(path.scores)[shown]
+            color = COLORS[place % len(COLORS)]
+            splits = np.asarray(getattr(path, "split_scores", np.zeros((len(path.budgets), 1))))[shown]
+            if splits.shape[1] > 1:
+                error = splits.std(axis=1, ddof=1) / np.sqrt(splits.shape[1])
+                ax.errorbar(x, y, error, fmt="none", ecolor=color, elinewidth=1.0, alpha=0.5, zorder=2)
+            look = {"linestyle": DASHES[place % len(DASHES)], "marker": _MARKERS[place % len(_MARKERS)], "ms": 5.5}
+            (self.lines_[name],) = ax.plot(x, y, color=color, lw=1.8, label=name, zorder=3, **look)
+            budgets[name] = [path.budgets[i] for i in shown]
+        if full is not None:
+            n_weights, score = full
+            ax.axhline(score, color=MUTED, lw=1.0, linestyle=(0, (4, 3)), zorder=1)
+            style = {"color": INK, "marker": "x", "ms": 8, "mew": 1.8, "linestyle": "none", "zorder": 4}
+            ax.plot(n_weights, score, label="all groups", **style)
+        ax.set(xscale="log", xlabel="nonzero weights; at the points, the budget", ylabel=score_name)
+        ax.margins(x=0.08, y=0.1)
+        self._tick(ax)
+        lay_bare(ax)
+        self.legend_ = None
+        if len(self.paths) > 1 or full is not None or "" not in self.paths:
+            handles = [each for each in ax.get_legend_handles_labels()[0] if each.get_label()]
+            self.legend_ = legend_above(ax, handles)
+        for place, (name, line) in enumerate(self.lines_.items()):
+            self._label_points(ax, line, budgets[name], above=place % 2 == 0)
+        return self
+
+    @staticmethod
+    def _tick(ax):
+        """Write plain numbers at the powers of ten and, if these are few, between them."""
+        from matplotlib.ticker import LogLocator, NullFormatter
+
+        low, high = ax.get_xlim()
+        subs = (1.0,) if high / low > 500 else (1.0, 2.0, 5.0)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+
+    @staticmethod
+    def _label_points(ax, line, budgets, above):
+        """Write the budgets next to the points, above or below, where rising curves leave room."""
+        size_in_points(ax)
+        places = ax.transData.transform(line.get_xydata()) * 72 / ax.figure.dpi
+        labelled = []
+        for budget, data, place in zip(budgets, line.get_xydata(), places):
+            if labelled and np.linalg.norm(np.array(labelled) - place, axis=1).min() < _ROOM:
+                continue
+            labelled.append(place)
+            ax.annotate(
+                "all" if budget is None else str(budget),
+                data,
+                xytext=(-4, 4) if above else (4, -4),
+                textcoords="offset points",
+                ha="right" if above else "left",
+                va="bottom" if above else "top",
+                fontsize=8.5,
+                color=line.get_color(),
+                path_effects=halo(),
+                zorder=5,
+            )
