@@ -124,6 +124,14 @@ def check_numbers(values, name):
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
 
 
+def check_not_negative(array, name, entries):
+    """Raise ValueError unless all entries of a 1-D array are finite and not negative."""
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(f"{name}[{i}] is {array[i]}; {entries} must be finite and not negative")
+
+
 def check_scores(scores, ndim, name="scores"):
     """Return `scores` as a float64 array with `ndim` axes, C-contiguous.
 
@@ -372,9 +380,7 @@ def check_sample_weight(sample_weight, n_samples):
         raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
     if len(weights) != n_samples:
         raise ValueError(f"sample_weight has {len(weights)} entries for {n_samples} samples")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
-        raise ValueError(f"sample_weight[{i}] is {weights[i]}; weights must be finite and not negative")
+    check_not_negative(weights, "sample_weight", "weights")
     if not weights.any():
         raise ValueError("all sample weights are zero; at least one must be positive")
     return weights

@@ -1,4 +1,4 @@
-"""Columns by names of features, and groups from transformers."""
+"""Groups from transformers."""
 
 from __future__ import annotations
 
@@ -6,65 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.validation import check_choice, quoted
+from .._core.validation import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
-
-
-def name_columns(columns: Any, alone: bool = True) -> bool:
-    """Tell whether lists of columns contain names; with `alone`, a single name counts as a list."""
-    return any(
-        (alone and isinstance(group, str))
-        or (hasattr(group, "__iter__") and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group))
-        for group in columns
-    )
-
-
-def resolve_columns(columns: Sequence[Any], names: Sequence[Any], feature_names: Sequence[str] | None) -> list[Any]:
-    """Replace names of features by their indices.
-
-    Parameters
-    ----------
-    columns : list of lists
-        Indices or names for each group. A single name need not be in a list.
-    names : sequence
-        Names of the groups, for messages.
-    feature_names : sequence of str, or None
-
-    Returns
-    -------
-    columns : list of lists of int
-
-    Raises
-    ------
-    ValueError
-        If features have no names, or a name is unknown or ambiguous.
-    """
-    if feature_names is None:
-        raise ValueError(
-            "the groups name columns, but the features have no names: fit on a DataFrame, or pass places of columns"
-        )
-    place_of = {}
-    for place, name in enumerate(feature_names):
-        place_of.setdefault(str(name), []).append(place)
-    found = []
-    for group, own in zip(names, columns):
-        own = own if hasattr(own, "__iter__") and not isinstance(own, str) else [own]
-        places = []
-        for column in own:
-            if not isinstance(column, str):
-                places.append(column)
-            elif len(place_of.get(column, ())) != 1:
-                what = "there are several features" if column in place_of else "there is no feature"
-                shown = ", ".join(map(repr, list(place_of)[:5])) + (", ..." if len(place_of) > 5 else "")
-                raise ValueError(f"group {group!r} has {quoted(column)}, but {what} of this name; features are {shown}")
-            else:
-                places += place_of[column]
-        found.append(places)
-    return found
 
 
 def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[np.int64]]:
