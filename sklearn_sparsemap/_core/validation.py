@@ -219,7 +219,8 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
             raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
-        samples = _check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features)
+        samples = [_check_sample(x, i, remedy) for i, x in enumerate(X)]
+        _check_widths(samples, n_features)
         common = dtype if all(x.dtype.kind in "fiub" for x in samples) else None
         if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
             common = np.float32
@@ -329,11 +330,6 @@ def _check_widths(samples, n_features):
     wrong = np.flatnonzero(widths != expected)
     if len(wrong):
         raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
-    kinds = [sparse.issparse(x) for x in samples]
-    if any(kinds) and not all(kinds):
-        odd = kinds.index(not kinds[0])
-        raise ValueError(f"X[{odd}] is {'sparse' if kinds[odd] else 'dense'}, but X[0] is not; make all samples alike")
-    return samples
 
 
 def check_magnitude(X, dtype=np.float64):
