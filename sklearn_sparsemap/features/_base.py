@@ -15,6 +15,7 @@ from ._encoding import EncodedTokens
 from ._fields import check_derived_fields
 from ._rows.output import RaggedTransformer
 from ._template import as_templates
+from ._tokens.columns import HashedColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,14 +139,12 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
 class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """A vectorizer of templates.
 
-    A subclass names the kind of its templates, the default ones, its plan and its hashed columns, and gives
-    `_learn_columns` and `_rows`.
+    A subclass names the kind of its templates, the default ones and its plan, and gives `_learn_columns` and `_rows`.
     """
 
     _template_kind: ClassVar[Any]
     _default_templates: ClassVar[Callable[[], list[Any]]]
     _plan_of: ClassVar[Any]
-    _hashed_columns: ClassVar[Any]
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "templates": "no_validation",
@@ -220,7 +219,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """The source of the columns of n-grams: in the hashed mode the parameters, else the vocabulary."""
         self._check_fitted()
         if self.n_features is not None:
-            return self._hashed_columns(self._make_plan(), self.n_features)
+            return HashedColumns(self._make_plan(), self.n_features)
         return self._vocabulary
 
     def _make_plan(self):
@@ -245,13 +244,13 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """Return the vocabulary of encoded sentences, and their columns or None."""
         raise NotImplementedError
 
-    def _give_ones(self, columns, row_ptr, indptr):
+    def _give_ones(self, model, columns, row_ptr, indptr):
         """Give rows of ones, whose columns ascend and differ."""
-        model = self._model()
         values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         rows.has_canonical_format = True
-        return self._give(RaggedArray(rows, indptr, model.groups, None, self.template_names_))
+        names = [str(template) for template in model.plan.templates]
+        return self._give(RaggedArray(rows, indptr, model.groups, None, names))
 
 
 def check_dtype(dtype):
