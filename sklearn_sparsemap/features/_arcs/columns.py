@@ -31,8 +31,6 @@ class ArcPlan(Plan):
         self._middles = [-1 if name is None else middle_fields.index(name) for name in names]
         self._middle_factors = [factor for _, factor in between]
         self._middle_fields = np.array([self.fields.index(field) for field in middle_fields], np.int64)
-        with_middles = [j for j, name in enumerate(names) if name is not None] + [len(names)]
-        self._run_stops = [next(k for k in with_middles if k >= j) for j in range(len(names))]
 
     def arrays(self, codes, values, roots=(), lengths=()):
         """Return encoded fields and the beginnings of sentences in them, in the form that kernels take."""
@@ -47,7 +45,6 @@ class ArcPlan(Plan):
             readonly(self._middles, np.int64),
             readonly(self._middle_factors, np.uint64),
             readonly(self._middle_fields * n_places, np.int64),
-            readonly(self._run_stops, np.int64),
         )
 
     def _relation_totals(self):
