@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
     """A vectorizer of sentences with a vocabulary, or with hashed columns if `n_features` is set.
 
-    A subclass gives `_read`, `_learn`, which sets `_vocabulary`, and `_rows`.
+    A subclass gives three methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
+    `_vocabulary`, and returns the encoded sentences, and their columns or None. `_rows(encoded, columns=None)` makes
+    the rows.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -114,18 +116,6 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
                 "sentences, or set n_features for the hashed mode, which transforms without fitting."
             )
 
-    def _read(self, X):
-        """Check sentences and encode them."""
-        raise NotImplementedError
-
-    def _learn(self, X, y, keep_columns):
-        """Learn the vocabulary; return the encoded sentences, and their columns or None."""
-        raise NotImplementedError
-
-    def _rows(self, encoded, columns=None):
-        """Make the ragged CSR rows of encoded sentences."""
-        raise NotImplementedError
-
     def __sklearn_is_fitted__(self):
         return self.n_features is not None or getattr(self, "_vocabulary", None) is not None
 
@@ -139,7 +129,8 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
 class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """A vectorizer of templates.
 
-    A subclass names the kind of its templates, the default ones and its plan, and gives `_learn_columns` and `_rows`.
+    A subclass names the kind of its templates, the default ones and its plan, and gives
+    `_learn_columns(plan, encoded, y, keep_columns)`, which returns the vocabulary and the columns or None, and `_rows`.
     """
 
     _template_kind: ClassVar[Any]
@@ -239,10 +230,6 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         encoded = EncodedTokens(plan, X)
         self._vocabulary, columns = self._learn_columns(plan, encoded, y, keep_columns)
         return encoded, columns
-
-    def _learn_columns(self, plan, encoded, y, keep_columns):
-        """Return the vocabulary of encoded sentences, and their columns or None."""
-        raise NotImplementedError
 
     def _give_ones(self, model, columns, row_ptr, indptr):
         """Give rows of ones, whose columns ascend and differ."""
