@@ -61,8 +61,15 @@ def interruptible(function, stop):
     stop : callable
         Makes the function return soon. Called in another thread.
     """
-    if threading.current_thread() is threading.main_thread():
-        return _watch().call(function, stop)
+    return _interrupter()(function, stop)
+
+
+def _interrupter():
+    """Return the function that does what `interruptible` says, for this thread: only the main thread has a watch."""
+    return _watch().call if threading.current_thread() is threading.main_thread() else _call_directly
+
+
+def _call_directly(function, stop):
     return function()
 
 
@@ -247,7 +254,7 @@ def over_ranges(function, costs, n_jobs, cost_per_call=_COST_PER_CALL, limit=Non
     function = partial(_raise_after, function)
     if len(costs) == 1:
         one = partial(function, 0, 1)
-        return [one() if limit is None else interruptible(one, partial(limit.fill, 0))]
+        return [one() if limit is None else _interrupter()(one, partial(limit.fill, 0))]
     n_threads = count_threads(n_jobs)
     if n_threads == 1:
         n_ranges = 1 + int(np.sum(costs)) // cost_per_call

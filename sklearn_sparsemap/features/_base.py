@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
@@ -110,11 +110,11 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
             )
 
     def _check_fitted(self):
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform on training "
-                "sentences, or set n_features for the hashed mode, which transforms without fitting."
-            )
+        remedy = (
+            "call fit or fit_transform on training sentences, or set n_features for the hashed mode, which transforms "
+            "without fitting."
+        )
+        check_is_fitted(self, msg=f"This %(name)s is not fitted yet: {remedy}")
 
     def __sklearn_is_fitted__(self):
         return self.n_features is not None or getattr(self, "_vocabulary", None) is not None

@@ -50,24 +50,19 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
     check_choice("by", by, ("transformer", "column"))
     while isinstance(getattr(transformer, "steps", None), list):
         transformer = transformer.steps[-1][1]
-    if hasattr(transformer, "output_indices_"):
-        parts = [(name, inner, transformer.output_indices_[name]) for name, inner, _ in transformer.transformers_]
-        if by == "transformer":
-            places = [(name, np.arange(own.start, own.stop, dtype=np.int64)) for name, _, own in parts]
-            return {name: own for name, own in places if len(own)}
-        return _by_column(transformer, [name for name, _, own in parts if own.stop > own.start])
     if hasattr(transformer, "template_names_") and getattr(transformer, "groups_", None) is not None:
-        groups = np.asarray(transformer.groups_)
-        places = [(name, np.flatnonzero(groups == g)) for g, name in enumerate(transformer.template_names_)]
-        return {name: own for name, own in places if len(own)}
-    if isinstance(getattr(transformer, "transformer_list", None), list):
-        starts = [name for name, _ in transformer.transformer_list]
-        if by == "column":
-            return _by_column(transformer, starts)
-        names = _names_out(transformer)
-        found = {start: _where(names, f"{start}__") for start in starts}
-        return {name: own for name, own in found.items() if len(own)}
-    return _by_column(transformer, None)
+        groups, by = np.asarray(transformer.groups_), "transformer"
+        parts = {name: np.flatnonzero(groups == g) for g, name in enumerate(transformer.template_names_)}
+    elif hasattr(transformer, "output_indices_"):
+        ranges = {name: transformer.output_indices_[name] for name, _, _ in transformer.transformers_}
+        parts = {name: np.arange(own.start, own.stop) for name, own in ranges.items()}
+    elif isinstance(getattr(transformer, "transformer_list", None), list):
+        owners = np.array([name.split("__", 1)[0] for name in _names_out(transformer)])
+        parts = {name: np.flatnonzero(owners == name) for name, _ in transformer.transformer_list}
+    else:
+        parts, by = {}, "column"
+    parts = {name: own.astype(np.int64, copy=False) for name, own in parts.items() if len(own)}
+    return parts if by == "transformer" else _by_column(transformer, parts)
 
 
 def _names_out(transformer):
@@ -80,10 +75,6 @@ def _names_out(transformer):
         ) from error
 
 
-def _where(names, start):
-    return np.array([place for place, name in enumerate(names) if name.startswith(start)], dtype=np.int64)
-
-
 def _by_column(transformer, parts):
     """Group columns by the longest input name that is a prefix of their name, within each part."""
     names = _names_out(transformer)
@@ -93,7 +84,7 @@ def _by_column(transformer, parts):
     inputs = sorted(map(str, inputs), key=len, reverse=True)
     found = {}
     for place, name in enumerate(names):
-        part = next((p for p in parts or () if name.startswith(f"{p}__")), None)
+        part = next((p for p in parts if name.startswith(f"{p}__")), None)
         rest = name if part is None else name[len(part) + 2 :]
         own = next((i for i in inputs if rest == i or rest.startswith(f"{i}_")), None)
         if own is None:
