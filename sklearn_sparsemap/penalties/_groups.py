@@ -268,7 +268,8 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
-    if not isinstance(groups, str) and hasattr(groups, "__len__") and len(groups) == 0:
+    is_empty_list = isinstance(groups, dict | list | tuple) and not groups
+    if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
         raise ValueError("there are no groups; use groups=None for one for each feature")
     if groups is None:
         if n_features is None and feature_groups is None:
