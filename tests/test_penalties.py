@@ -239,7 +239,9 @@ WRONG_GROUPS = {
     r"feature_groups\[2\] is 2, but": lambda: as_groups(GroupOrder([("a", "b")]), feature_groups=[0, 1, 2]),
     r"1 of 3 features are in no group: 1": lambda: as_groups(GroupTree(ROOT, {"a": [0], "b": [2]}), 3),
     r"group 'b' has column 4, but there are 3": lambda: as_groups(GroupTree(ROOT, {"a": [0, 1, 2], "b": [4]}), 3),
-    r"feature 0 is in both 'a' and 'b'": lambda: as_groups(GroupTree(ROOT, {"a": [0], "b": [0]}), 1),
+    r"groups 'a' and 'b' overlap in feature 0; a feature has one place in a GroupTree": lambda: as_groups(
+        GroupTree(ROOT, {"a": [0], "b": [0]}), 1
+    ),
     r"group 'b' is empty: neither": lambda: as_groups(GroupTree(ROOT, {"a": [0]}), 1),
     r"the order has a cycle": lambda: GroupTree({"a": "b", "b": "a"}),
     r"'a' is its own parent": lambda: GroupTree({"a": "a"}),

@@ -53,7 +53,7 @@ def test_bad_keys_and_bad_parts():
     for key in (5, -6, [7], "a", (0, 1), [0.5]):
         with pytest.raises(IndexError):
             ragged[key]
-    with pytest.raises(IndexError, match="mask"):
+    with pytest.raises(IndexError, match="boolean index did not match"):
         ragged[np.array([True, False])]
     with pytest.raises(ValueError, match="indptr must run from 0"):
         RaggedArray(np.zeros(3), [0, 2])

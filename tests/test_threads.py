@@ -55,7 +55,7 @@ for _ in range(3):
     print(interrupted(long))
     # What was pressed has no effect on the next call.
     print((sparsemap(LinearChain(), small).marginals == expected).all(), signal.set_wakeup_fd(-1) == -1)
-print("worker", threads._worker.cache_info().currsize)
+print("worker", threads._kept_threads.cache_info().currsize)
 """,
     "another one waits for signals": """
 inbox, outbox = socket.socketpair()
@@ -64,7 +64,7 @@ signal.set_wakeup_fd(outbox.fileno())
 press(0.1)
 print(interrupted(long))
 print(signal.set_wakeup_fd(-1) == outbox.fileno(), inbox.recv(1) == bytes([signal.SIGINT]))
-print("worker", threads._worker.cache_info().currsize)
+print("worker", threads._kept_threads.cache_info().currsize)
 """,
     "a handler of one's own": """
 def handler(*arguments):
@@ -80,7 +80,7 @@ result = work(max_iter=3000)
 time.sleep(0.1)
 # This one ends nothing.
 print(result.n_iter == work(max_iter=3000).n_iter)
-print("worker", threads._worker.cache_info().currsize)
+print("worker", threads._kept_threads.cache_info().currsize)
 """,
     "a call within a call": """
 seen = []

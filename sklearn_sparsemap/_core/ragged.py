@@ -144,10 +144,8 @@ class RaggedArray:
             return cls(np.empty(0, dtype=dtype or np.float64), [0])
         if any(is_sparse) and not all(is_sparse):
             odd = is_sparse.index(not is_sparse[0])
-            raise ValueError(
-                f"sample {odd} is {'sparse' if is_sparse[odd] else 'dense'}, but sample 0 is not; "
-                "make all samples dense or all sparse"
-            )
+            kind = "sparse" if is_sparse[odd] else "dense"
+            raise ValueError(f"{name.format(odd)} is {kind}, but {name.format(0)} is not; make all samples alike")
         if not is_sparse[0]:
             arrays = [np.asarray(a) for a in arrays]
         for i, a in enumerate(arrays):
@@ -206,34 +204,13 @@ class RaggedArray:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple):
-            # scikit-learn indexes arrays as array[indices, ...].
-            if len(key) != 2 or key[1] is not Ellipsis:
-                raise IndexError("a RaggedArray has one axis: index it by sample")
-            key = key[0]
-        if isinstance(key, int | np.integer) and not isinstance(key, bool):
-            n = len(self)
-            if not -n <= key < n:
-                raise IndexError(f"sample {key} is out of range for {n} samples")
-            i = int(key) % n
-            return self._rows(self.indptr[i], self.indptr[i + 1])
-        if isinstance(key, slice):
-            key = np.arange(len(self))[key]
-        key = np.asarray(key)
-        if key.size == 0 and key.dtype != bool:
-            key = key.astype(np.int64)
-        if key.dtype == bool:
-            if key.shape != self.shape:
-                raise IndexError(f"a mask of {key.shape} does not fit {len(self)} samples")
-            key = np.flatnonzero(key)
-        if key.ndim != 1 or key.dtype.kind not in "iu":
-            raise IndexError("index a RaggedArray by an integer, a slice, integers or a mask")
-        key, n = key.astype(np.int64), len(self)
-        if ((key < -n) | (key >= n)).any():
-            raise IndexError(f"sample {key[(key < -n) | (key >= n)][0]} is out of range for {n} samples")
-        key[key < 0] += n
+        # NumPy checks the key. scikit-learn's is (indices, ...).
+        first, last = self.indptr[:-1][key], self.indptr[1:][key]
+        if first.ndim == 0:
+            return self._rows(first, last)
+        if first.ndim != 1:
+            raise IndexError("a RaggedArray has one axis: index it by sample")
         # Check only the selected samples, so that the time does not depend on the number of all samples.
-        first, last = self.indptr[key], self.indptr[key + 1]
         if not ((first >= 0) & (first <= last) & (last <= self.values.shape[0])).all():
             self._check("sample {}")
         lengths = last - first
@@ -246,7 +223,7 @@ class RaggedArray:
         taken.groups, taken.group_names = self.groups, self.group_names
         taken.shapes = None if self.shapes is None else self.shapes[key]
         if self.extras is not None:
-            taken.extras = [self.extras[i] for i in key.tolist()]
+            taken.extras = [self.extras[i] for i in np.arange(len(self))[key].tolist()]
         return taken
 
     def _rows(self, start, stop):

@@ -73,14 +73,9 @@ def _call_directly(function, stop):
     return function()
 
 
-@lru_cache(maxsize=1)
-def _worker():
-    """Return the thread in which kernels run while the main thread waits for Ctrl-C."""
-    return futures.ThreadPoolExecutor(1, thread_name_prefix="sklearn_sparsemap")
-
-
 def _call_in_worker(function, stop):
-    running = _worker().submit(function)
+    """Run a function in another thread, while the main thread waits for Ctrl-C."""
+    running = _kept_threads(1).submit(function)
     try:
         while True:
             try:
@@ -182,7 +177,6 @@ def _watch():
 
 def _after_fork():
     # Threads do not survive a fork.
-    _worker.cache_clear()
     _kept_threads.cache_clear()
     if _watch.cache_info().currsize:
         _watch().forget()
@@ -310,13 +304,16 @@ def ends_at(deadline, limit):
 def together(function, n_threads, give_up):
     """Call ``function(number)`` in all threads of a team simultaneously; they may wait for each other.
 
+    If one has failed, wait for the others before its exception is raised, because they still write into arrays of the
+    caller.
+
     Parameters
     ----------
     function : callable
         Releases the GIL.
     n_threads : int
     give_up : callable
-        Called if one thread has failed, so that the others do not wait for it.
+        Called if one thread has failed, so that the others do not wait for it, and end soon.
     """
 
     def guarded(number):
@@ -329,8 +326,8 @@ def together(function, n_threads, give_up):
     if n_threads == 1:
         function(0)
         return
+    # Outside the main thread, this thread may belong to the cached pool, or the pool may be busy with another team.
     is_main = threading.current_thread() is threading.main_thread()
-    # Cached threads may be busy with another team, unless only the main thread uses them.
     pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_threads - 1)
     running = []
     try:
@@ -357,44 +354,19 @@ def _over_cuts(function, cuts, n_threads):
     # Deque operations and assignments to list entries are thread-safe.
     left, results = deque(range(len(cuts) - 1)), [None] * (len(cuts) - 1)
 
-    def work():
-        try:
-            while True:
-                try:
-                    number = left.popleft()
-                except IndexError:
-                    return
-                results[number] = function(cuts[number], cuts[number + 1])
-        except BaseException:
-            left.clear()
-            raise
+    def work(_):
+        while True:
+            try:
+                number = left.popleft()
+            except IndexError:
+                return
+            results[number] = function(cuts[number], cuts[number + 1])
 
-    n_others = min(n_threads, len(results)) - 1
-    is_main = threading.current_thread() is threading.main_thread()
-    # Outside the main thread, this thread may belong to the cached pool, and waiting for that pool could deadlock.
-    pool = _kept_threads(n_threads) if is_main else futures.ThreadPoolExecutor(n_others)
-    running = []
-    try:
-        running += [pool.submit(work) for _ in range(n_others)]
-        work()
-    except BaseException:
-        left.clear()
-        raise
-    finally:
-        # Threads that have not begun have nothing left to do. If one thread has failed, wait for the others, because
-        # they still write into arrays of the caller.
-        for own in running:
-            own.cancel()
-        futures.wait(running)
-        if not is_main:
-            pool.shutdown()
-    for own in running:
-        if not own.cancelled():
-            own.result()
+    together(work, min(n_threads, len(results)), left.clear)
     return results
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _kept_threads(n_threads):
     """Return a cached pool of threads; starting threads takes as long as a small batch."""
     return futures.ThreadPoolExecutor(n_threads, thread_name_prefix="sklearn_sparsemap")

@@ -124,6 +124,14 @@ def check_numbers(values, name):
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
 
 
+def check_not_negative(array, name, entries):
+    """Raise ValueError unless all entries of a 1-D array are finite and not negative."""
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(f"{name}[{i}] is {array[i]}; {entries} must be finite and not negative")
+
+
 def check_scores(scores, ndim, name="scores"):
     """Return `scores` as a float64 array with `ndim` axes, C-contiguous.
 
@@ -211,7 +219,8 @@ def check_samples(X, n_features=None, n_axes=1, dtype=np.float64):
             raise ValueError(f"X must be a sequence of samples; got {type(X).__name__}: {remedy}")
         if len(X) == 0:
             raise ValueError(f"X holds 0 samples, while at least 1 is required: {remedy}")
-        samples = _check_widths([_check_sample(x, i, remedy) for i, x in enumerate(X)], n_features)
+        samples = [_check_sample(x, i, remedy) for i, x in enumerate(X)]
+        _check_widths(samples, n_features)
         common = dtype if all(x.dtype.kind in "fiub" for x in samples) else None
         if all(sparse.issparse(x) and x.dtype == np.float32 for x in samples):
             common = np.float32
@@ -321,11 +330,6 @@ def _check_widths(samples, n_features):
     wrong = np.flatnonzero(widths != expected)
     if len(wrong):
         raise ValueError(f"X[{wrong[0]}] has {widths[wrong[0]]} features, but {whose} {expected}")
-    kinds = [sparse.issparse(x) for x in samples]
-    if any(kinds) and not all(kinds):
-        odd = kinds.index(not kinds[0])
-        raise ValueError(f"X[{odd}] is {'sparse' if kinds[odd] else 'dense'}, but X[0] is not; make all samples alike")
-    return samples
 
 
 def check_magnitude(X, dtype=np.float64):
@@ -372,9 +376,7 @@ def check_sample_weight(sample_weight, n_samples):
         raise ValueError(f"Sample weights must be 1D array or scalar; got shape {weights.shape}")
     if len(weights) != n_samples:
         raise ValueError(f"sample_weight has {len(weights)} entries for {n_samples} samples")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        i = int(np.argmax(~np.isfinite(weights) | (weights < 0)))
-        raise ValueError(f"sample_weight[{i}] is {weights[i]}; weights must be finite and not negative")
+    check_not_negative(weights, "sample_weight", "weights")
     if not weights.any():
         raise ValueError("all sample weights are zero; at least one must be positive")
     return weights

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
@@ -15,6 +15,7 @@ from ._encoding import EncodedTokens
 from ._fields import check_derived_fields
 from ._rows.output import RaggedTransformer
 from ._template import as_templates
+from ._tokens.columns import HashedColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
     """A vectorizer of sentences with a vocabulary, or with hashed columns if `n_features` is set.
 
-    A subclass gives `_read`, `_learn`, which sets `_vocabulary`, and `_rows`.
+    A subclass gives three methods. `_read(X)` checks and encodes sentences. `_learn(X, y, keep_columns)` sets
+    `_vocabulary`, and returns the encoded sentences, and their columns or None. `_rows(encoded, columns=None)` makes
+    the rows.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -107,23 +110,11 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
             )
 
     def _check_fitted(self):
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} is not fitted yet: call fit or fit_transform on training "
-                "sentences, or set n_features for the hashed mode, which transforms without fitting."
-            )
-
-    def _read(self, X):
-        """Check sentences and encode them."""
-        raise NotImplementedError
-
-    def _learn(self, X, y, keep_columns):
-        """Learn the vocabulary; return the encoded sentences, and their columns or None."""
-        raise NotImplementedError
-
-    def _rows(self, encoded, columns=None):
-        """Make the ragged CSR rows of encoded sentences."""
-        raise NotImplementedError
+        remedy = (
+            "call fit or fit_transform on training sentences, or set n_features for the hashed mode, which transforms "
+            "without fitting."
+        )
+        check_is_fitted(self, msg=f"This %(name)s is not fitted yet: {remedy}")
 
     def __sklearn_is_fitted__(self):
         return self.n_features is not None or getattr(self, "_vocabulary", None) is not None
@@ -138,14 +129,13 @@ class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):
 class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
     """A vectorizer of templates.
 
-    A subclass names the kind of its templates, the default ones, its plan and its hashed columns, and gives
-    `_learn_columns` and `_rows`.
+    A subclass names the kind of its templates, the default ones and its plan, and gives
+    `_learn_columns(plan, encoded, y, keep_columns)`, which returns the vocabulary and the columns or None, and `_rows`.
     """
 
     _template_kind: ClassVar[Any]
     _default_templates: ClassVar[Callable[[], list[Any]]]
     _plan_of: ClassVar[Any]
-    _hashed_columns: ClassVar[Any]
     # "no_validation" marks parameters that are checked elsewhere, with more specific messages.
     _parameter_constraints = {
         "templates": "no_validation",
@@ -220,7 +210,7 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         """The source of the columns of n-grams: in the hashed mode the parameters, else the vocabulary."""
         self._check_fitted()
         if self.n_features is not None:
-            return self._hashed_columns(self._make_plan(), self.n_features)
+            return HashedColumns(self._make_plan(), self.n_features)
         return self._vocabulary
 
     def _make_plan(self):
@@ -241,17 +231,13 @@ class BaseTemplateVectorizer(BaseVectorizer, auto_wrap_output_keys=None):
         self._vocabulary, columns = self._learn_columns(plan, encoded, y, keep_columns)
         return encoded, columns
 
-    def _learn_columns(self, plan, encoded, y, keep_columns):
-        """Return the vocabulary of encoded sentences, and their columns or None."""
-        raise NotImplementedError
-
-    def _give_ones(self, columns, row_ptr, indptr):
+    def _give_ones(self, model, columns, row_ptr, indptr):
         """Give rows of ones, whose columns ascend and differ."""
-        model = self._model()
         values = ones(len(columns), self.dtype, self.n_jobs)
         rows = sparse.csr_array((values, columns, row_ptr), shape=(len(row_ptr) - 1, int(model.column_ptr[-1])))
         rows.has_canonical_format = True
-        return self._give(RaggedArray(rows, indptr, model.groups, None, self.template_names_))
+        names = [str(template) for template in model.plan.templates]
+        return self._give(RaggedArray(rows, indptr, model.groups, None, names))
 
 
 def check_dtype(dtype):

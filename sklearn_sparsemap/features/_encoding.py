@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from .._core.jit import readonly
 from ._fields import Tokens, hash_values
 
 
-class BasePlan:
-    """The plan of an encoding: templates of any kind, and their fields.
+class Plan:
+    """Templates as arrays, and their fields.
 
     Parameters
     ----------
@@ -19,65 +20,74 @@ class BasePlan:
     fields : tuple of str
         Every field that a template names, once.
     before, after : int
-        How many places are needed beyond a sentence, to the left and to the right; set by subclasses.
+        How many places are needed beyond a sentence, to the left and to the right.
     """
+
+    #: Number of places just before each sentence that are a root, with a value of its own for every field.
+    n_roots = 0
 
     def __init__(self, templates, derived_fields):
         self.templates = templates
         self.derived_fields = derived_fields
-        self.fields = tuple(dict.fromkeys(field for template in templates for field in template.fields))
+        places = [template._places for template in templates]
+        odd = odd_factors(max(map(len, places)))
+        # The places of each template, each with its odd factor.
+        self._atoms = [list(zip(own, odd)) for own in places]
+        # The first template that reads each field, for messages.
+        self._readers = {}
+        for template, own in zip(templates, places):
+            for _, field, *_ in (place for place in own if len(place) > 1):
+                self._readers.setdefault(field, template)
+        self.fields = tuple(self._readers)
+        offsets = [place[2] for own in places for place in own if len(place) == 3]
+        self.before = self.n_roots + max(0, -min(offsets, default=0))
+        self.after = max(0, max(offsets, default=0))
+        self._sides = {side: self._lay_out(side) for side in ("head", "mod")}
 
     def needed_by(self, field):
         """Name the first template that reads a field, for messages."""
-        template = next(template for template in self.templates if field in template.fields)
-        return f"the template {str(template)!r}"
-
-
-class Plan(BasePlan):
-    """Templates of tokens as arrays.
-
-    Parameters
-    ----------
-    templates : tuple of Template
-    derived_fields : mapping
-        Name to (source field, function).
-
-    Attributes
-    ----------
-    before, after : int
-        How many places templates reach beyond the current token, to the left and to the right.
-    atom_ptr : int64 array of shape (n_templates + 1,)
-        The atoms of template j are ``atom_ptr[j]:atom_ptr[j + 1]``.
-    factors : uint64 array of shape (n_atoms,)
-        The odd factor of each atom's hash.
-    """
-
-    def __init__(self, templates, derived_fields):
-        super().__init__(templates, derived_fields)
-        atoms = [atom for template in templates for atom in template.atoms]
-        lengths = [len(template.atoms) for template in templates]
-        self.atom_ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._atom_fields = np.array([self.fields.index(field) for field, _ in atoms], dtype=np.int64)
-        self._atom_offsets = np.array([offset for _, offset in atoms], dtype=np.int64)
-        self.before = max(0, -int(self._atom_offsets.min()))
-        self.after = max(0, int(self._atom_offsets.max()))
-        odd = odd_factors(max(lengths))
-        self.factors = np.concatenate([odd[:length] for length in lengths])
-
-    def shifts(self, n_places):
-        """Where each atom is read, relative to a token's place, when a padded field has `n_places` places."""
-        return self._atom_fields * n_places + self._atom_offsets
-
-    def atoms(self, j):
-        """The (index of the field, offset) pairs of template `j`."""
-        atoms = slice(self.atom_ptr[j], self.atom_ptr[j + 1])
-        return list(zip(self._atom_fields[atoms].tolist(), self._atom_offsets[atoms].tolist()))
+        return f"the template {str(self._readers[field])!r}"
 
     @property
     def padding(self):
         """The values of the places outside a sentence, by their distance from it, nearest first."""
-        begin = [("begin", -d) for d in range(1, self.before + 1)]
-        return begin + [("end", d) for d in range(1, self.after + 1)]
+        begin = [("begin", -d) for d in range(1, self.before - self.n_roots + 1)]
+        return [("root", 0)] * self.n_roots + begin + [("end", d) for d in range(1, self.after + 1)]
+
+    def side(self, side, n_places):
+        """Return the atoms of all templates at one side, in the form that kernels take.
+
+        Parameters
+        ----------
+        side : {"head", "mod"}
+            "head" is the current token in templates of tokens.
+        n_places : int
+            Number of places of a padded field.
+
+        Returns
+        -------
+        atom_ptr : int64 array of shape (n_templates + 1,)
+            The atoms of template j are ``atom_ptr[j]:atom_ptr[j + 1]``.
+        shifts : int64 array of shape (n_atoms,)
+            Where each atom is read, relative to a token's place.
+        factors : uint64 array of shape (n_atoms,)
+            The odd factor of each atom's hash.
+        """
+        atom_ptr, fields, offsets, factors = self._sides[side]
+        shifts = fields * n_places + offsets
+        return readonly(atom_ptr, np.int64), readonly(shifts, np.int64), readonly(factors, np.uint64)
+
+    def _atoms_of(self, kind):
+        """For each template, list its atoms of a kind, each with its odd factor."""
+        return [[(place, factor) for place, factor in own if place[0] == kind] for own in self._atoms]
+
+    def _lay_out(self, side):
+        atoms = self._atoms_of(side)
+        fields = [self.fields.index(place[1]) for own in atoms for place, _ in own]
+        offsets = [place[2] for own in atoms for place, _ in own]
+        factors = [factor for own in atoms for _, factor in own]
+        atom_ptr = np.concatenate([[0], np.cumsum([len(own) for own in atoms])])
+        return atom_ptr, np.array(fields, np.int64), np.array(offsets, np.int64), factors
 
 
 class EncodedTokens:
@@ -87,7 +97,7 @@ class EncodedTokens:
 
     Parameters
     ----------
-    plan : BasePlan
+    plan : Plan
     X : sequence of sentences
         The user's input; see `Tokens`.
 
@@ -128,13 +138,9 @@ class EncodedTokens:
             self.codes.append(padded.astype(np.min_scalar_type(len(values) + reach)))
             self.values.append(values)
 
-    def hashes(self, plan):
-        """The hashes of all padded fields, one field after the other: uint64 array (n_fields * n_places,)."""
-        return hash_codes(plan, self.codes, self.values)
-
 
 def hash_codes(plan, codes, values):
-    """Look up the hash of each code of each field; see `EncodedTokens`."""
+    """Look up the hash of each code of each field (see `EncodedTokens`): uint64 array (n_fields * n_places,)."""
     if not codes:
         return np.empty(0, dtype=np.uint64)
     padding = hash_values(plan.padding)

@@ -14,6 +14,13 @@ from ._words import DERIVED_FIELDS
 _VALUE_TYPES = (str, int, np.integer, np.bool_)
 
 
+class _None:
+    """The type of the mark of tokens that lack a field; None is a value that is refused."""
+
+
+_NONE = _None()
+
+
 def check_derived_fields(derived_fields):
     """Check the parameter `derived_fields` and fill in its default."""
     if derived_fields is None:
@@ -75,81 +82,63 @@ class Tokens:
         codes : int32 array of shape (n_tokens,)
             Index into `values`.
         values : list of str or int
-            Distinct values, in order of appearance.
+            Distinct values.
         """
-        return self._field(name, needed_by, ())
+        codes, values = self._field(name, ())
+        if codes.min() >= 0:
+            return codes, values
+        i = int(codes.argmin())
+        token = self._tokens[i]
+        while name not in token and name in self._derived:
+            name, needed_by = self._derived[name][0], f"the derived field {name!r}"
+        has = ", ".join(repr(key) for key in token) or "no field"
+        raise ValueError(
+            f"{self._place(i)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
+            "give every token this field or leave it out of the templates"
+        )
 
-    def _field(self, name, needed_by, path):
-        """As `field`, and each field is computed once, however many are derived from it."""
+    def _field(self, name, path):
+        """As `field`, except that codes of tokens without a value are -1; `path` are the fields that wait for this."""
         if name not in self._fields:
-            if name in self._derived and name not in self._own_names:
-                # Apply the function to the distinct values of the source only, not to each token.
-                path = self._extend(path, name)
-                codes, sources = self._field(self._derived[name][0], f"the derived field {name!r}", path)
-                values = list(self._derive(name, sources).values())
-                index = {value: i for i, value in enumerate(dict.fromkeys(values))}
-                codes = np.array([index[value] for value in values], dtype=np.int32)[codes]
-            else:
-                values = self._values(name, needed_by, None, path)
-                index = {value: i for i, value in enumerate(dict.fromkeys(values))}
-                codes = np.fromiter(map(index.__getitem__, values), dtype=np.int32, count=len(values))
+            codes, index = self._own_values(name)
+            if name in self._derived and codes.min() < 0:
+                self._derive(name, codes, index, path)
             self._fields[name] = codes, [str(v) if isinstance(v, str) else int(v) for v in index]
         return self._fields[name]
 
-    @staticmethod
-    def _extend(path, name):
-        """Add a derived field to those that wait for it."""
-        if name in path:
-            raise ValueError(f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source")
-        return (*path, name)
-
-    def _values(self, name, needed_by, where, path):
-        """Return the values of a field for the tokens numbered in `where` (None: for all), as a list."""
-        tokens = self._tokens if where is None else [self._tokens[i] for i in where]
-        if name not in self._derived:
-            return self._own_values(tokens, name, needed_by, where)
-        is_own = np.fromiter((name in token for token in tokens), dtype=bool, count=len(tokens))
-        if is_own.all():
-            return self._own_values(tokens, name, needed_by, where)
-        path = self._extend(path, name)
-        if not is_own.any():
-            return self._derived_values(name, where, path)
-        numbers = np.arange(len(tokens)) if where is None else np.asarray(where)
-        own, rest = numbers[is_own].tolist(), numbers[~is_own].tolist()
-        values = np.empty(len(tokens), dtype=object)
-        values[is_own] = self._own_values([self._tokens[i] for i in own], name, needed_by, own)
-        values[~is_own] = self._derived_values(name, rest, path)
-        return values.tolist()
-
-    def _own_values(self, tokens, name, needed_by, where):
+    def _own_values(self, name):
+        """Return the codes of the values that tokens hold themselves, -1 for others, and the code of each value."""
+        if name in self._derived and name not in self._own_names:
+            return np.full(len(self._tokens), -1, dtype=np.int32), {}
         try:
-            values = list(map(itemgetter(name), tokens))
+            values = list(map(itemgetter(name), self._tokens))
         except KeyError:
-            i = next(i for i, token in enumerate(tokens) if name not in token)
-            has = ", ".join(repr(key) for key in tokens[i]) or "no field"
-            raise ValueError(
-                f"{self._place(i, where)} lacks the field {name!r}, which {needed_by} needs (it has {has}); "
-                "give every token this field or leave it out of the templates"
-            ) from None
-        odd = [kind for kind in set(map(type, values)) if not issubclass(kind, _VALUE_TYPES)]
+            values = [token.get(name, _NONE) for token in self._tokens]
+        odd = [kind for kind in set(map(type, values)) if not issubclass(kind, (*_VALUE_TYPES, _None))]
         if odd:
             i = next(i for i, value in enumerate(values) if type(value) in odd)
             raise ValueError(
-                f"the field {name!r} of {self._place(i, where)} is {quoted(values[i])} of type "
-                f"{type(values[i]).__name__}; values must be strings or integers"
+                f"the field {name!r} of {self._place(i)} is {quoted(values[i])} of type {type(values[i]).__name__}; "
+                "values must be strings or integers"
             )
-        return values
+        distinct = dict.fromkeys(values)
+        distinct.pop(_NONE, None)
+        index = {value: i for i, value in enumerate(distinct)}
+        return np.fromiter(map({**index, _NONE: -1}.__getitem__, values), dtype=np.int32, count=len(values)), index
 
-    def _derived_values(self, name, where, path):
-        values = self._values(self._derived[name][0], f"the derived field {name!r}", where, path)
-        derived = self._derive(name, dict.fromkeys(values))
-        return list(map(derived.__getitem__, values))
-
-    def _derive(self, name, values):
-        """Map distinct values of a derived field's source to the results of its function."""
+    def _derive(self, name, codes, index, path):
+        """Fill in the values of a derived field; its function is called once for each distinct value of the source."""
+        if name in path:
+            raise ValueError(f"derived_fields go in a circle: {' -> '.join((*path, name))}; give one of them a source")
         source, function = self._derived[name]
-        derived = {}
-        for value in values:
+        source_codes, sources = self._field(source, (*path, name))
+        lacking = codes < 0
+        # The last entry is that of tokens that lack the source, too.
+        code_of = np.full(len(sources) + 1, -1, dtype=np.int32)
+        is_needed = np.zeros(len(sources) + 1, dtype=bool)
+        is_needed[source_codes[lacking]] = True
+        for place in np.flatnonzero(is_needed[:-1]).tolist():
+            value = sources[place]
             try:
                 result = function(value)
             except Exception as error:
@@ -159,15 +148,17 @@ class Tokens:
                     f"the derived field {name!r} must be a string or an integer; its function returned "
                     f"{quoted(result)} for {source}={quoted(value)}"
                 )
-            derived[value] = result
-        return derived
+            code_of[place] = index.setdefault(result, len(index))
+        codes[lacking] = code_of[source_codes[lacking]]
 
-    def _place(self, i, where=None):
-        """Name a token the way a user would index it."""
-        number = i if where is None else where[i]
-        ends = np.cumsum(self.lengths)
-        sentence = int(np.searchsorted(ends, number, side="right"))
-        return f"X[{sentence}][{int(number - (ends[sentence] - self.lengths[sentence]))}]"
+    def _place(self, i):
+        return place_of_token(np.concatenate([[0], np.cumsum(self.lengths)]), i)
+
+
+def place_of_token(indptr, i):
+    """Name a token the way a user would index it; `indptr` are the beginnings of sentences."""
+    sentence = int(np.searchsorted(indptr, i, side="right")) - 1
+    return f"X[{sentence}][{i - int(indptr[sentence])}]"
 
 
 def join_sentences(X):

@@ -240,11 +240,10 @@ def _gains_of_features(rows, codes, n_labels):
     """The information gain of each feature, in bits: shape (n_features,)."""
     n_rows, n_features = rows.shape
     rows = sparse.csr_array(rows)
-    columns, row_ptr = rows.indices, rows.indptr
     if not np.all(rows.data):
         rows = rows.copy()
         rows.eliminate_zeros()
-        columns, row_ptr = rows.indices, rows.indptr
+    columns, row_ptr = rows.indices, rows.indptr
     count_type = np.int32 if n_rows < 2**31 else np.int64
     occurs = sparse.csr_array((np.ones(len(columns), dtype=count_type), columns, row_ptr), shape=rows.shape)
     ones = np.ones(n_rows, dtype=count_type)

@@ -19,8 +19,8 @@ _LARGEST_OFFSET = 1000
 class BaseTemplate:
     """A conjunction of atoms, which a subclass holds as a frozen dataclass.
 
-    A subclass defines its syntax (`HOW`), its name and components in messages (`WHAT`, `MADE_OF`), and the methods
-    `_check_atom`, `_as_atom` (from the parts of a parsed string) and `_text_of`.
+    A subclass defines its syntax (`HOW`), its name and components in messages (`WHAT`, `MADE_OF`), the property
+    `_places`, and the methods `_check_atom`, `_as_atom` (from the parts of a parsed string) and `_text_of`.
     """
 
     __slots__ = ()
@@ -40,11 +40,32 @@ class BaseTemplate:
         object.__setattr__(self, "atoms", atoms)
 
     @classmethod
-    def _parse(cls, text):
+    def parse(cls, text: str) -> Self:
+        """Read a template from its string form.
+
+        Parameters
+        ----------
+        text : str
+            Atoms joined by ``|``, each as in the examples of the class.
+
+        Returns
+        -------
+        template : the class
+
+        Raises
+        ------
+        ValueError
+            If `text` is not of that form.
+        """
         if not isinstance(text, str):
             raise ValueError(f"{cls.WHAT} is parsed from a string; got {text!r}. {cls.HOW.capitalize()}")
         what = cls.WHAT.split(maxsplit=1)[1]
         return cls(tuple(read_template(text, cls._as_atom, what=what, how=cls.HOW)))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields, each once, in order of appearance: tuple of str."""
+        return tuple(dict.fromkeys(place[1] for place in self._places if len(place) > 1))
 
     @classmethod
     def _join(cls, atoms):
@@ -69,12 +90,14 @@ def check_field(field):
         raise ValueError(f"a field must be a name without spaces, '[', ']' and '|'; got {field!r}")
 
 
-def check_offset(field, offset):
-    """Raise ValueError unless this can be the offset of a field in a template."""
+def check_place(field, offset):
+    """Check the field and the offset of an atom; return both, the offset as an int."""
+    check_field(field)
     if not is_int(offset):
         raise ValueError(f"the offset of field {field!r} must be an integer; got {offset!r}")
     if abs(offset) > _LARGEST_OFFSET:
         raise ValueError(f"the offset of field {field!r} must be at most {_LARGEST_OFFSET}; got {offset}")
+    return field, int(offset)
 
 
 def is_int(value):

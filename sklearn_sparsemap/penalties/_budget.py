@@ -9,7 +9,7 @@ from numba import types
 
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
 from .._core.select import select_highest
-from .._core.validation import check_numbers, check_positive
+from .._core.validation import check_not_negative, check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink
@@ -192,10 +192,7 @@ def budget_strength(
     norms = check_numbers(norms, "norms")
     if norms.ndim != 1 or len(norms) == 0:
         raise ValueError(f"norms must be a 1-D array with a norm for each group; got shape {norms.shape}")
-    bad = ~np.isfinite(norms) | (norms < 0)
-    if bad.any():
-        i = int(bad.argmax())
-        raise ValueError(f"norms[{i}] is {norms[i]}; norms must be finite and not negative")
+    check_not_negative(norms, "norms", "norms")
     if groups is None:
         if isinstance(group_weights, str) and group_weights != "uniform":
             raise ValueError(f"group_weights={group_weights!r} needs the sizes of the groups; pass groups, too")

@@ -1,6 +1,8 @@
-"""Checks of the columns of groups."""
+"""Checks of the columns of groups, which may be given by names of features."""
 
 import numpy as np
+
+from .._core.validation import quoted
 
 
 def check_names(names, n_groups=None):
@@ -29,40 +31,38 @@ def check_columns(columns, names, n_features=None, allow_empty=False):
 
     Returns
     -------
-    indptr, indices : int64 arrays
-        The columns of group g are ``indices[indptr[g]:indptr[g + 1]]``, sorted.
+    columns : list of int64 arrays
+        The columns of each group, sorted.
 
     Raises
     ------
     ValueError
         If columns are not integers, negative, out of range or given twice in a group, or a group is empty.
     """
-    checked = []
-    for name, group in zip(names, columns):
-        if isinstance(group, str | bytes | dict):
-            raise ValueError(f"group {name!r} must be a list of columns; got {group!r}")
-        array = np.asarray(group if hasattr(group, "__len__") else [group])
-        if array.ndim != 1:
-            raise ValueError(f"group {name!r} must be a flat list of columns; got shape {array.shape}")
-        if array.size == 0:
-            if not allow_empty:
-                raise ValueError(f"group {name!r} is empty; give it a column, or leave it out")
-            checked.append(np.empty(0, np.int64))
-            continue
-        if array.dtype.kind not in "iu":
-            raise ValueError(f"group {name!r} must hold integers, the places of columns; got {array[0]!r}")
-        array = np.sort(array.astype(np.int64))
-        if array[0] < 0:
-            raise ValueError(f"group {name!r} has column {array[0]}; columns are counted from 0")
-        if n_features is not None and array[-1] >= n_features:
-            raise ValueError(f"group {name!r} has column {array[-1]}, but there are {n_features} features")
-        twice = np.flatnonzero(array[1:] == array[:-1])
-        if len(twice):
-            raise ValueError(f"group {name!r} has column {array[twice[0]]} more than once; give it once")
-        checked.append(array)
-    indptr = np.zeros(len(checked) + 1, dtype=np.int64)
-    np.cumsum([len(array) for array in checked], out=indptr[1:])
-    return indptr, np.concatenate([*checked, np.empty(0, np.int64)])
+    return [_check_group(group, name, n_features, allow_empty) for name, group in zip(names, columns)]
+
+
+def _check_group(group, name, n_features, allow_empty):
+    if isinstance(group, str | bytes | dict):
+        raise ValueError(f"group {name!r} must be a list of columns; got {group!r}")
+    array = np.asarray(group if hasattr(group, "__len__") else [group])
+    if array.ndim != 1:
+        raise ValueError(f"group {name!r} must be a flat list of columns; got shape {array.shape}")
+    if array.size == 0:
+        if not allow_empty:
+            raise ValueError(f"group {name!r} is empty; give it a column, or leave it out")
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"group {name!r} must hold integers, the places of columns; got {array[0]!r}")
+    array = np.sort(array.astype(np.int64))
+    if array[0] < 0:
+        raise ValueError(f"group {name!r} has column {array[0]}; columns are counted from 0")
+    if n_features is not None and array[-1] >= n_features:
+        raise ValueError(f"group {name!r} has column {array[-1]}, but there are {n_features} features")
+    twice = np.flatnonzero(array[1:] == array[:-1])
+    if len(twice):
+        raise ValueError(f"group {name!r} has column {array[twice[0]]} more than once; give it once")
+    return array
 
 
 def check_covered(counts):
@@ -93,3 +93,56 @@ def check_ids(ids, n_features=None, n_groups=None, what="groups"):
         i = int(ids.argmax())
         raise ValueError(f"{what}[{i}] is {ids[i]}, but there are {n_groups} groups")
     return ids
+
+
+def name_columns(columns, alone=True):
+    """Tell whether lists of columns contain names; with `alone`, a single name counts as a list."""
+    return any(
+        (alone and isinstance(group, str))
+        or (hasattr(group, "__iter__") and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group))
+        for group in columns
+    )
+
+
+def resolve_columns(columns, names, feature_names):
+    """Replace names of features by their indices.
+
+    Parameters
+    ----------
+    columns : list of lists
+        Indices or names for each group. A single name need not be in a list.
+    names : sequence
+        Names of the groups, for messages.
+    feature_names : sequence of str, or None
+
+    Returns
+    -------
+    columns : list of lists of int
+
+    Raises
+    ------
+    ValueError
+        If features have no names, or a name is unknown or ambiguous.
+    """
+    if feature_names is None:
+        raise ValueError(
+            "the groups name columns, but the features have no names: fit on a DataFrame, or pass places of columns"
+        )
+    place_of = {}
+    for place, name in enumerate(feature_names):
+        place_of.setdefault(str(name), []).append(place)
+    found = []
+    for group, own in zip(names, columns):
+        own = own if hasattr(own, "__iter__") and not isinstance(own, str) else [own]
+        places = []
+        for column in own:
+            if not isinstance(column, str):
+                places.append(column)
+            elif len(place_of.get(column, ())) != 1:
+                what = "there are several features" if column in place_of else "there is no feature"
+                shown = ", ".join(map(repr, list(place_of)[:5])) + (", ..." if len(place_of) > 5 else "")
+                raise ValueError(f"group {group!r} has {quoted(column)}, but {what} of this name; features are {shown}")
+            else:
+                places += place_of[column]
+        found.append(places)
+    return found

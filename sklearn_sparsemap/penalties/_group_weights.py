@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .._core.validation import check_choice
+from .._core.validation import check_choice, check_not_negative, check_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-_NAMES = "uniform", "log2", "sqrt"
 
 
 def as_group_weights(
@@ -49,24 +47,16 @@ def as_group_weights(
     """
     sizes = np.asarray(sizes)
     if isinstance(group_weights, str):
-        check_choice("group_weights", group_weights, _NAMES)
+        check_choice("group_weights", group_weights, ("uniform", "log2", "sqrt"))
         if group_weights == "uniform":
             return np.ones(len(sizes))
         # Empty groups may get features later.
         sizes = np.maximum(sizes, 1).astype(np.float64)
         return np.log2(sizes) if group_weights == "log2" else np.sqrt(sizes)
-    try:
-        weights = np.array(group_weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"group_weights must be one of {', '.join(map(repr, _NAMES))}, or an array of numbers: {error}"
-        ) from error
+    weights = check_numbers(group_weights, "group_weights").copy()
     if weights.shape != (len(sizes),):
         raise ValueError(
             f"group_weights has shape {weights.shape} for {len(sizes)} groups; give one weight for each group"
         )
-    bad = ~np.isfinite(weights) | (weights < 0)
-    if bad.any():
-        i = int(bad.argmax())
-        raise ValueError(f"group_weights[{i}] is {weights[i]}; weights must be finite and not negative")
+    check_not_negative(weights, "group_weights", "weights")
     return weights

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from .._core.indices import are_ends, are_places
 from .._core.jit import readonly
 from .._core.validation import check_positive
-from ._columns import check_columns, check_covered, check_ids, check_names
-from ._families import all_nested, color_families, membership
-from ._names import name_columns, resolve_columns
+from ._columns import check_columns, check_covered, check_ids, check_names, name_columns, resolve_columns
 from ._order import GroupOrder
 
 if TYPE_CHECKING:
@@ -61,9 +61,8 @@ class Groups:
         self.group_indptr, self.group_atoms = (readonly(a, np.int64) for a in (group_indptr, group_atoms))
         if not self._is_sound():
             raise ValueError("group_indptr and group_atoms do not cut atoms from 0 to n_atoms into groups")
-        self.family = color_families(group_indptr, group_atoms, n_atoms)
+        self.family = _color_families(group_indptr, group_atoms, n_atoms)
         self.order = np.argsort(self.family, kind="stable").astype(np.int64, copy=False)
-        self._nested = None
         self._set_features(atom_of)
 
     @classmethod
@@ -110,11 +109,19 @@ class Groups:
     def is_partition(self) -> bool:
         return len(self.group_atoms) == self.n_atoms
 
-    @property
+    @cached_property
     def is_nested(self) -> bool:
-        if self._nested is None:
-            self._nested = all_nested(self.group_indptr, self.group_atoms, self.n_atoms)
-        return self._nested
+        if self.is_partition:
+            return True
+        membership = self._membership()
+        common = (membership @ membership.T).tocoo()
+        n_atoms = np.diff(self.group_indptr)
+        return bool((common.data == np.minimum(n_atoms[common.row], n_atoms[common.col])).all())
+
+    def _membership(self):
+        """Return the sparse 0/1 matrix of groups and atoms."""
+        ones = np.ones(len(self.group_atoms), np.int64)
+        return sparse.csr_array((ones, self.group_atoms, self.group_indptr), shape=(self.n_groups, self.n_atoms))
 
     def with_features(self, atom_of: ArrayLike) -> Groups:
         """Return the same groups over other features, for example when a stream brings new ones.
@@ -197,11 +204,8 @@ class Groups:
         ancestors : int ndarray
         """
         own = self.group_atoms[self.group_indptr[group] : self.group_indptr[group + 1]]
-        if self.is_partition:
-            return np.empty(0, np.int64)
-        matrix = membership(self.group_indptr, self.group_atoms, self.n_atoms)
         n_atoms = np.diff(self.group_indptr)
-        common = np.asarray(matrix[:, own].sum(axis=1)).ravel()
+        common = self._membership()[:, own].sum(axis=1)
         around = np.flatnonzero((common == len(own)) & (n_atoms > len(own)))
         return around[np.argsort(n_atoms[around], kind="stable")]
 
@@ -264,10 +268,13 @@ def as_groups(
         check_positive("n_features", n_features, integer=True, zero=True)
     if feature_groups is not None:
         feature_groups = check_ids(feature_groups, n_features, what="feature_groups")
+    is_empty_list = isinstance(groups, dict | list | tuple) and not groups
+    if is_empty_list or (isinstance(groups, np.ndarray) and groups.size == 0):
+        raise ValueError("there are no groups; use groups=None for one for each feature")
     if groups is None:
-        if n_features is None:
-            n_features = len(feature_groups) if feature_groups is not None else _needs("n_features")
-        built = Groups.partition(np.arange(n_features))
+        if n_features is None and feature_groups is None:
+            raise ValueError("n_features is needed to make groups; pass it")
+        built = Groups.partition(np.arange(len(feature_groups) if n_features is None else n_features))
     elif isinstance(groups, Groups):
         built = groups._check()
         if n_features is not None and built.n_features != n_features:
@@ -281,20 +288,12 @@ def as_groups(
             raise ValueError("groups='templates' needs the template of each feature, as X.groups of TemplateVectorizer")
         built = _from_ids(feature_groups, names, "feature_groups", len(feature_groups))
     elif isinstance(groups, dict):
-        columns = list(groups.values())
-        if name_columns(columns, feature_names is not None):
-            columns = resolve_columns(columns, list(groups), feature_names)
-        built = _from_columns(columns, check_names(groups), n_features)
+        built = _from_columns(list(groups.values()), check_names(groups), n_features, feature_names)
+    elif isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
+        names = range(len(groups)) if names is None else check_names(names, len(groups))
+        built = _from_columns(groups, names, n_features, feature_names)
     elif isinstance(groups, np.ndarray | list | tuple) or hasattr(groups, "__array__"):
-        if len(groups) == 0:
-            raise ValueError("there are no groups; use groups=None for one for each feature")
-        if isinstance(groups, list | tuple) and any(np.ndim(group) or hasattr(group, "__len__") for group in groups):
-            names = range(len(groups)) if names is None else check_names(names, len(groups))
-            if name_columns(groups, feature_names is not None):
-                groups = resolve_columns(groups, names, feature_names)
-            built = _from_columns(groups, names, n_features)
-        else:
-            built = _from_ids(groups, names, "groups", n_features)
+        built = _from_ids(groups, names, "groups", n_features)
     else:
         raise ValueError(
             "groups must be None, an int array, a dict or list of columns, 'templates', a GroupTree or a GroupOrder; "
@@ -303,10 +302,6 @@ def as_groups(
     if not (allow_overlap or built.is_partition):
         raise ValueError(f"{_describe_overlap(built)}; here each feature must be in one group only")
     return built
-
-
-def _needs(name):
-    raise ValueError(f"{name} is needed to make groups; pass it")
 
 
 def _from_ids(ids, names, what, n_features):
@@ -323,16 +318,16 @@ def _from_ids(ids, names, what, n_features):
     return Groups.partition(ids, names)
 
 
-def _from_columns(columns, names, n_features):
-    if not len(columns):
-        raise ValueError("there are no groups; use groups=None for one for each feature")
-    indptr, indices = check_columns(columns, names, n_features)
+def _from_columns(columns, names, n_features, feature_names=None, allow_empty=False):
+    if name_columns(columns, feature_names is not None):
+        columns = resolve_columns(columns, names, feature_names)
+    columns = check_columns(columns, names, n_features, allow_empty)
+    indices = np.concatenate(columns)
+    group = np.repeat(np.arange(len(names)), [len(own) for own in columns])
     if n_features is None:
-        n_features = int(indices.max()) + 1
+        n_features = int(indices.max(initial=-1)) + 1
     counts = np.bincount(indices, minlength=n_features)
     check_covered(counts)
-    n_groups = len(names)
-    group = np.repeat(np.arange(n_groups), np.diff(indptr))
     if counts.max(initial=1) == 1:
         group_of = np.empty(n_features, dtype=np.int64)
         group_of[indices] = group
@@ -344,48 +339,35 @@ def _from_columns(columns, names, n_features):
     atom_of = np.empty(n_features, dtype=np.int64)
     for f in range(n_features):
         atom_of[f] = atoms.setdefault(by_feature[bounds[f] : bounds[f + 1]].tobytes(), len(atoms))
-    members = [[] for _ in range(n_groups)]
-    for atom, key in enumerate(atoms):
-        for g in np.frombuffer(key, dtype=group.dtype):
-            members[g].append(atom)
-    return _from_members(members, names, len(atoms), atom_of)
+    members = np.unique(group * len(atoms) + atom_of[indices])
+    return _from_members(*np.divmod(members, len(atoms)), names, len(atoms), atom_of)
 
 
-def _from_members(members, names, n_atoms, atom_of):
-    group_indptr = np.concatenate([[0], np.cumsum([len(group) for group in members])]).astype(np.int64)
-    group_atoms = np.concatenate([np.asarray(group, np.int64) for group in members])
-    return Groups(names, group_indptr, group_atoms, n_atoms, atom_of)
+def _from_members(group, atom, names, n_atoms, atom_of):
+    """Make groups from pairs of a group and one of its atoms, in order."""
+    n_atoms_of = np.bincount(group, minlength=len(names))
+    return Groups(names, np.concatenate([[0], np.cumsum(n_atoms_of)]), atom, n_atoms, atom_of)
 
 
 def _from_order(order, n_features, feature_groups):
     # Base groups are the atoms, because no two of them are in exactly the same groups.
+    name = type(order).__name__
     if order.columns is None:
         if feature_groups is None:
             raise ValueError(
-                f"the {type(order).__name__} has no columns; give it some, or pass the base group of each feature "
+                f"the {name} has no columns; give it some, or pass the base group of each feature "
                 "(X.groups of TemplateVectorizer)"
             )
         atom_of = check_ids(feature_groups, n_features, order.n_groups, "feature_groups")
     else:
-        indptr, indices = order.columns
-        base = np.repeat(np.arange(order.n_groups), np.diff(indptr))
-        n_features = int(indices.max(initial=-1)) + 1 if n_features is None else n_features
-        check_columns(np.split(indices, indptr[1:-1]), order.names, n_features, allow_empty=True)
-        counts = np.bincount(indices, minlength=n_features)
-        check_covered(counts)
-        if counts.max(initial=1) > 1:
-            feature = int(counts.argmax())
-            first, second = (order.names[g] for g in base[indices == feature][:2])
-            raise ValueError(
-                f"feature {feature} is in both {first!r} and {second!r}; a feature has one place in a "
-                f"{type(order).__name__}"
-            )
-        atom_of = np.empty(n_features, dtype=np.int64)
-        atom_of[indices] = base
-    built = _from_members([np.flatnonzero(row) for row in order.precedes], order.names, order.n_groups, atom_of)
+        base = _from_columns(order.columns, order.names, n_features, allow_empty=True)
+        if not base.is_partition:
+            raise ValueError(f"{_describe_overlap(base)}; a feature has one place in a {name}")
+        atom_of = base.atom_of
+    built = _from_members(*np.nonzero(order.precedes), order.names, order.n_groups, atom_of)
     if order.columns is not None and (built.sizes == 0).any():
-        name = order.names[int((built.sizes == 0).argmax())]
-        raise ValueError(f"group {name!r} is empty: neither it nor a finer one has columns; leave it out")
+        empty = order.names[int((built.sizes == 0).argmax())]
+        raise ValueError(f"group {empty!r} is empty: neither it nor a finer one has columns; leave it out")
     return built
 
 
@@ -397,3 +379,36 @@ def _describe_overlap(groups):
     features = np.flatnonzero(groups.atom_of == atom)
     where = f" in feature {features[0]}" if len(features) else ""
     return f"groups {first!r} and {second!r} overlap{where}"
+
+
+def _color_families(group_indptr, group_atoms, n_atoms):
+    """Assign groups to families of disjoint groups, such that a group comes after all groups inside it.
+
+    Greedy: from the smallest group to the largest, each joins the first family in which it overlaps no group. If A is
+    inside B, every group that keeps A out of a family overlaps B, too, so B is in a later family than A. This also
+    orders trees from the leaves to the root, and partial orders from fine to coarse.
+
+    Returns
+    -------
+    family : int64 array of shape (n_groups,)
+        From 0; the families of the smallest groups first.
+    """
+    n_groups = len(group_indptr) - 1
+    family = np.zeros(n_groups, dtype=np.int64)
+    if len(group_atoms) == n_atoms:
+        # No groups overlap.
+        return family
+    # For each atom, a bit set of the families that contain it already.
+    taken = [0] * n_atoms
+    atoms = group_atoms.tolist()
+    bounds = group_indptr.tolist()
+    for g in np.argsort(np.diff(group_indptr), kind="stable").tolist():
+        own = atoms[bounds[g] : bounds[g + 1]]
+        union = 0
+        for a in own:
+            union |= taken[a]
+        first_free = ~union & (union + 1)
+        family[g] = first_free.bit_length() - 1
+        for a in own:
+            taken[a] |= first_free
+    return family

@@ -1,4 +1,4 @@
-"""Columns by names of features, and groups from transformers."""
+"""Groups from transformers."""
 
 from __future__ import annotations
 
@@ -6,65 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.validation import check_choice, quoted
+from .._core.validation import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
-
-
-def name_columns(columns: Any, alone: bool = True) -> bool:
-    """Tell whether lists of columns contain names; with `alone`, a single name counts as a list."""
-    return any(
-        (alone and isinstance(group, str))
-        or (hasattr(group, "__iter__") and not isinstance(group, str | dict) and any(isinstance(c, str) for c in group))
-        for group in columns
-    )
-
-
-def resolve_columns(columns: Sequence[Any], names: Sequence[Any], feature_names: Sequence[str] | None) -> list[Any]:
-    """Replace names of features by their indices.
-
-    Parameters
-    ----------
-    columns : list of lists
-        Indices or names for each group. A single name need not be in a list.
-    names : sequence
-        Names of the groups, for messages.
-    feature_names : sequence of str, or None
-
-    Returns
-    -------
-    columns : list of lists of int
-
-    Raises
-    ------
-    ValueError
-        If features have no names, or a name is unknown or ambiguous.
-    """
-    if feature_names is None:
-        raise ValueError(
-            "the groups name columns, but the features have no names: fit on a DataFrame, or pass places of columns"
-        )
-    place_of = {}
-    for place, name in enumerate(feature_names):
-        place_of.setdefault(str(name), []).append(place)
-    found = []
-    for group, own in zip(names, columns):
-        own = own if hasattr(own, "__iter__") and not isinstance(own, str) else [own]
-        places = []
-        for column in own:
-            if not isinstance(column, str):
-                places.append(column)
-            elif len(place_of.get(column, ())) != 1:
-                what = "there are several features" if column in place_of else "there is no feature"
-                shown = ", ".join(map(repr, list(place_of)[:5])) + (", ..." if len(place_of) > 5 else "")
-                raise ValueError(f"group {group!r} has {quoted(column)}, but {what} of this name; features are {shown}")
-            else:
-                places += place_of[column]
-        found.append(places)
-    return found
 
 
 def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[np.int64]]:
@@ -105,24 +50,19 @@ def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[
     check_choice("by", by, ("transformer", "column"))
     while isinstance(getattr(transformer, "steps", None), list):
         transformer = transformer.steps[-1][1]
-    if hasattr(transformer, "output_indices_"):
-        parts = [(name, inner, transformer.output_indices_[name]) for name, inner, _ in transformer.transformers_]
-        if by == "transformer":
-            places = [(name, np.arange(own.start, own.stop, dtype=np.int64)) for name, _, own in parts]
-            return {name: own for name, own in places if len(own)}
-        return _by_column(transformer, [name for name, _, own in parts if own.stop > own.start])
     if hasattr(transformer, "template_names_") and getattr(transformer, "groups_", None) is not None:
-        groups = np.asarray(transformer.groups_)
-        places = [(name, np.flatnonzero(groups == g)) for g, name in enumerate(transformer.template_names_)]
-        return {name: own for name, own in places if len(own)}
-    if isinstance(getattr(transformer, "transformer_list", None), list):
-        starts = [name for name, _ in transformer.transformer_list]
-        if by == "column":
-            return _by_column(transformer, starts)
-        names = _names_out(transformer)
-        found = {start: _where(names, f"{start}__") for start in starts}
-        return {name: own for name, own in found.items() if len(own)}
-    return _by_column(transformer, None)
+        groups, by = np.asarray(transformer.groups_), "transformer"
+        parts = {name: np.flatnonzero(groups == g) for g, name in enumerate(transformer.template_names_)}
+    elif hasattr(transformer, "output_indices_"):
+        ranges = {name: transformer.output_indices_[name] for name, _, _ in transformer.transformers_}
+        parts = {name: np.arange(own.start, own.stop) for name, own in ranges.items()}
+    elif isinstance(getattr(transformer, "transformer_list", None), list):
+        owners = np.array([name.split("__", 1)[0] for name in _names_out(transformer)])
+        parts = {name: np.flatnonzero(owners == name) for name, _ in transformer.transformer_list}
+    else:
+        parts, by = {}, "column"
+    parts = {name: own.astype(np.int64, copy=False) for name, own in parts.items() if len(own)}
+    return parts if by == "transformer" else _by_column(transformer, parts)
 
 
 def _names_out(transformer):
@@ -135,10 +75,6 @@ def _names_out(transformer):
         ) from error
 
 
-def _where(names, start):
-    return np.array([place for place, name in enumerate(names) if name.startswith(start)], dtype=np.int64)
-
-
 def _by_column(transformer, parts):
     """Group columns by the longest input name that is a prefix of their name, within each part."""
     names = _names_out(transformer)
@@ -148,7 +84,7 @@ def _by_column(transformer, parts):
     inputs = sorted(map(str, inputs), key=len, reverse=True)
     found = {}
     for place, name in enumerate(names):
-        part = next((p for p in parts or () if name.startswith(f"{p}__")), None)
+        part = next((p for p in parts if name.startswith(f"{p}__")), None)
         rest = name if part is None else name[len(part) + 2 :]
         own = next((i for i in inputs if rest == i or rest.startswith(f"{i}_")), None)
         if own is None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
+from graphlib import CycleError, TopologicalSorter
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core.template_grammar import read_places
-from ._columns import check_columns, check_names
-from ._names import name_columns, resolve_columns
+from ._columns import check_columns, check_names, name_columns, resolve_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,15 +84,12 @@ class GroupOrder:
         self.n_groups = len(self.names)
         if not self.n_groups:
             raise ValueError("there are no groups; name at least one")
-        self.columns = self.named_columns = None
-        if columns is not None:
-            if len(columns) != self.n_groups:
-                raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
-            if name_columns(columns):
-                # The indices of these names are known later.
-                self.named_columns = list(columns)
-            else:
-                self.columns = check_columns(columns, self.names, allow_empty=True)
+        if columns is not None and len(columns) != self.n_groups:
+            raise ValueError(f"columns has {len(columns)} entries for {self.n_groups} groups; give one for each")
+        # The indices of named columns are known later.
+        if columns is not None and not name_columns(columns):
+            columns = check_columns(columns, self.names, allow_empty=True)
+        self.columns = columns
         place = {name: i for i, name in enumerate(self.names)}
         for pair in pairs:
             for name in pair:
@@ -117,11 +114,10 @@ class GroupOrder:
         ValueError
             If the features have no names, or a name is unknown.
         """
-        if getattr(self, "named_columns", None) is None:
+        if self.columns is None or not name_columns(self.columns):
             return self
         found = copy(self)
-        places = resolve_columns(self.named_columns, self.names, feature_names)
-        found.columns, found.named_columns = check_columns(places, self.names, allow_empty=True), None
+        found.columns = resolve_columns(self.columns, self.names, feature_names)
         return found
 
     @staticmethod
@@ -223,41 +219,20 @@ class GroupOrder:
 
 def close_order(edges, names):
     """Return the reflexive and transitive closure of an order as a bool matrix, or raise ValueError for a cycle."""
-    n = len(names)
-    finer = [set() for _ in range(n)]
+    finer = {i: set() for i in range(len(names))}
     for a, b in edges:
         if a != b:
             finer[a].add(b)
-    n_coarser = np.bincount([b for successors in finer for b in successors], minlength=n)
-    ready = [i for i in range(n) if not n_coarser[i]]
-    topological = []
-    while ready:
-        a = ready.pop()
-        topological.append(a)
-        for b in finer[a]:
-            n_coarser[b] -= 1
-            if not n_coarser[b]:
-                ready.append(b)
-    if len(topological) < n:
-        cycle = _describe_cycle(finer, n_coarser, names)
-        raise ValueError(f"the order has a cycle, {cycle}; remove one of these pairs")
-    closure = np.eye(n, dtype=bool)
-    for a in reversed(topological):
+    try:
+        from_fine_to_coarse = list(TopologicalSorter(finer).static_order())
+    except CycleError as error:
+        cycle = " <= ".join(repr(names[i]) for i in reversed(error.args[1]))
+        raise ValueError(f"the order has a cycle, {cycle}; remove one of these pairs") from None
+    closure = np.eye(len(names), dtype=bool)
+    for a in from_fine_to_coarse:
         for b in finer[a]:
             closure[a] |= closure[b]
     return closure
-
-
-def _describe_cycle(finer, n_coarser, names):
-    # Each remaining group has a remaining predecessor, so walking back must end in a cycle.
-    coarser = {b: a for a, successors in enumerate(finer) for b in successors if n_coarser[a] and n_coarser[b]}
-    node = next(iter(coarser))
-    seen = []
-    while node not in seen:
-        seen.append(node)
-        node = coarser[node]
-    cycle = [node, *reversed(seen[seen.index(node) :])]
-    return " <= ".join(repr(names[i]) for i in cycle)
 
 
 def _coarser_fields(pairs):

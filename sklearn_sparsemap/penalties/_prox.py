@@ -95,32 +95,6 @@ def _soft_threshold(weights, threshold):
     return np.where(np.abs(weights) > threshold, weights - np.copysign(threshold, weights), 0.0)
 
 
-class L1(Penalty):
-    """Sum of absolute values: ``alpha * |w|_1``.
-
-    Parameters
-    ----------
-    alpha : float, default=1.0
-
-    Examples
-    --------
-    >>> from sklearn_sparsemap.penalties import L1
-    >>> L1(0.5).prox([3.0, -0.25, -1.0])
-    array([ 2.5, 0. , -0.5])
-    """
-
-    def __init__(self, alpha: float = 1.0) -> None:
-        check_positive("alpha", alpha, zero=True)
-        self.alpha = alpha
-
-    def value(self, weights: ArrayLike) -> float:
-        return self.alpha * float(np.abs(_check_weights(weights)).sum())
-
-    def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
-        check_positive("step", step, zero=True)
-        return _soft_threshold(_check_weights(weights), step * self.alpha)
-
-
 class ElasticNet(Penalty):
     """L1 and squared norm: ``alpha * (l1_ratio * |w|_1 + (1 - l1_ratio) / 2 * |w|^2)``, as in scikit-learn.
 
@@ -152,6 +126,24 @@ class ElasticNet(Penalty):
         check_positive("step", step, zero=True)
         shrunk = _soft_threshold(_check_weights(weights), step * self.alpha * self.l1_ratio)
         return shrunk / (1.0 + step * self.alpha * (1.0 - self.l1_ratio))
+
+
+class L1(ElasticNet):
+    """Sum of absolute values: ``alpha * |w|_1``.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+
+    Examples
+    --------
+    >>> from sklearn_sparsemap.penalties import L1
+    >>> L1(0.5).prox([3.0, -0.25, -1.0])
+    array([ 2.5, 0. , -0.5])
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__(alpha, l1_ratio=1.0)
 
 
 class GroupLasso(Penalty):
@@ -187,6 +179,8 @@ class GroupLasso(Penalty):
     array([2.4, 3.2, 0. ])
     """
 
+    l1_ratio: float = 0.0
+
     def __init__(
         self,
         groups: Any = None,
@@ -219,7 +213,8 @@ class GroupLasso(Penalty):
     def value(self, weights: ArrayLike) -> float:
         weights = _check_weights(weights)
         groups, group_weights = self._resolve(len(weights))
-        return self.alpha * float(group_weights @ groups.norms(weights))
+        l1, norms = float(np.abs(weights).sum()), float(group_weights @ groups.norms(weights))
+        return self.l1_ratio * (self.alpha * l1) + (1.0 - self.l1_ratio) * (self.alpha * norms)
 
     def prox(self, weights: ArrayLike, step: float = 1.0) -> NDArray[np.float64]:
         return self.prox_with_gap(weights, step)[0]
@@ -248,11 +243,12 @@ class GroupLasso(Penalty):
         (array([1.053, 0.357, 1.053]), True)
         """
         check_positive("step", step, zero=True)
-        return self._shrink(_check_weights(weights), step * self.alpha)
-
-    def _shrink(self, weights, strength):
+        weights, strength = _check_weights(weights), step * self.alpha
         groups, group_weights = self._resolve(len(weights))
         groups._check(len(weights))
+        if self.l1_ratio > 0:
+            weights = _soft_threshold(weights, strength * self.l1_ratio)
+            strength *= 1.0 - self.l1_ratio
         # Squares must not underflow, and scaling back must not change which groups survive.
         unit = power_of_two(np.abs(weights).max(initial=0.0))
         norms = groups.atom_norms(weights / unit)
@@ -303,14 +299,3 @@ class SparseGroupLasso(GroupLasso):
         super().__init__(groups, alpha, group_weights, method=method, tol=tol, max_iter=max_iter)
         _check_ratio(l1_ratio)
         self.l1_ratio = l1_ratio
-
-    def value(self, weights: ArrayLike) -> float:
-        l1 = self.alpha * float(np.abs(_check_weights(weights)).sum())
-        return self.l1_ratio * l1 + (1.0 - self.l1_ratio) * super().value(weights)
-
-    def prox_with_gap(self, weights: ArrayLike, step: float = 1.0) -> tuple[NDArray[np.float64], float]:
-        check_positive("step", step, zero=True)
-        strength = step * self.alpha
-        return self._shrink(
-            _soft_threshold(_check_weights(weights), strength * self.l1_ratio), strength * (1.0 - self.l1_ratio)
-        )

@@ -61,10 +61,9 @@ class GroupTree(GroupOrder):
                 raise ValueError(f"parents[{i}] is {array[i]}; use -1 for a root, else a node of the tree")
             names = tuple(range(len(array)))
             pairs = [(int(parent), name) for name, parent in enumerate(array) if parent >= 0]
-        loop = next((name for parent, name in pairs if parent == name), None)
-        if loop is not None:
-            raise ValueError(f"node {loop!r} is its own parent; use None (in an array -1) for a root")
         for parent, name in pairs:
+            if parent == name:
+                raise ValueError(f"node {name!r} is its own parent; use None (in an array -1) for a root")
             if parent not in names:
                 raise ValueError(f"the parent of {name!r} is {parent!r}, which is no node; add it with parent None")
         if isinstance(columns, dict):

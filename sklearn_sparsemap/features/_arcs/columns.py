@@ -4,19 +4,14 @@ import numpy as np
 
 from ..._core.jit import readonly
 from ..._core.threads import over_ranges
-from .._arcs import kernels as kernels
-from .._encoding import BasePlan, hash_codes, odd_factors
+from .._arcs import kernels
+from .._encoding import Plan, hash_codes
 from .._fields import hash_values
-from .._hashed import HashedColumns
 from .._tokens.columns import Vocabulary, number_columns
 
-_SIDES = ("head", "mod")
 
-
-class ArcPlan(BasePlan):
+class ArcPlan(Plan):
     """Arc templates as arrays.
-
-    The root of a sentence stands just before its first word, and has a value of its own for every field.
 
     Parameters
     ----------
@@ -25,77 +20,41 @@ class ArcPlan(BasePlan):
         Name to (source field, function).
     """
 
+    n_roots = 1
+
     def __init__(self, templates, derived_fields):
         super().__init__(templates, derived_fields)
-        offsets = [atom[2] for template in templates for atom in template.atoms if len(atom) == 3]
-        self.before = 1 + max(0, -min(offsets, default=0))
-        self.after = max(0, max(offsets, default=0))
-        odd = odd_factors(max(len(template.atoms) for template in templates))
-        self._sides = {side: self._lay_out(side, odd) for side in _SIDES}
-        self._relations = self._relation_totals(odd)
-        self._middle_fields = tuple(dict.fromkeys(field for field in self._middle_names() if field))
-        self._middle_factors = np.zeros(len(templates), dtype=np.uint64)
-        for j, template in enumerate(templates):
-            for atom, factor in zip(template.atoms, odd):
-                if atom[0] == "between":
-                    self._middle_factors[j] = factor
-
-    @property
-    def padding(self):
-        """The values of the places outside a sentence's words, by their distance from them, nearest first."""
-        begin = [("begin", -d) for d in range(1, self.before)]
-        return [("root", 0)] + begin + [("end", d) for d in range(1, self.after + 1)]
+        self._relations = self._relation_totals()
+        between = [own[0] if own else ((None, None), 0) for own in self._atoms_of("between")]
+        names = [name for (_, name), _ in between]
+        middle_fields = list(dict.fromkeys(name for name in names if name is not None))
+        self._middles = [-1 if name is None else middle_fields.index(name) for name in names]
+        self._middle_factors = [factor for _, factor in between]
+        self._middle_fields = np.array([self.fields.index(field) for field in middle_fields], np.int64)
 
     def arrays(self, codes, values, roots=(), lengths=()):
         """Return encoded fields and the beginnings of sentences in them, in the form that kernels take."""
         n_places = len(codes[0]) if codes else 0
-        sides = []
-        for ptr, fields, offsets, factors in self._sides.values():
-            sides += [readonly(ptr, np.int64), readonly(fields * n_places + offsets, np.int64)]
-            sides.append(readonly(factors, np.uint64))
-        middles = [self._middle_fields.index(field) if field else -1 for field in self._middle_names()]
-        with_middles = [j for j, middle in enumerate(middles) if middle >= 0] + [len(middles)]
-        run_stops = [next(k for k in with_middles if k >= j) for j in range(len(middles))]
-        starts = [self.fields.index(field) * n_places for field in self._middle_fields]
         return kernels.Arcs(
             readonly(hash_codes(self, codes, values), np.uint64),
             readonly(roots, np.int64),
             readonly(lengths, np.int64),
-            *sides,
+            *self.side("head", n_places),
+            *self.side("mod", n_places),
             readonly(self._relations, np.uint64),
-            readonly(middles, np.int64),
+            readonly(self._middles, np.int64),
             readonly(self._middle_factors, np.uint64),
-            readonly(starts, np.int64),
-            readonly(run_stops, np.int64),
+            readonly(self._middle_fields * n_places, np.int64),
         )
 
-    def _middle_names(self):
-        """The field whose values between head and modifier a template reads, or None, for each template."""
-        for template in self.templates:
-            yield next((atom[1] for atom in template.atoms if atom[0] == "between"), None)
-
-    def _lay_out(self, side, odd):
-        """The atoms of one side: the beginning of each template's atoms, their fields, offsets and factors."""
-        ptr = [0]
-        atoms = []
-        for template in self.templates:
-            for atom, factor in zip(template.atoms, odd):
-                if atom[0] == side:
-                    atoms.append((self.fields.index(atom[1]), atom[2], factor))
-            ptr.append(len(atoms))
-        fields, offsets, factors = zip(*atoms) if atoms else ((), (), ())
-        return ptr, np.array(fields, np.int64), np.array(offsets, np.int64), np.array(factors, np.uint64)
-
-    def _relation_totals(self, odd):
+    def _relation_totals(self):
         """The part of direction and distance in each template's key: shape (n_relations, n_templates)."""
-        hashes = {"direction": hash_values(kernels.DIRECTIONS), "distance": hash_values(kernels.DISTANCES)}
+        values = {"direction": hash_values(kernels.DIRECTIONS)[:, None], "distance": hash_values(kernels.DISTANCES)}
         totals = np.zeros((len(kernels.DIRECTIONS), len(kernels.DISTANCES), len(self.templates)), dtype=np.uint64)
-        for j, template in enumerate(self.templates):
-            for atom, factor in zip(template.atoms, odd):
-                if atom[0] == "direction":
-                    totals[:, :, j] += factor * hashes["direction"][:, None]
-                elif atom[0] == "distance":
-                    totals[:, :, j] += factor * hashes["distance"]
+        for relation, hashes in values.items():
+            for j, atoms in enumerate(self._atoms_of(relation)):
+                for _, factor in atoms:
+                    totals[:, :, j] += factor * hashes
         return totals.reshape(-1, len(self.templates))
 
 
@@ -153,19 +112,12 @@ def fill(arcs, columns, n_jobs):
     return indices, row_ptr, indptr
 
 
-class HashedArcColumns(HashedColumns):
-    """Columns given by the hash of an n-gram alone; see `HashedColumns`."""
-
-    def as_columns(self):
-        """The form for the kernels."""
-        none = readonly([], np.int64)
-        return kernels.Columns(
-            readonly(self.column_ptr, np.int64),
-            readonly(np.diff(self.column_ptr), np.uint64),
-            none,
-            readonly([], np.uint64),
-            readonly([], np.int32),
-        )
+def as_columns(columns):
+    """Return `Columns` in the form that kernels take."""
+    column_ptr, sizes = readonly(columns.column_ptr, np.int64), readonly(np.diff(columns.column_ptr), np.uint64)
+    slot_ptr, keys, slots = columns.tables
+    slot_ptr, keys, slots = readonly(slot_ptr, np.int64), readonly(keys, np.uint64), readonly(slots, np.int32)
+    return kernels.Columns(column_ptr, sizes, slot_ptr, keys, slots)
 
 
 class ArcVocabulary(Vocabulary):
@@ -178,17 +130,6 @@ class ArcVocabulary(Vocabulary):
 
     For the others see `Vocabulary`.
     """
-
-    def as_columns(self):
-        """The form for the kernels."""
-        slot_ptr, keys, slots = self.tables
-        return kernels.Columns(
-            readonly(self.column_ptr, np.int64),
-            readonly([], np.uint64),
-            readonly(slot_ptr, np.int64),
-            readonly(keys, np.uint64),
-            readonly(slots, np.int32),
-        )
 
     def _keys(self):
         keys = np.empty(len(self.firsts), dtype=np.uint64)

@@ -9,15 +9,14 @@ The values between head and modifier are those met first when going from the hea
 modifier are the first of those for a farther one. So two lists for a head, one for either side, serve all modifiers.
 
 To call a kernel counts references to its arrays, and to read an array from a tuple does, too; at every arc that would
-take longer than the work itself. So the kernels that matter treat all arcs of a head at once. Unsigned indices are
-never negative, so that no check of their sign keeps the inner loops from becoming vector instructions.
+take longer than the work itself. So the kernels that matter treat all arcs of a head at once.
 """
 
 from collections import namedtuple
 
 import numpy as np
 
-from ..._core.jit import INTS, INTS_OUT, PARTS_2D_OUT, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
+from ..._core.jit import INTS, INTS_OUT, PARTS, PARTS_2D_OUT, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, types
 from .._tokens.kernels import find_slot, larger_table, mix, scale, sum_atoms
 
 # Distances as templates see them, in bins.
@@ -28,27 +27,24 @@ _N_DISTANCES = len(DISTANCES)
 # hashes: of all fields, one padded field after the other. roots, lengths: of each sentence. Template j has the
 # head atoms head_ptr[j]:head_ptr[j + 1] and likewise for modifiers, relations[direction * 7 + distance, j], and
 # reads values between from the middle field number middles[j] (-1: none), which begins at middle_starts[middles[j]]
-# in hashes. Templates j:run_stops[j] read none.
+# in hashes.
 Arcs = namedtuple(
     "Arcs",
     [
         *("hashes", "roots", "lengths"),
         *("head_ptr", "head_shifts", "head_factors"),
         *("mod_ptr", "mod_shifts", "mod_factors"),
-        *("relations", "middles", "middle_factors", "middle_starts", "run_stops"),
+        *("relations", "middles", "middle_factors", "middle_starts"),
     ],
 )
 _UINTS_2D = types.Array(types.uint64, 2, "C", readonly=True)
 _PARTS_2D = types.Array(types.int32, 2, "C", readonly=True)
-ARCS = types.NamedTuple(
-    [UINTS, INTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, _UINTS_2D, INTS, UINTS, INTS, INTS], Arcs
-)
+ARCS = types.NamedTuple([UINTS, INTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, _UINTS_2D, INTS, UINTS, INTS], Arcs)
 
 # Template j has the columns from column_ptr[j]. By hash: sizes[j] of them, and slots is empty. By vocabulary: the
 # table slots[slot_ptr[j]:slot_ptr[j + 1]] of the keys of columns.
 Columns = namedtuple("Columns", ["column_ptr", "sizes", "slot_ptr", "keys", "slots"])
-_PARTS = types.Array(types.int32, 1, "C", readonly=True)
-COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, _PARTS], Columns)
+COLUMNS = types.NamedTuple([INTS, UINTS, INTS, UINTS, PARTS], Columns)
 
 # Work arrays for one head: totals[m, j] for modifier m and template j, the places of the values between (see
 # `_look_between`), and space for the columns of one n-gram.
@@ -165,66 +161,33 @@ def _place(found, n_found, indices, end):
 
 
 @kernel
-def _hash_head(arcs, columns, h, n, seen, indices, end, counts):
-    """Write the hashed columns of all arcs of a head to `indices` from `end` on, and their numbers to `counts`."""
-    hashes, middles, factors, run_stops = arcs.hashes, arcs.middles, arcs.middle_factors, arcs.run_stops
-    column_ptr, sizes = columns.column_ptr, columns.sizes
-    totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.found
-    n_templates = totals.shape[1]
-    for m in range(1, n + 1):
-        first = end
-        j = 0 if m != h else n_templates
-        while j < n_templates:
-            f = middles[j]
-            if f < 0:
-                shift = np.uint64(end) - np.uint64(j)
-                end += run_stops[j] - j
-                for k in range(np.uint64(j), np.uint64(run_stops[j])):
-                    indices[shift + k] = column_ptr[k] + scale(mix(totals[m, k]), sizes[k])
-                j = run_stops[j]
-                continue
-            side = 2 * f + (1 if m > h else 0)
-            n_found = np.uint64(n_seen[f, m])
-            total, factor, base, size = totals[m, j], factors[j], column_ptr[j], sizes[j]
-            for i in range(n_found):
-                found[i] = base + scale(mix(total + factor * hashes[np.uint64(spots[side, i])]), size)
-            # Sort by counting smaller entries: quadratic, but entries are few, and there are no unpredictable branches.
-            start = np.uint64(end)
-            ranks = np.uint64(0)
-            for i in range(n_found):
-                rank = np.uint64(0)
-                for k in range(n_found):
-                    rank += np.uint64(found[k] < found[i])
-                indices[start + rank] = found[i]
-                ranks += rank
-            if 2 * ranks == n_found * (n_found - np.uint64(1)):
-                end += n_seen[f, m]
-            else:
-                # Two values were hashed to the same column: rare.
-                end = _place(found, n_seen[f, m], indices, end)
-            j += 1
-        counts[m - 1] = end - first
-    return end
-
-
-@kernel
 def _find_head(arcs, columns, h, n, seen, indices, end, counts):
-    """The same from the vocabulary."""
+    """Write the columns of all arcs of a head to `indices` from `end` on, and their numbers to `counts`."""
     hashes, middles, factors = arcs.hashes, arcs.middles, arcs.middle_factors
-    column_ptr, slot_ptr, keys, slots = columns.column_ptr, columns.slot_ptr, columns.keys, columns.slots
+    column_ptr, sizes, slot_ptr, keys, slots = columns
     totals, spots, n_seen, found = seen.totals, seen.spots, seen.n_seen, seen.found
+    is_hashed = len(slots) == 0
     for m in range(1, n + 1):
         first = end
         for j in range(totals.shape[1] if m != h else 0):
-            f = middles[j]
+            f, base, size = middles[j], column_ptr[j], sizes[j]
+            if is_hashed and f < 0:
+                indices[end] = base + scale(mix(totals[m, j]), size)
+                end += 1
+                continue
             side = 2 * f + (1 if m > h else 0)
-            mask = slot_ptr[j + 1] - slot_ptr[j] - 1
             n_found = 0
             for i in range(n_seen[f, m] if f >= 0 else 1):
                 total = totals[m, j] + factors[j] * hashes[spots[side, i]] if f >= 0 else totals[m, j]
-                number = slots[find_slot(slots, slot_ptr[j], mask, keys, column_ptr[j], mix(total))]
+                key = mix(total)
+                if is_hashed:
+                    found[n_found] = base + scale(key, size)
+                    n_found += 1
+                    continue
+                mask = slot_ptr[j + 1] - slot_ptr[j] - 1
+                number = slots[find_slot(slots, slot_ptr[j], mask, keys, base, key)]
                 if number > 0:
-                    found[n_found] = column_ptr[j] + number - 1
+                    found[n_found] = base + number - 1
                     n_found += 1
             end = _place(found, n_found, indices, end)
         counts[m - 1] = end - first
@@ -267,10 +230,7 @@ def fill_rows(arcs, columns, row_ptr, start, stop, indices, end, counts):
                 _look_between(h, n, links, f, arcs.middle_starts[f] + root, seen.spots, seen.n_seen)
             _sum_totals(h, n, heads, mods, arcs.relations, seen.totals)
             row = row_ptr[s] + h * n
-            if len(columns.slots) == 0:
-                end = _hash_head(arcs, columns, h, n, seen, indices, end, counts[row : row + n])
-            else:
-                end = _find_head(arcs, columns, h, n, seen, indices, end, counts[row : row + n])
+            end = _find_head(arcs, columns, h, n, seen, indices, end, counts[row : row + n])
     return end
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from .._template import BaseTemplate, check_field, check_offset
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from .._template import BaseTemplate, check_field, check_place
 
 RELATIONS = ("direction", "distance")
 
@@ -50,6 +47,8 @@ class ArcTemplate(BaseTemplate):
     True
     >>> ArcTemplate.parse("head.pos[0]|mod.pos[0]") | ArcTemplate.parse("between.pos")
     ArcTemplate.parse('head.pos[0]|mod.pos[0]|between.pos')
+    >>> ArcTemplate.parse("head.pos[+1] | between.pos | direction").atoms
+    (('head', 'pos', 1), ('between', 'pos'), ('direction',))
     """
 
     atoms: tuple
@@ -68,46 +67,17 @@ class ArcTemplate(BaseTemplate):
         if sum(atom[0] == "between" for atom in self.atoms) > 1:
             raise ValueError(f"an arc template has at most one atom of between; got {str(self)!r}")
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a template from its string form.
-
-        Parameters
-        ----------
-        text : str
-            ``head.field[offset]``, ``mod.field[offset]``, ``between.field``, ``direction`` and ``distance``,
-            joined by ``|``.
-
-        Returns
-        -------
-        template : ArcTemplate
-
-        Raises
-        ------
-        ValueError
-            If `text` is not of that form.
-
-        Examples
-        --------
-        >>> from sklearn_sparsemap.features import ArcTemplate
-        >>> ArcTemplate.parse("head.pos[+1] | between.pos | direction").atoms
-        (('head', 'pos', 1), ('between', 'pos'), ('direction',))
-        """
-        return cls._parse(text)
-
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The names of the fields, each once, in order of appearance: tuple of str."""
-        return tuple(dict.fromkeys(atom[1] for atom in self.atoms if len(atom) > 1))
+    def _places(self) -> tuple[tuple, ...]:
+        """The same as `atoms`."""
+        return self.atoms
 
     @staticmethod
     def _check_atom(atom):
         atom = tuple(atom) if isinstance(atom, tuple | list) else (atom,)
         kind, *rest = atom or (None,)
         if kind in ("head", "mod") and len(rest) == 2:
-            check_field(rest[0])
-            check_offset(*rest)
-            return kind, rest[0], int(rest[1])
+            return kind, *check_place(*rest)
         if kind == "between" and len(rest) == 1:
             check_field(rest[0])
             return atom

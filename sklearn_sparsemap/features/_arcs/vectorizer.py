@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from .._base import BaseTemplateVectorizer
-from .columns import ArcPlan, HashedArcColumns, arcs_of, fill, learn_arcs
+from .columns import ArcPlan, arcs_of, as_columns, fill, learn_arcs
 from .templates import ArcTemplate, dependency_templates
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     _template_kind = ArcTemplate
     _default_templates = staticmethod(dependency_templates)
     _plan_of = ArcPlan
-    _hashed_columns = HashedArcColumns
     _parameter_constraints = {**BaseTemplateVectorizer._parameter_constraints, "arcs": [StrOptions({"all", "gold"})]}
 
     def __init__(
@@ -136,7 +135,7 @@ class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     def _rows(self, encoded, columns=None):
         model = self._model()
         # The kernel writes the columns of a row in ascending order, each once.
-        return self._give_ones(*fill(arcs_of(model.plan, encoded), model.as_columns(), self.n_jobs))
+        return self._give_ones(model, *fill(arcs_of(model.plan, encoded), as_columns(model), self.n_jobs))
 
 
 def _check_heads(y, lengths):

@@ -73,12 +73,11 @@ def sentences_from_frame(
     starts = _starts([_filled(frame[name].to_list(), name) for name in by])
     cuts = list(zip(starts, [*starts[1:], len(frame)]))
     if frames:
-        cut = (lambda i, j: frame[fields].iloc[i:j]) if hasattr(frame, "iloc") else (lambda i, j: frame[fields][i:j])
-        X = [cut(i, j) for i, j in cuts]
+        table = frame[fields]
+        X = [table.iloc[i:j] if hasattr(table, "iloc") else table[i:j] for i, j in cuts]
     else:
         columns = [frame[name].to_list() for name in fields]
-        missing = [_has_missing(column) for column in columns]
-        if any(missing):
+        if any(map(_has_missing, columns)):
             tokens = [{name: value for name, value in zip(fields, row) if not _is_none(value)} for row in zip(*columns)]
         else:
             tokens = [dict(zip(fields, row)) for row in zip(*columns)]

@@ -104,8 +104,8 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         -------
         self : OnRows
         """
-        rows, fitted = Rows(X), getattr(self, "transformer_", None)
-        fitted = clone(self.transformer) if fitted is None else fitted
+        rows = Rows(X)
+        fitted = self.transformer_ if hasattr(self, "transformer_") else clone(self.transformer)
         self.transformer_ = fitted.partial_fit(rows.values)
         return self
 
@@ -151,8 +151,7 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
             If the transformer needs a fit, and there was none.
         """
         check_is_fitted(self)
-        rows = Rows(X)
-        transformer = getattr(self, "transformer_", self.transformer)
+        rows, transformer = Rows(X), self._fitted_transformer
         return self._cut(rows, transformer.transform(rows.values), transformer)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -168,13 +167,17 @@ class OnRows(MetaEstimatorMixin, MetaRaggedTransformer, auto_wrap_output_keys=No
         names : object array with one entry a column
         """
         check_is_fitted(self)
-        transformer = getattr(self, "transformer_", self.transformer)
         try:
-            return np.asarray(transformer.get_feature_names_out(input_features), dtype=object)
+            return np.asarray(self._fitted_transformer.get_feature_names_out(input_features), dtype=object)
         except (AttributeError, ValueError):
             if not hasattr(self, "_n_columns"):
                 raise
         return np.array([f"x{i}" for i in range(self._n_columns)], dtype=object)
+
+    @property
+    def _fitted_transformer(self):
+        # A transformer that needs no fit is used as it is given.
+        return getattr(self, "transformer_", self.transformer)
 
     def _cut(self, rows, values, transformer):
         made = rows.cut(values, transformer)

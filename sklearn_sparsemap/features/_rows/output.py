@@ -63,13 +63,10 @@ class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 class MetaRaggedTransformer(RaggedTransformer, auto_wrap_output_keys=None):
     """Base of transformers that apply other transformers, and need a fit only if these do.
 
-    Subclasses name the attribute that a fit sets, and tell whether a fit is needed.
+    Subclasses name the attribute that a fit sets, and tell by `_requires_fit()` whether a fit is needed.
     """
 
     _left_by_fit = None
-
-    def _requires_fit(self):
-        raise NotImplementedError
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, self._left_by_fit) or not self._requires_fit()

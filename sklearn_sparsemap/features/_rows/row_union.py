@@ -105,17 +105,10 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
         rows : RaggedArray of shape (n_samples,)
         """
         self._check()
-        fitted, parts = [], []
-        for name, transformer in self.transformers:
-            if not isinstance(transformer, str):
-                transformer = clone(transformer)
-                rows = transformer.fit_transform(X, y)
-                parts.append((name, transformer, rows))
-            elif transformer == "passthrough":
-                parts.append((name, transformer, X))
-            fitted.append((name, transformer))
+        fitted = [(name, part if isinstance(part, str) else clone(part)) for name, part in self.transformers]
+        rows = self._join(fitted, "fit_transform", X, y)
         self._fitted = fitted
-        return self._give(self._join(parts))
+        return self._give(rows)
 
     def transform(self, X: Any) -> Any:
         """Return the concatenated rows of all parts.
@@ -136,13 +129,7 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
             If the parts make different numbers of rows of a sample.
         """
         check_is_fitted(self)
-        parts = []
-        for name, transformer in self._parts:
-            if not isinstance(transformer, str):
-                parts.append((name, transformer, transformer.transform(X)))
-            elif transformer == "passthrough":
-                parts.append((name, transformer, X))
-        return self._give(self._join(parts))
+        return self._give(self._join(self._parts, "transform", X))
 
     @property
     def named_transformers_(self) -> Bunch:
@@ -189,12 +176,14 @@ class RowUnion(MetaRaggedTransformer, _BaseComposition, auto_wrap_output_keys=No
                 wanted = "must be a transformer, 'drop' or 'passthrough'"
                 raise ValueError(f"the part {name!r} {wanted}; got {transformer!r}")
 
-    def _join(self, parts):
-        """Join the rows of all parts; store their groups."""
+    def _join(self, parts, method, X, *y):
+        """Join the rows that a method of all parts makes; store their groups."""
+        parts = [(name, part) for name, part in parts if not (isinstance(part, str) and part == "drop")]
         if not parts:
             raise ValueError("all transformers are 'drop'; keep at least one")
         values, groups, names, widths, first = [], [], [], {}, None
-        for name, transformer, made in parts:
+        for name, transformer in parts:
+            made = X if isinstance(transformer, str) else getattr(transformer, method)(X, *y)
             rows = check_matrix(made) if isinstance(made, RaggedArray) else check_samples(made)
             first = rows if first is None else first
             if not np.array_equal(rows.indptr, first.indptr):

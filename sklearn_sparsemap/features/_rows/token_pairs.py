@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from ..._core.validation import quoted
-from .._fields import join_sentences
+from .._fields import join_sentences, place_of_token
 
 # Values that are one feature; others are several.
 _SINGLE = (str, bool, int, float, np.bool_, np.integer, np.floating)
@@ -68,7 +68,8 @@ class TokenPairs:
             self.attributes.append(attribute)
         if not np.isfinite(self.weights).all():
             code = int(np.argmin(np.isfinite(self.weights)))
-            place = self._place(int(np.searchsorted(self.row_ptr, np.argmax(self.codes == code), side="right")) - 1)
+            token = int(np.searchsorted(self.row_ptr, np.argmax(self.codes == code), side="right")) - 1
+            place = place_of_token(self.indptr, token)
             raise ValueError(
                 f"the feature {self.names[code]!r} of {place} is {self.weights[code]}; leave out what is missing"
             )
@@ -135,17 +136,12 @@ class TokenPairs:
                     attributes.append(attribute)
                     values.append(value)
             except ValueError as error:
-                raise ValueError(f"{self._place(i)}: {error}") from None
+                raise ValueError(f"{place_of_token(self.indptr, i)}: {error}") from None
             counts[i] = len(attributes) - before
         self.row_ptr = np.concatenate([[0], np.cumsum(counts)])
         number = defaultdict(count().__next__)
         self.codes = np.fromiter(map(number.__getitem__, zip(attributes, values)), np.int64, len(attributes))
         return list(number)
-
-    def _place(self, i):
-        """Name a token the way a user would index it."""
-        sentence = int(np.searchsorted(self.indptr, i, side="right")) - 1
-        return f"X[{sentence}][{i - int(self.indptr[sentence])}]"
 
 
 def _pairs_of(token, separator):

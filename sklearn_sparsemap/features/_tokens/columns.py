@@ -1,9 +1,13 @@
-"""The n-grams seen in training, and their columns."""
+"""The columns of n-grams: those seen in training, or a fixed number of them by hashes."""
+
+from functools import cached_property
 
 import numpy as np
 
+from ..._core.jit import readonly
 from ..._core.threads import over_ranges
 from .._encoding import hash_codes
+from .._template import is_int
 from .._tokens import kernels as _kernels
 
 # Columns are numbered in int32.
@@ -12,7 +16,91 @@ MAX_COLUMNS = 2**31 - 1
 _COLUMNS_PER_CALL = 10_000_000
 
 
-class Vocabulary:
+class Columns:
+    """The columns of the n-grams of templates.
+
+    Parameters
+    ----------
+    plan : Plan
+    column_ptr : int64 array of shape (n_templates + 1,)
+        The columns of template j are ``column_ptr[j]:column_ptr[j + 1]``.
+    """
+
+    #: The beginning of each template's hash table, the keys of all columns, and the slots of all tables. If there are
+    #: none, columns are given by the hash of an n-gram alone.
+    tables = readonly([], np.int64), readonly([], np.uint64), readonly([], np.int32)
+
+    def __init__(self, plan, column_ptr):
+        self.plan = plan
+        self.column_ptr = column_ptr
+
+    @cached_property
+    def groups(self):
+        """The template of each column: int32 array of shape (n_columns,)."""
+        return np.repeat(np.arange(len(self.column_ptr) - 1, dtype=np.int32), np.diff(self.column_ptr))
+
+    def columns(self, encoded, n_jobs):
+        """Return the column of each (token, template).
+
+        Parameters
+        ----------
+        encoded : EncodedTokens
+        n_jobs : int or None
+
+        Returns
+        -------
+        columns : int32 array of shape (n_tokens * n_templates,)
+            Row by row; -1 for n-grams that have no column.
+        """
+        places, n_templates = encoded.places, len(self.plan.templates)
+        hashes = hash_codes(self.plan, encoded.codes, encoded.values)
+        atoms, tables = self.plan.side("head", encoded.n_places), self.tables
+        columns = np.empty(len(places) * n_templates, dtype=np.int32)
+
+        def find_range(start, stop):
+            found = columns[start * n_templates : stop * n_templates]
+            _kernels.find_columns(hashes, places[start:stop], *atoms, self.column_ptr, *tables, found)
+
+        # Many tokens at a time, because each range reads every template's table.
+        over_ranges(find_range, np.full(len(places), n_templates), n_jobs, _COLUMNS_PER_CALL)
+        return columns
+
+
+class HashedColumns(Columns):
+    """A fixed number of columns for n-grams that were never seen; the stateless counterpart of `Vocabulary`.
+
+    Every template has a separate range of columns, so that groups have the same meaning as with a vocabulary.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_features : int
+        The number of columns, shared equally among the templates.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is not an integer, or too small or too large.
+    """
+
+    def __init__(self, plan, n_features):
+        n_templates = len(plan.templates)
+        if not is_int(n_features) or not n_templates <= n_features <= MAX_COLUMNS:
+            raise ValueError(
+                f"n_features must be None or an integer from {n_templates} (one column for each template) to "
+                f"{MAX_COLUMNS}; got {n_features!r}"
+            )
+        # The ranges differ in size by at most one column.
+        super().__init__(plan, np.arange(n_templates + 1, dtype=np.int64) * int(n_features) // n_templates)
+
+    def names(self):
+        """Return the names of all columns, such as ``word[0]#17``: object array of str."""
+        sizes = np.diff(self.column_ptr).tolist()
+        names = [f"{template}#{slot}" for template, size in zip(self.plan.templates, sizes) for slot in range(size)]
+        return np.array(names, dtype=object)
+
+
+class Vocabulary(Columns):
     """The columns of the n-grams seen in training; made by `learn`.
 
     For each column only its first occurrence is stored. Its key and its name follow from the training tokens, which are
@@ -30,59 +118,24 @@ class Vocabulary:
     """
 
     def __init__(self, plan, codes, values, firsts, column_ptr):
-        self.plan = plan
+        super().__init__(plan, column_ptr)
         self.codes = codes
         self.values = values
         self.firsts = firsts
-        self.column_ptr = column_ptr
-        self._tables = None
-        self._groups = None
 
     def __getstate__(self):
-        return {**self.__dict__, "_tables": None, "_groups": None}
+        return {name: value for name, value in vars(self).items() if name not in ("tables", "groups")}
 
-    @property
-    def groups(self):
-        """The template of each column: int32 array of shape (n_columns,)."""
-        if self._groups is None:
-            self._groups = template_of_columns(self.column_ptr)
-        return self._groups
-
-    @property
+    @cached_property
     def tables(self):
-        """The beginning of each template's hash table, the keys of all columns, and the slots of all tables."""
-        if self._tables is None:
-            # Every table is at most half full, and a power of two so that a bit mask finds the slot.
-            sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
-            slot_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            keys = self._keys()
-            slots = np.zeros(slot_ptr[-1], dtype=np.int32)
-            _kernels.fill_tables(keys, self.column_ptr, slot_ptr, slots)
-            self._tables = slot_ptr, keys, slots
-        return self._tables
-
-    def columns(self, encoded, n_jobs):
-        """Return the column of each (token, template).
-
-        Parameters
-        ----------
-        encoded : EncodedTokens
-        n_jobs : int or None
-
-        Returns
-        -------
-        columns : int32 array of shape (n_tokens * n_templates,)
-            Row by row; -1 for n-grams that have no column.
-        """
-        plan, tables = self.plan, self.tables
-        hashes, shifts = encoded.hashes(plan), plan.shifts(encoded.n_places)
-
-        def find_range(places, columns):
-            _kernels.find_columns(
-                hashes, places, plan.atom_ptr, shifts, plan.factors, self.column_ptr, *tables, columns
-            )
-
-        return columns_of_ranges(find_range, encoded.places, len(plan.templates), n_jobs)
+        """See `Columns`."""
+        # Every table is at most half full, and a power of two so that a bit mask finds the slot.
+        sizes = [1 << int(2 * size).bit_length() for size in np.diff(self.column_ptr)]
+        slot_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        keys = self._keys()
+        slots = np.zeros(slot_ptr[-1], dtype=np.int32)
+        _kernels.fill_tables(keys, self.column_ptr, slot_ptr, slots)
+        return slot_ptr, keys, slots
 
     def names(self):
         """Return the names of all columns, such as ``word[-1]|word[0]=the|dog``: object array of str."""
@@ -98,21 +151,16 @@ class Vocabulary:
         return names
 
     def _keys(self):
+        """Return the key of each column's n-gram: uint64 array."""
         keys = np.empty(len(self.firsts), dtype=np.uint64)
-        _kernels.keys_of_columns(
-            hash_codes(self.plan, self.codes, self.values),
-            self.firsts,
-            self.plan.atom_ptr,
-            self.plan.shifts(len(self.codes[0])),
-            self.plan.factors,
-            self.column_ptr,
-            keys,
-        )
+        hashes, atoms = hash_codes(self.plan, self.codes, self.values), self.plan.side("head", len(self.codes[0]))
+        _kernels.keys_of_columns(hashes, self.firsts, *atoms, self.column_ptr, keys)
         return keys
 
     def _parts(self, j, firsts, texts):
         """For each atom of template j, its values at the given first occurrences, as texts."""
-        return [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in self.plan.atoms(j)]
+        fields = [(self.plan.fields.index(field), offset) for _, field, offset in self.plan.templates[j]._places]
+        return [texts[f][self.codes[f][firsts + offset]].tolist() for f, offset in fields]
 
 
 def learn(plan, encoded, min_count, keep_columns, n_jobs):
@@ -141,8 +189,8 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
         If there are more columns than int32 can number.
     """
     n_tokens, n_templates = len(encoded.places), len(plan.templates)
-    hashes = encoded.hashes(plan)
-    shifts = plan.shifts(encoded.n_places)
+    hashes = hash_codes(plan, encoded.codes, encoded.values)
+    atom_ptr, shifts, factors = plan.side("head", encoded.n_places)
     columns = np.empty(n_tokens * n_templates if keep_columns else 0, dtype=np.int32)
 
     def learn_range(start, stop):
@@ -151,12 +199,12 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
         unkept = np.empty(0 if keep_columns else n_tokens, dtype=np.int32)
         found = []
         for j in range(start, stop):
-            atoms = slice(plan.atom_ptr[j], plan.atom_ptr[j + 1])
+            atoms = slice(atom_ptr[j], atom_ptr[j + 1])
             n_columns = _kernels.learn_template(
                 hashes,
                 encoded.places,
                 shifts[atoms],
-                plan.factors[atoms],
+                factors[atoms],
                 min_count,
                 n_templates if keep_columns else 1,
                 columns[j:] if keep_columns else unkept,
@@ -180,31 +228,6 @@ def learn(plan, encoded, min_count, keep_columns, n_jobs):
     return vocabulary, columns
 
 
-def columns_of_ranges(find, places, n_templates, n_jobs):
-    """Find the column of each (token, template) by threads that take tokens in turn.
-
-    Parameters
-    ----------
-    find : callable
-        Called with some tokens' places and their part of the columns, which it fills row by row.
-    places : int64 array of shape (n_tokens,)
-    n_templates : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    columns : int32 array of shape (n_tokens * n_templates,)
-    """
-    columns = np.empty(len(places) * n_templates, dtype=np.int32)
-
-    def find_range(start, stop):
-        find(places[start:stop], columns[start * n_templates : stop * n_templates])
-
-    # Many tokens at a time, because each range reads every template's table.
-    over_ranges(find_range, np.full(len(places), n_templates), n_jobs, _COLUMNS_PER_CALL)
-    return columns
-
-
 def number_columns(found):
     """Join the first occurrences from ranges of templates; return them and the beginnings of templates."""
     firsts = [own for of_range in found for own in of_range]
@@ -214,11 +237,6 @@ def number_columns(found):
             f"the templates have more than {MAX_COLUMNS} different n-grams; raise min_count or set n_features"
         )
     return np.concatenate(firsts), column_ptr
-
-
-def template_of_columns(column_ptr):
-    """Expand ranges of columns into the template of each column: int32 array."""
-    return np.repeat(np.arange(len(column_ptr) - 1, dtype=np.int32), np.diff(column_ptr))
 
 
 def texts_of(values, padding):

@@ -144,25 +144,20 @@ def fill_tables(keys, column_ptr, slot_ptr, slots):
 
 @entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, INTS, UINTS, PARTS, PARTS_OUT))
 def find_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, slot_ptr, keys, slots, columns):
-    """Write the column of each (token, template); -1 for n-grams that are in no table."""
+    """Write the column of each (token, template); -1 for n-grams that are in no table.
+
+    If there are no `slots`, the column is given by the n-gram's hash alone, within its template's range.
+    """
     n_templates = len(atom_ptr) - 1
     # One template after the other, so that its table stays in the processor's cache.
-    for j in range(n_templates):
-        base = column_ptr[j]
-        mask = slot_ptr[j + 1] - slot_ptr[j] - 1
-        for t in range(len(places)):
-            key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
-            number = slots[find_slot(slots, slot_ptr[j], mask, keys, base, key)]
-            columns[t * n_templates + j] = base + number - 1 if number > 0 else -1
-
-
-@entry(types.void(UINTS, INTS, INTS, INTS, UINTS, INTS, PARTS_OUT))
-def hash_columns(hashes, places, atom_ptr, shifts, factors, column_ptr, columns):
-    """Write a column within its template's range for each (token, template), by the n-gram's hash alone."""
-    n_templates = len(atom_ptr) - 1
     for j in range(n_templates):
         base = column_ptr[j]
         size = np.uint64(column_ptr[j + 1] - base)
         for t in range(len(places)):
             key = _ngram(hashes, places[t], shifts, factors, atom_ptr[j], atom_ptr[j + 1])
-            columns[t * n_templates + j] = base + scale(key, size)
+            if len(slots) == 0:
+                columns[t * n_templates + j] = base + scale(key, size)
+                continue
+            mask = slot_ptr[j + 1] - slot_ptr[j] - 1
+            number = slots[find_slot(slots, slot_ptr[j], mask, keys, base, key)]
+            columns[t * n_templates + j] = base + number - 1 if number > 0 else -1

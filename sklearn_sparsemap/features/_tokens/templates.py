@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from .._template import BaseTemplate, check_field, check_offset, is_int
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from .._template import BaseTemplate, check_place, is_int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,6 +41,8 @@ class Template(BaseTemplate):
     True
     >>> template | Template.parse("pos[1]")
     Template.parse('word[-1]|pos[0]|pos[1]')
+    >>> Template.parse("word[-1] | word[+1]").atoms
+    (('word', -1), ('word', 1))
     """
 
     atoms: tuple
@@ -54,44 +53,16 @@ class Template(BaseTemplate):
     WHAT: ClassVar = "a template"
     MADE_OF: ClassVar = "(field, offset) pairs"
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a template from its string form.
-
-        Parameters
-        ----------
-        text : str
-            ``field[offset]``, several of them joined by ``|``.
-
-        Returns
-        -------
-        template : Template
-
-        Raises
-        ------
-        ValueError
-            If `text` is not of that form.
-
-        Examples
-        --------
-        >>> from sklearn_sparsemap.features import Template
-        >>> Template.parse("word[-1] | word[+1]").atoms
-        (('word', -1), ('word', 1))
-        """
-        return cls._parse(text)
-
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The names of the fields, each once, in order of appearance: tuple of str."""
-        return tuple(dict.fromkeys(field for field, _ in self.atoms))
+    def _places(self) -> tuple[tuple, ...]:
+        """The atoms in the form of those of `ArcTemplate`, with the current token as head: tuple of tuples."""
+        return tuple(("head", *atom) for atom in self.atoms)
 
     @staticmethod
     def _check_atom(atom):
         if not isinstance(atom, tuple | list) or len(atom) != 2:
             raise ValueError(f"each atom must be a (field, offset) pair; got {atom!r}")
-        check_field(atom[0])
-        check_offset(*atom)
-        return atom[0], int(atom[1])
+        return check_place(*atom)
 
     @staticmethod
     def _as_atom(side, field, offset, name):

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._base import BaseTemplateVectorizer
 from .._encoding import Plan
-from .._hashed import HashedColumns
 from .columns import learn
 from .templates import Template, ngrams
 
@@ -91,7 +90,6 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
     _template_kind = Template
     _default_templates = partial(ngrams, "word", (1, 2), 1)
     _plan_of = Plan
-    _hashed_columns = HashedColumns
 
     def _learn_columns(self, plan, encoded, y, keep_columns):
         return learn(plan, encoded, int(self.min_count), keep_columns, self.n_jobs)
@@ -111,4 +109,4 @@ class TemplateVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):
         if row_ptr[-1] < 2**31:
             row_ptr = row_ptr.astype(np.int32)
         # Templates ascend along a row, and each has one column.
-        return self._give_ones(columns, row_ptr, encoded.indptr)
+        return self._give_ones(model, columns, row_ptr, encoded.indptr)
