@@ -70,9 +70,9 @@ class Layout(UserForms):
             lengths.append(np.full(n, literals.size // n if n else 0))
             links.append(literals.indices)
             signs.append(factor.signs)
-            costs.append(np.ones(literals.size) if factor.kind in SCORED else factor.coefficients)
+            costs.append(factor.coefficients)
             _check_lengths(factor, graph, signs[-1], costs[-1])
-            bounds = (-np.inf, np.inf) if factor.kind in SCORED else factor.bounds()
+            bounds = factor.bounds()
             low.append(np.full(n, bounds[0]))
             high.append(np.full(n, bounds[1]))
             own, own_sizes, oracle = (), (0, 0, 0, 0), -1

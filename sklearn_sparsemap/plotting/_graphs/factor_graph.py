@@ -389,7 +389,7 @@ def _may_be_framed(factor):
 
 
 def _has_output(factor):
-    return type(factor).__name__ in ("Imply", "OrOut", "XorOut", "AndOut")
+    return type(factor).__name__ in ("Imply", "Implies", "OrOut", "XorOut", "AndOut")
 
 
 def _label(factor):
