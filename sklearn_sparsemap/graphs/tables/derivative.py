@@ -43,19 +43,17 @@ def _mark_in_use(tables, solved, i, values, cells):
     for k in range(values.shape[0]):
         values[k] = 1.0 if solved.marginals[i, k] > snap else 0.0
     for e in range(tables.ends.shape[0]):
-        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        highest = -np.inf
-        for x in range(n):
-            for y in range(n):
-                over = links[tables.links[start + x]] + links[tables.links[start + n + y]]
-                highest = max(highest, additional[tables.cells[e] + n * x + y] + over)
-        for x in range(n):
-            for y in range(n):
-                cell = tables.cells[e] + n * x + y
-                over = links[tables.links[start + x]] + links[tables.links[start + n + y]]
-                near = solved.joint[i, cell] > snap or additional[cell] + over >= highest - snap
-                cells[cell] = 1.0 if near and values[first + x] > 0.0 and values[second + y] > 0.0 else 0.0
+        start, begin, end = tables.messages[e], tables.cells[e], tables.cells[e + 1]
+        n, highest = (tables.messages[e + 1] - start) // 2, -np.inf
+        for cell in range(begin, end):
+            a, b = start + (cell - begin) // n, start + n + (cell - begin) % n
+            cells[cell] = additional[cell] + (links[tables.links[a]] + links[tables.links[b]])
+            highest = max(highest, cells[cell])
+        for cell in range(begin, end):
+            a, b = start + (cell - begin) // n, start + n + (cell - begin) % n
+            near = solved.joint[i, cell] > snap or cells[cell] >= highest - snap
+            is_on = near and values[tables.values[a]] > 0.0 and values[tables.values[b]] > 0.0
+            cells[cell] = 1.0 if is_on else 0.0
 
 
 @kernel
@@ -70,13 +68,11 @@ def _respond(tables, direction, change, values, cells, before, state):
             count += values[k]
         for k in range(tables.nodes[i], tables.nodes[i + 1]):
             u[k] = z[k] - total / count if values[k] > 0.0 else 0.0
+    for k in range(gradient.shape[0]):
+        gradient[k] = u[tables.values[k]]
     for e in range(tables.ends.shape[0]):
         start, cell = tables.messages[e], tables.cells[e]
         n = (tables.messages[e + 1] - start) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for x in range(n):
-            gradient[start + x] = u[first + x]
-            gradient[start + n + x] = u[second + x]
         for x in range(n):
             for y in range(n):
                 p = 0.0
