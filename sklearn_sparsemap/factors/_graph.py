@@ -181,7 +181,9 @@ class FactorGraph:
                 raise ValueError(f"add takes factors, such as Xor(u); got {factor!r}")
             if factor.literals is None:
                 what = type(factor).__name__
-                raise ValueError(f"{factor!r} is about labels; in a factor graph pass variables, such as {what}(2, u[0])")
+                raise ValueError(
+                    f"{factor!r} is about labels; in a factor graph pass variables, such as {what}(2, u[0])"
+                )
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
             if factor.kind in SCORED and factor.name is not None:

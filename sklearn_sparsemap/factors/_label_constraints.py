@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._logic import Factor, check_name
-from ._variables import Variables, as_literals
+from ._variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -69,6 +69,25 @@ class Factor:
         """Return the interval in which ``coefficients @ literals`` must lie."""
         return -np.inf, np.inf
 
+    def rows(self):
+        """Return the inequalities that the factor consists of, unless it has scores.
+
+        Returns
+        -------
+        rows : list of (places, coefficients, bound, low, high)
+            The sum of the literals at these places, times the coefficients, is at most the bound (low is 0 and high
+            infinite), at least the bound (low is infinite and high 0), or equal to it.
+        """
+        (low, high), coefs, rows = self.bounds(), self.coefficients, []
+        places = np.arange(len(coefs))
+        if low == high:
+            return [(own, coefs[own], low, -np.inf, np.inf) for own in np.split(places, self.count)]
+        if high < np.inf:
+            rows.append((places, coefs, high, 0.0, np.inf))
+        if low > -np.inf:
+            rows.append((places, coefs, low, -np.inf, 0.0))
+        return rows
+
     @property
     def is_equality(self) -> bool:
         """Whether ``coefficients @ literals`` has a fixed value."""
@@ -277,6 +296,12 @@ class OrOut(Factor):
     def coefficients(self) -> NDArray[np.float64]:
         # The sum of the inputs minus the output is not negative.
         return np.append(np.ones(self.literals.size - 1), -1.0)
+
+    def rows(self):
+        coefs = self.coefficients
+        n, one_input = len(coefs) - 1, np.array([1.0, -1.0])
+        rows = [(np.array([i, n]), one_input, 0.0, 0.0, np.inf) for i in range(n)]
+        return [*rows, (np.arange(n + 1), coefs, 0.0, -np.inf, 0.0)]
 
 
 class AndOut(OrOut):
