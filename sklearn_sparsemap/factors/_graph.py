@@ -10,7 +10,6 @@ from operator import index
 import numpy as np
 
 from ..graphs.arrays import PAIR, SCORED, STRUCTURE, TABLE
-from ._label_constraints import LabelConstraint
 from ._layout import Layout
 from ._logic import Factor
 from ._tables import OneValueEach
@@ -162,14 +161,13 @@ class FactorGraph:
         self._layouts.clear()
         return self._arrays[name]
 
-    def add(self, *factors: Factor | LabelConstraint) -> None:
+    def add(self, *factors: Factor) -> None:
         """Join variables of this graph.
 
         Parameters
         ----------
-        *factors : Factor, or rule
-            For example ``Xor(u[0])``; or a rule, which can also be about label sets, of variables: ``AtMost(2, u[0])``,
-            ``Exactly(1, u[1])``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
+        *factors : Factor
+            For example ``Xor(u[0])``, ``AtMost(2, u[0])``, ``Implies([u[0, 0], u[0, 1]], ~u[1, 0])``.
 
         Raises
         ------
@@ -177,12 +175,15 @@ class FactorGraph:
             If an argument is not a factor, joins variables of another graph, or has the name of a factor with other
             scores.
         """
-        # Rules have no scores, and may share their names.
-        factors = [factor.as_factor() if isinstance(factor, LabelConstraint) else factor for factor in factors]
         named = {}
         for factor in factors:
             if not isinstance(factor, Factor):
                 raise ValueError(f"add takes factors, such as Xor(u); got {factor!r}")
+            if factor.literals is None:
+                what = type(factor).__name__
+                raise ValueError(
+                    f"{factor!r} is about labels; in a factor graph pass variables, such as {what}(2, u[0])"
+                )
             if factor.literals._graph is not self:
                 raise ValueError(f"{factor!r} joins variables of another graph, not of this one")
             if factor.kind in SCORED and factor.name is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._logic import Factor, check_name
-from ._variables import Variables, as_literals
+from ._variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,20 +17,17 @@ if TYPE_CHECKING:
 
 
 class Count(Factor):
-    """The number of variables that are on lies between `low` and `high`."""
+    """The number of literals that hold lies between `low` and `high`."""
 
-    def __init__(self, variables, low, high, name=None, rule=None):
-        super().__init__(variables, name=name)
-        self.low, self.high, self.rule = low, high, rule
+    def __init__(self, variables, low, high):
+        super().__init__(variables)
+        self.low, self.high = low, high
 
     def bounds(self):
         return self.low, self.high
 
     def _arguments(self):
         return f", {self.low:g} to {self.high:g}"
-
-    def __repr__(self):
-        return super().__repr__() if self.rule is None else self.rule
 
 
 class Label:
@@ -63,14 +60,30 @@ class Label:
         return f"{'~' if self.negated else ''}{self.name!r}"
 
 
-class LabelConstraint:
+class LabelConstraint(Factor):
     """Base of the rules: bounds on the number of labels of a set, or of variables of a factor graph, that are on.
 
-    A rule about labels is written before these are known; `resolve` returns their indices. A rule about variables is a
-    factor immediately, see `as_factor`.
+    A rule about variables is a factor of their graph. A rule about labels is written before these are known; `resolve`
+    returns their indices.
+
+    Attributes
+    ----------
+    labels : Variables, tuple, or None
+        As they were given; None for all labels.
+    literals : Variables or None
+        None for labels.
     """
 
-    labels = name = None
+    literals = None
+
+    def __init__(self, labels: Iterable[Any] | Variables | None, *, name: str | None = None) -> None:
+        what = type(self).__name__
+        self.labels = _check_labels(labels, what)
+        if labels is not None and _are_variables(self.labels):
+            super().__init__(self.labels, name=name)
+            self._check_count(self.literals.size, "variables")
+        elif name is not None:
+            self.name = check_name(name, what)
 
     def resolve(self, names: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64], float, float]:
         """Resolve the constraint for labels with these names.
@@ -93,52 +106,27 @@ class LabelConstraint:
         ValueError
             If a label is unknown or named twice, or no set of labels can satisfy the constraint.
         """
-        if self.labels is None:
-            indices, negated = np.arange(len(names)), np.zeros(len(names), bool)
-        else:
-            if _are_variables(self.labels):
-                raise ValueError(f"{self!r} is about variables of a factor graph; name labels by name or index")
-            found = [_literal_of(label, names, self) for label in self.labels]
-            indices = np.array([index for index, _ in found], dtype=np.int64)
-            negated = np.array([is_negated for _, is_negated in found], dtype=bool)
+        if self.literals is not None:
+            raise ValueError(f"{self!r} is about variables of a factor graph; name labels by name or index")
+        labels = range(len(names)) if self.labels is None else self.labels
+        found = [(i, False) if self.labels is None else _literal_of(i, names, self) for i in labels]
+        indices = np.array([index for index, _ in found], dtype=np.int64)
+        negated = np.array([is_negated for _, is_negated in found], dtype=bool)
         values, counts = np.unique(indices, return_counts=True)
         if len(indices) == 0 or counts.max() > 1:
             what = "names no labels" if len(indices) == 0 else f"names {names[values[counts.argmax()]]!r} twice"
             raise ValueError(f"{self!r} {what}; a constraint joins different labels")
-        low, high = self._bounds()
-        if low > len(indices):
-            raise ValueError(f"{self!r} asks for {low:g} of {len(indices)} labels; no set of labels satisfies that")
-        return indices, np.where(negated, -1.0, 1.0) * self._signs(len(indices)), low, high
-
-    def as_factor(self) -> Count:
-        """Return the rule as a factor of its variables.
-
-        Raises
-        ------
-        ValueError
-            If it is about labels.
-        """
-        if self.labels is None or not _are_variables(self.labels):
-            raise ValueError(
-                f"{self!r} is about labels; in a factor graph pass variables, such as {type(self).__name__}(2, u[0])"
-            )
-        literals = as_literals(self.labels, type(self).__name__)
-        low, high = self._bounds()
-        if low > literals.size:
-            raise ValueError(f"{self!r} asks for {low:g} of {literals.size} variables, which cannot be")
-        signs = self._signs(literals.size)
-        literals = Variables(literals._graph, literals.indices, literals.negated ^ (signs < 0))
-        return Count(literals, low, high, self.name, repr(self))
+        self._check_count(len(indices), "labels")
+        return indices, np.where(negated, -1.0, 1.0) * self._polarities(len(indices)), *self.bounds()
 
     def resolve_all(self, names: Sequence[Any]) -> list[Any]:
         """Return the bounds of which the constraint consists, each in the form of `resolve`."""
         return [self.resolve(names)]
 
-    def _signs(self, n):
-        return np.ones(n)
-
-    def _bounds(self):
-        raise NotImplementedError
+    def _check_count(self, n, what):
+        low, _ = self.bounds()
+        if low > n:
+            raise ValueError(f"{self!r} asks for {low:g} of {n} {what}; no set of {what} satisfies that")
 
     def _named(self):
         return "" if self.name is None else f", name={self.name!r}"
@@ -196,12 +184,11 @@ class _Counted(LabelConstraint):
     """A constraint on the number of labels that are on."""
 
     def __init__(self, k: int, labels: Iterable[Any] | Variables | None = None, *, name: str | None = None) -> None:
-        what = type(self).__name__
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 0:
+            what = type(self).__name__
             raise ValueError(f"{what} takes a number of labels, an int that is not negative; got {k!r}")
         self.k = int(k)
-        self.labels = _check_labels(labels, what)
-        self.name = None if name is None else check_name(name, what)
+        super().__init__(labels, name=name)
 
     def __repr__(self):
         labels = "" if self.labels is None else f", labels={_shown(self.labels)}"
@@ -234,7 +221,7 @@ class AtMost(_Counted):
     >>> graph.add(AtMost(2, u))
     """
 
-    def _bounds(self):
+    def bounds(self):
         return -np.inf, float(self.k)
 
 
@@ -259,7 +246,7 @@ class AtLeast(_Counted):
     AtLeast(1, labels=['jazz', 'rock'])
     """
 
-    def _bounds(self):
+    def bounds(self):
         return float(self.k), np.inf
 
 
@@ -284,7 +271,7 @@ class Exactly(_Counted):
     Exactly(2, labels=['a', 'b', 'c'], name='two of three')
     """
 
-    def _bounds(self):
+    def bounds(self):
         return float(self.k), float(self.k)
 
 
@@ -312,10 +299,9 @@ class Exclusive(LabelConstraint):
     def __init__(self, labels: Iterable[Any] | Variables, *, name: str | None = None) -> None:
         if labels is None:
             raise ValueError("Exclusive needs its labels: a list of names or indices")
-        self.labels = _check_labels(labels, "Exclusive")
-        self.name = None if name is None else check_name(name, "Exclusive")
+        super().__init__(labels, name=name)
 
-    def _bounds(self):
+    def bounds(self):
         return -np.inf, 1.0
 
     def __repr__(self):
@@ -350,13 +336,12 @@ class Implies(LabelConstraint):
         several = isinstance(a, list) or (isinstance(a, Variables) and a.ndim > 0)
         if several and not len(a):
             raise ValueError("Implies needs something that implies: a label, or a list of labels")
-        self.labels = _check_labels([*(a if several else [a]), b], "Implies")
-        self.name = None if name is None else check_name(name, "Implies")
+        super().__init__([*(a if several else [a]), b], name=name)
 
-    def _signs(self, n):
+    def _polarities(self, n):
         return np.append(-np.ones(n - 1), 1.0)
 
-    def _bounds(self):
+    def bounds(self):
         return 1.0, np.inf
 
     def __repr__(self):

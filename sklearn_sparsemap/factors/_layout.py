@@ -9,7 +9,7 @@ from scipy.sparse.linalg import lsqr
 
 from .._core.indices import are_places
 from .._core.jit import readonly, table_of
-from ..graphs.arrays import COUNT, OR_OUT, ORACLES, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays
+from ..graphs.arrays import ORACLES, PAIR, SCORED, STRUCTURE, TABLE, GraphArrays
 from ..graphs.matching_table import matching_of
 from ..graphs.table_arrays import tables_of
 from ..structures._base import check_dims
@@ -63,16 +63,17 @@ class Layout(UserForms):
         kinds, lengths, n_additional, low, high = [], [], [], [], []
         links, signs, costs = [], [], []
         oracles, dims, sizes = [], [], []
-        rows = _Rows()
+        row_lengths, row_factors, row_bounds, row_low, row_high = [], [], [], [], []
+        row_vars, row_coefs, row_links = [], [], []
         for factor in factors:
             n, literals = factor.count, factor.literals
             kinds.append(np.full(n, STRUCTURE if factor.kind == TABLE else factor.kind))
             lengths.append(np.full(n, literals.size // n if n else 0))
             links.append(literals.indices)
             signs.append(factor.signs)
-            costs.append(np.ones(literals.size) if factor.kind in SCORED else factor.coefficients)
+            costs.append(factor.coefficients)
             _check_lengths(factor, graph, signs[-1], costs[-1])
-            bounds = (-np.inf, np.inf) if factor.kind in SCORED else factor.bounds()
+            bounds = factor.bounds()
             low.append(np.full(n, bounds[0]))
             high.append(np.full(n, bounds[1]))
             own, own_sizes, oracle = (), (0, 0, 0, 0), -1
@@ -97,8 +98,17 @@ class Layout(UserForms):
                     start = sum(map(len, expand))
                     self.mixes.append((start, start + n * n_own, first, factor.features))
                 expand.append(first + np.arange(n * n_own) % max(size, 1))
-            else:
-                rows.add(factor, number, first_link, bounds)
+            for places, coefs, bound, lowest, highest in factor.rows():
+                own_signs = signs[-1][places]
+                row_lengths.append(len(places))
+                row_factors.append(number + places[0] * n // literals.size)
+                row_vars.append(literals.indices[places])
+                row_coefs.append(coefs * own_signs)
+                row_links.append(first_link + places)
+                # In terms of the variables: a negated literal is 1 - u.
+                row_bounds.append(bound - coefs[own_signs < 0].sum())
+                row_low.append(lowest)
+                row_high.append(highest)
             n_additional.append(np.full(n, n_own))
             oracles.append(np.full(n, oracle))
             dims.extend([own] * n if own else [()] * n)
@@ -134,7 +144,14 @@ class Layout(UserForms):
             dims_ptr=readonly(_ptr([len(d) for d in dims]), np.int64),
             dims=readonly([d for own in dims for d in own], np.int64),
             sizes=readonly(np.concatenate(sizes) if sizes else np.zeros((0, 4)), np.int64),
-            **rows.arrays(),
+            row_ptr=readonly(_ptr(row_lengths), np.int64),
+            row_vars=readonly(_join(row_vars), np.int64),
+            row_coefs=readonly(_join(row_coefs, float)),
+            row_links=readonly(_join(row_links), np.int64),
+            row_bounds=readonly(np.array(row_bounds, float)),
+            row_low=readonly(np.array(row_low, float)),
+            row_high=readonly(np.array(row_high, float)),
+            row_factors=readonly(row_factors, np.int64),
             pairs=readonly(pairs, np.int64),
             pair_ends=readonly(pair_ends, np.int64),
             pair_signs=readonly(_join(signs, float)[link_ptr[pairs][:, None] + [0, 1]]),
@@ -214,58 +231,6 @@ class Layout(UserForms):
     def all_oracles(self, unused):
         """Return the oracles in the form that kernels take; see `table_of` for `unused`."""
         return table_of(ORACLES, self.oracles, unused)
-
-
-class _Rows:
-    """Collects the inequalities of logic factors; see `GraphArrays`."""
-
-    def __init__(self):
-        self.lengths, self.factors = [], []
-        self.vars, self.coefs, self.links = [], [], []
-        self.bounds, self.low, self.high = [], [], []
-
-    def add(self, factor, number, first_link, bounds):
-        if factor.kind == COUNT:
-            low, high = bounds
-            costs = factor.coefficients
-            place = np.arange(len(costs))
-            if low == high:
-                for k, own in enumerate(np.split(place, factor.count)):
-                    self._append(factor, number + k, first_link, own, costs[own], low, -np.inf, np.inf)
-            else:
-                if high < np.inf:
-                    self._append(factor, number, first_link, place, costs, high, 0.0, np.inf)
-                if low > -np.inf:
-                    self._append(factor, number, first_link, place, costs, low, -np.inf, 0.0)
-        elif factor.kind == OR_OUT:
-            n = factor.literals.size - 1
-            for i in range(n):
-                self._append(factor, number, first_link, np.array([i, n]), np.array([1.0, -1.0]), 0.0, 0.0, np.inf)
-            self._append(factor, number, first_link, np.arange(n + 1), factor.coefficients, 0.0, -np.inf, 0.0)
-
-    def _append(self, factor, number, first_link, place, coefs, bound, low, high):
-        """Add the row ``coefs @ literals[place]`` with its bound, in terms of the variables."""
-        signs = factor.signs[place]
-        self.factors.append(number)
-        self.lengths.append(len(place))
-        self.vars.append(factor.literals.indices[place])
-        self.coefs.append(coefs * signs)
-        self.links.append(first_link + place)
-        self.bounds.append(bound - coefs[signs < 0].sum())
-        self.low.append(low)
-        self.high.append(high)
-
-    def arrays(self):
-        return {
-            "row_ptr": readonly(_ptr(self.lengths), np.int64),
-            "row_vars": readonly(_join(self.vars), np.int64),
-            "row_coefs": readonly(_join(self.coefs, float)),
-            "row_links": readonly(_join(self.links), np.int64),
-            "row_bounds": readonly(np.array(self.bounds, float)),
-            "row_low": readonly(np.array(self.low, float)),
-            "row_high": readonly(np.array(self.high, float)),
-            "row_factors": readonly(np.array(self.factors, np.int64), np.int64),
-        }
 
 
 def _check_lengths(factor, graph, signs, coefficients):

@@ -53,8 +53,12 @@ class Factor:
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """1.0 for each literal that is a variable, -1.0 for each negation."""
-        return np.where(self.literals.negated, -1.0, 1.0)
+        """1.0 for each literal that counts if its variable is on, -1.0 if it counts if the variable is off."""
+        return np.where(self.literals.negated, -1.0, 1.0) * self._polarities(self.literals.size)
+
+    def _polarities(self, n):
+        """Return -1.0 for those of `n` literals that the rule negates, else 1.0."""
+        return np.ones(n)
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
@@ -63,7 +67,26 @@ class Factor:
 
     def bounds(self) -> tuple[float, float]:
         """Return the interval in which ``coefficients @ literals`` must lie."""
-        raise NotImplementedError
+        return -np.inf, np.inf
+
+    def rows(self):
+        """Return the inequalities that the factor consists of, unless it has scores.
+
+        Returns
+        -------
+        rows : list of (places, coefficients, bound, low, high)
+            The sum of the literals at these places, times the coefficients, is at most the bound (low is 0 and high
+            infinite), at least the bound (low is infinite and high 0), or equal to it.
+        """
+        (low, high), coefs, rows = self.bounds(), self.coefficients, []
+        places = np.arange(len(coefs))
+        if low == high:
+            return [(own, coefs[own], low, -np.inf, np.inf) for own in np.split(places, self.count)]
+        if high < np.inf:
+            rows.append((places, coefs, high, 0.0, np.inf))
+        if low > -np.inf:
+            rows.append((places, coefs, low, -np.inf, 0.0))
+        return rows
 
     @property
     def is_equality(self) -> bool:
@@ -201,11 +224,8 @@ class Imply(Or):
 
     at_least = 2
 
-    @property
-    def signs(self) -> NDArray[np.float64]:
-        signs = -super().signs
-        signs[-1] *= -1.0
-        return signs
+    def _polarities(self, n):
+        return np.append(-np.ones(n - 1), 1.0)
 
 
 class XorOut(Factor):
@@ -236,11 +256,8 @@ class XorOut(Factor):
 
     at_least = 2
 
-    @property
-    def signs(self) -> NDArray[np.float64]:
-        signs = super().signs
-        signs[-1] *= -1.0
-        return signs
+    def _polarities(self, n):
+        return np.append(np.ones(n - 1), -1.0)
 
     def bounds(self) -> tuple[float, float]:
         return 1.0, 1.0
@@ -278,12 +295,13 @@ class OrOut(Factor):
     @property
     def coefficients(self) -> NDArray[np.float64]:
         # The sum of the inputs minus the output is not negative.
-        coefficients = np.ones(self.literals.size)
-        coefficients[-1] = -1.0
-        return coefficients
+        return np.append(np.ones(self.literals.size - 1), -1.0)
 
-    def bounds(self) -> tuple[float, float]:
-        return -np.inf, np.inf
+    def rows(self):
+        coefs = self.coefficients
+        n, one_input = len(coefs) - 1, np.array([1.0, -1.0])
+        rows = [(np.array([i, n]), one_input, 0.0, 0.0, np.inf) for i in range(n)]
+        return [*rows, (np.arange(n + 1), coefs, 0.0, -np.inf, 0.0)]
 
 
 class AndOut(OrOut):
@@ -312,10 +330,9 @@ class AndOut(OrOut):
     [1.0, 0.75, 0.75]
     """
 
-    @property
-    def signs(self) -> NDArray[np.float64]:
+    def _polarities(self, n):
         # By de Morgan's law: the negated output is on exactly if any negated input is.
-        return -super().signs
+        return -np.ones(n)
 
 
 class Budget(Factor):

@@ -37,6 +37,7 @@ def _solve_factors(graph, structures, scores, additional, penalty, share, y, u, 
     """
     longest, place = longest_factor(graph), np.int64(0)
     z, p, scaled = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
+    joint = np.empty(additional.shape[0])
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         quadratic = 0.0
@@ -53,7 +54,7 @@ def _solve_factors(graph, structures, scores, additional, penalty, share, y, u, 
         for a in range(graph.additional_ptr[f], graph.additional_ptr[f + 1]):
             scaled[a] = additional[a] / quadratic
         _, feasible = project_factor(
-            graph, structures, scaled, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+            graph, structures, scaled, f, place, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
         )
         place += graph.kinds[f] == STRUCTURE
         if not feasible:

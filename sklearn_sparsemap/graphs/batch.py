@@ -15,7 +15,6 @@ from .presolve import (
     ON,
     gap_of,
     new_settled,
-    open_all,
     pull_slots,
     settle,
     value_of,
@@ -125,7 +124,7 @@ def _solve_open(use_newton, graph, structures, settled, proximal, samples, tol, 
         factor = next_step(proximal, dual.scores, dual.u, gap, goal, may_go_on)
         if factor == 0.0:
             break
-        for array in (dual.pair, dual.multipliers, additional):
+        for array in (dual.row_high, dual.multipliers, additional):
             grow(array, factor)
     write_marginals(settled, dual.u, out.marginals[i])
     if out.links.shape[1] > 0:
@@ -146,34 +145,55 @@ def _last_scores(scores, settled, proximal):
     return last
 
 
+@kernel
+def _solve_by_rows(use_newton, graph, structures, scratch, samples, tol, limits, i, out):
+    """Solve sample `i` by sweeps and, if `use_newton`, Newton steps.
+
+    Parameters
+    ----------
+    use_newton : bool
+    graph : GraphArrays
+    structures : Structures, or None
+    scratch : (settled, slots, proximal)
+        The second one is for the additional scores of the sample.
+    samples : GraphSamples
+    tol : float
+    limits : int array of shape (2,)
+        See `solve_rows`.
+    i : int
+    out : GraphSolutions
+    """
+    (settled, slots, proximal), u = scratch, out.marginals[i]
+    scores, scale, statistics = samples.scores[i], scale_of(samples, i), out.statistics[i]
+    settle(slots, scores, scale, settled)
+    if settled.counts[0] == 0 and out.links.shape[1] == 0:
+        # The most frequent case of label sets is the quickest.
+        write_marginals(settled, settled.base[:0], u)
+        statistics[OBJECTIVE] = value_of(slots, scores, scale, u)
+        return
+    dual, own, n_iter, status = _solve_open(
+        use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out
+    )
+    if out.links.shape[1] > 0:
+        write_settled_multipliers(graph, settled, own, out.multipliers[i])
+        last = _last_scores(scores, settled, proximal)
+        _link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
+        _finish(graph, structures, last, own, i, limits, n_iter, status, out)
+    else:
+        statistics[N_ITER], statistics[STATUS] = n_iter, status
+        statistics[OBJECTIVE], statistics[GAP] = value_of(slots, scores, scale, u), gap_of(dual)
+    _as_first_step(samples, i, proximal, out)
+
+
 @entry(types.void(types.boolean, GRAPH_ARRAYS, *_LOOP))
 def logic_rows_range(use_newton, graph, samples, tol, limits, start, stop, out):
     """Solve samples start..stop of a graph without structures."""
-    settled, slots = new_settled(graph), pull_slots(graph, row_of(samples.additional, start))
-    proximal = new_proximal(graph.degrees.shape[0])
+    settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
+    slots = pull_slots(graph, row_of(samples.additional, start))
     for i in range(start, stop):
-        scores, scale, statistics = samples.scores[i], scale_of(samples, i), out.statistics[i]
         if i > start and samples.additional.shape[0] > 1:
             slots = pull_slots(graph, samples.additional[i])
-        u = out.marginals[i]
-        settle(slots, scores, scale, settled)
-        if settled.counts[0] == 0 and out.links.shape[1] == 0:
-            # The most frequent case of label sets is the quickest.
-            write_marginals(settled, settled.base[:0], u)
-            statistics[OBJECTIVE] = value_of(slots, scores, scale, u)
-            continue
-        dual, own, n_iter, status = _solve_open(
-            use_newton, graph, None, settled, proximal, samples, tol, limits, i, out
-        )
-        if out.links.shape[1] > 0:
-            write_settled_multipliers(graph, settled, own, out.multipliers[i])
-            last = _last_scores(scores, settled, proximal)
-            _link_multipliers(graph, last, own, out.multipliers[i], u, out.links[i])
-            _finish(graph, None, last, own, i, limits, n_iter, status, out)
-        else:
-            statistics[N_ITER], statistics[STATUS] = n_iter, status
-            statistics[OBJECTIVE], statistics[GAP] = value_of(slots, scores, scale, u), gap_of(dual)
-        _as_first_step(samples, i, proximal, out)
+        _solve_by_rows(use_newton, graph, None, (settled, slots, proximal), samples, tol, limits, i, out)
 
 
 @entry(types.void(types.boolean, *_STRUCTURED, *_LOOP))
@@ -181,15 +201,8 @@ def rows_range(use_newton, graph, oracles, solvers, samples, tol, limits, start,
     """Solve samples start..stop by sweeps and, if `use_newton`, Newton steps."""
     settled, proximal = new_settled(graph), new_proximal(graph.degrees.shape[0])
     for i in range(start, stop):
-        scores, structures = samples.scores[i], new_structures(graph, oracles, solvers)
-        open_all(graph, scores, settled)
-        _, own, n_iter, status = _solve_open(
-            use_newton, graph, structures, settled, proximal, samples, tol, limits, i, out
-        )
-        last = _last_scores(scores, settled, proximal)
-        _link_multipliers(graph, last, own, out.multipliers[i], out.marginals[i], out.links[i])
-        _finish(graph, structures, last, own, i, limits, n_iter, status, out)
-        _as_first_step(samples, i, proximal, out)
+        structures, slots = new_structures(graph, oracles, solvers), pull_slots(graph, row_of(samples.additional, i))
+        _solve_by_rows(use_newton, graph, structures, (settled, slots, proximal), samples, tol, limits, i, out)
 
 
 @kernel

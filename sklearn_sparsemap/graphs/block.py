@@ -43,13 +43,13 @@ def _sweep(graph, structures, scores, additional, u, lam, own, limits):
     Then only the links of that factor have variables that are not zero.
     """
     longest = longest_factor(graph)
-    z, p = np.empty(longest), np.empty(longest)
+    z, p, joint = np.empty(longest), np.empty(longest), np.empty(additional.shape[0])
     place, value = np.int64(0), 0.0
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
         linear, feasible = project_factor(
-            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
         )
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
@@ -99,7 +99,7 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
         size = max(size, abs(direction[link]))
     if not size > 0.0:
         return False
-    none = np.empty(additional.shape[0])
+    none, joint = np.empty(additional.shape[0]), np.empty(additional.shape[0])
     for a in range(none.shape[0]):
         none[a] = -np.inf if additional[a] == -np.inf else 0.0
     for link in range(direction.shape[0]):
@@ -111,7 +111,9 @@ def proves_infeasible(graph, structures, scores, additional, limits, direction):
     for f in range(graph.kinds.shape[0]):
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, zeros, direction, z)
-        _, feasible = project_factor(graph, cold, none, f, place, z[: stop - start], p[: stop - start], 1.0, limits)
+        _, feasible = project_factor(
+            graph, cold, none, f, place, z[: stop - start], p[: stop - start], joint, 1.0, limits
+        )
         place += graph.kinds[f] == STRUCTURE
         if not feasible:
             return True

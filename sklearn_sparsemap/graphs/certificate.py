@@ -12,8 +12,8 @@ import numpy as np
 
 from .._core.jit import kernel
 from ..numerics.solver import STRUCTURE_TOL
-from .arrays import FORBIDDEN, PAIR, STRUCTURE
-from .closed_forms import clip01, project_logic, project_pair
+from .arrays import FORBIDDEN, STRUCTURE
+from .closed_forms import clip01, project_logic
 from .structures import force_parts, solve_structure
 
 
@@ -27,15 +27,30 @@ def longest_factor(graph):
 
 
 @kernel
-def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
+def project_factor(graph, structures, additional, f, place, z, p, joint, tol, limits):
     """SparseMAP of one factor under the scores `z` of its literals, into `p`; parts of +inf are forced.
 
-    `place` is that of a structure.
+    Parameters
+    ----------
+    graph : GraphArrays
+    structures : Structures, or None
+    additional : array of shape (n_additional,)
+    f : int
+        The factor.
+    place : int
+        That of the factor among the structures, if it is one.
+    z, p : arrays of shape (n_literals,)
+    joint : array of shape (n_additional,)
+        Gets the marginals of the factor's additional scores.
+    tol : float
+        Tolerance of the solver of a structure.
+    limits : int array of shape (2,)
+        See `solve_rows`.
 
     Returns
     -------
     value : float
-        ``additional . joint marginals`` of the factor.
+        ``additional . joint`` of the factor.
     feasible : bool
     """
     kind = graph.kinds[f]
@@ -43,31 +58,24 @@ def project_factor(graph, structures, additional, f, place, z, p, tol, limits):
     if kind != STRUCTURE:
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         score = additional[first] if last > first else 0.0
-        joint, feasible = project_logic(kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p)
-        return score * joint, feasible
+        both, feasible = project_logic(kind, graph.costs[start:stop], graph.low[f], graph.high[f], score, z, p)
+        if last > first:
+            joint[first] = both
+        return score * both, feasible
     value, feasible = 0.0, False
     if structures is not None:
         force_parts(z, additional[first:last], graph.sizes[f])
         objective = solve_structure(structures, additional, place, z, p, tol, limits)
         feasible = objective == objective
+        joint[first:last] = 0.0
         if feasible and last > first:
             additional_slots, weights = structures.additional[place], structures.weights[place]
             for s in range(weights.shape[0]):
                 for part in additional_slots[s]:
                     if part >= 0:
+                        joint[first + part] += weights[s]
                         value += weights[s] * additional[first + part]
     return value, feasible
-
-
-@kernel
-def _spread_additional(structures, place, joint):
-    """Write the additional marginals of the structure at a place."""
-    additional_slots, weights = structures.additional[place], structures.weights[place]
-    joint[:] = 0.0
-    for s in range(weights.shape[0]):
-        for part in additional_slots[s]:
-            if part >= 0:
-                joint[part] += weights[s]
 
 
 @kernel
@@ -85,34 +93,6 @@ def literal_scores(graph, f, scores, u, lam, z):
             z[link - start] = u[i] + lam[link]
         if graph.signs[link] < 0.0:
             z[link - start] = 1.0 - z[link - start]
-
-
-@kernel
-def _certify_pairs(graph, scores, additional, u, lam, joint, rest):
-    """Do for all pairs what `certify` does for each factor; return their parts of objective and dual, and the residual.
-
-    There can be very many, and a pair is too small for a call of its own.
-    """
-    objective, dual, residual = 0.0, 0.0, 0.0
-    for e in range(graph.pairs.shape[0]):
-        f = graph.pairs[e]
-        link, a = graph.link_ptr[f], graph.additional_ptr[f]
-        i, j = graph.pair_ends[e, 0], graph.pair_ends[e, 1]
-        first, second = graph.pair_signs[e, 0], graph.pair_signs[e, 1]
-        off_first, off_second = 0.5 * (1.0 - first), 0.5 * (1.0 - second)
-        z_i = FORBIDDEN if scores[i] < 0.5 * FORBIDDEN else u[i] + lam[link]
-        z_j = FORBIDDEN if scores[j] < 0.5 * FORBIDDEN else u[j] + lam[link + 1]
-        p, q, both = project_pair(off_first + first * z_i, off_second + second * z_j, additional[a])
-        joint[a] = both
-        objective += additional[a] * both
-        p, q = off_first + first * p, off_second + second * q
-        residual = max(residual, abs(p - u[i]), abs(q - u[j]))
-        lam[link] = 0.0 if scores[i] < 0.5 * FORBIDDEN else lam[link] + u[i] - p
-        lam[link + 1] = 0.0 if scores[j] < 0.5 * FORBIDDEN else lam[link + 1] + u[j] - q
-        rest[i] -= lam[link]
-        rest[j] -= lam[link + 1]
-        dual += lam[link] * p + lam[link + 1] * q
-    return (objective, dual + objective), residual
 
 
 @kernel
@@ -136,23 +116,16 @@ def certify(graph, structures, scores, additional, u, lam, limits, joint):
     longest = longest_factor(graph)
     z, p = np.empty(longest), np.empty(longest)
     dual, place = 0.0, np.int64(0)
-    value, residual = _certify_pairs(graph, scores, additional, u, lam, joint, rest)
-    objective += value[0]
-    dual += value[1]
+    residual = 0.0
     for f in range(graph.kinds.shape[0]):
-        if graph.kinds[f] == PAIR:
-            continue
         start, stop = graph.link_ptr[f], graph.link_ptr[f + 1]
         literal_scores(graph, f, scores, u, lam, z)
         linear, feasible = project_factor(
-            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], STRUCTURE_TOL, limits
+            graph, structures, additional, f, place, z[: stop - start], p[: stop - start], joint, STRUCTURE_TOL, limits
         )
         if not feasible:
             return objective, np.inf, np.inf
-        if graph.kinds[f] == STRUCTURE:
-            if structures is not None and graph.additional_ptr[f + 1] > graph.additional_ptr[f]:
-                _spread_additional(structures, place, joint[graph.additional_ptr[f] : graph.additional_ptr[f + 1]])
-            place += 1
+        place += graph.kinds[f] == STRUCTURE
         objective += linear
         dual += linear
         for link in range(start, stop):

@@ -48,6 +48,7 @@ class Optima(NamedTuple):
     additional: np.ndarray  # a single row is that of all samples
     marginals: np.ndarray
     links: np.ndarray
+    joint: np.ndarray
     snaps: np.ndarray  # how close to a bound a marginal must be to lie on it
 
 
@@ -75,7 +76,7 @@ class _Face(NamedTuple):
     ones: np.ndarray
 
 
-OPTIMA = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], Optima)
+OPTIMA = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], Optima)
 FACES = types.NamedTuple([PARTS, PARTS, FLOATS, FLOATS, INTS_2D, INTS_2D, INTS_2D], Faces)
 
 

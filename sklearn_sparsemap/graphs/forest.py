@@ -27,50 +27,28 @@ _LEAST_PIVOT = 1e-100
 
 
 @kernel
-def _by_length(lengths):
-    """Return the order of ascending lengths, by counting; equal ones stay as they are."""
-    longest = 0
-    for k in range(lengths.shape[0]):
-        longest = max(longest, lengths[k])
-    places, order = np.zeros(longest + 2, np.int64), np.empty(lengths.shape[0], np.int64)
-    for k in range(lengths.shape[0]):
-        places[lengths[k] + 1] += 1
-    for length in range(longest):
-        places[length + 1] += places[length]
-    for k in range(lengths.shape[0]):
-        order[places[lengths[k]]] = k
-        places[lengths[k]] += 1
-    return order
-
-
-@kernel
 def build_forest(dual, damping, wide, free):
     """Factorise the spanning forest of the free multipliers and variables; short inequalities come first."""
-    n_rows, n, m = dual.mu.shape[0], dual.u.shape[0], free.shape[0]
+    n, m = dual.u.shape[0], free.shape[0]
     n_nodes = m + n
     roots, degrees, diagonal = np.empty(n_nodes, np.int64), np.zeros(n_nodes + 1, np.int64), np.zeros(n_nodes)
     for i in range(n_nodes):
         roots[i] = i
-    n_entries = 0
-    lengths = np.empty(m, np.int64)
-    for k in range(m):
-        lengths[k] = dual.row_ptr[k + 1] - dual.row_ptr[k] if k < n_rows else 2
-        n_entries += lengths[k]
-    ends, coefs = np.empty((n_entries, 2), np.int64), np.empty(n_entries)
+    # Short inequalities are better kept whole, so long ones come last.
+    order, n_ordered = np.empty(m, np.int64), np.int64(0)
+    for is_long in (False, True):
+        for k in range(m):
+            if (dual.row_ptr[k + 1] - dual.row_ptr[k] > 2) == is_long:
+                order[n_ordered] = k
+                n_ordered += 1
+    ends, coefs = np.empty((dual.row_vars.shape[0], 2), np.int64), np.empty(dual.row_vars.shape[0])
     n_edges = 0
-    for multiplier in _by_length(lengths):
+    for multiplier in order:
         if not free[multiplier]:
             continue
         norm_squared, rest = 0.0, 0.0
-        for entry in range(lengths[multiplier]):
-            if multiplier < n_rows:
-                place = dual.row_ptr[multiplier] + entry
-                i, c = dual.row_vars[place], dual.row_coefs[place]
-            else:
-                e = multiplier - n_rows
-                i, c = dual.pair_ends[e, entry], dual.pair_signs[e, entry]
-                # The first of two attracted ends gains what the second loses.
-                c = -c if entry == 0 and dual.pair[e] > 0.0 else c
+        for entry in range(dual.row_ptr[multiplier], dual.row_ptr[multiplier + 1]):
+            i, c = dual.row_vars[entry], dual.row_coefs[entry]
             norm_squared += c * c
             if c == 0.0 or not -wide < dual.u[i] < 1.0 + wide:
                 continue

@@ -12,7 +12,7 @@ from ..numerics.solver import MOST_STRUCTURE_CALLS
 from .choice import structure_solvers
 from .faces import LEAST_SNAP, SNAP, Faces, Optima, find_faces_range, support_of_structure
 from .projection import Products, project_range, pull_back_range
-from .tables.derivative import SolvedTables, tables_products_range
+from .tables.derivative import tables_products_range
 
 
 def has_converged(objective, gap, residual, tol):
@@ -116,13 +116,11 @@ class GraphJacobian:
 
     def _products_of_tables(self, directions, changes, tol=1e-12, max_iter=10_000):
         """Multiply directions and changes with the Jacobians where there is nothing but tables."""
-        (solutions, snaps), tables = self._exact, self._problems.layout.tables
-        arrays = self._problems.additional, solutions.marginals, solutions.links, solutions.joint, snaps
-        solved, limits = SolvedTables(*map(readonly, arrays)), np.array([max_iter])
+        tables, optima, limits = self._problems.layout.tables, self._optima(), np.array([max_iter])
         out = Products(np.empty(directions.shape), np.empty(changes.shape), np.zeros(len(directions), np.int64))
         own = readonly(directions), readonly(changes), tol
         self._over_samples(
-            lambda start, stop: tables_products_range(tables, solved, *own, limits, start, stop, out), limits
+            lambda start, stop: tables_products_range(tables, optima, *own, limits, start, stop, out), limits
         )
         self._warn(out.n_iter, max_iter)
         return out.marginals, out.joint
@@ -153,7 +151,7 @@ class GraphJacobian:
 
 
 def _optima_of(problems, solutions, snaps):
-    arrays = problems.scores, problems.additional, solutions.marginals, solutions.links, snaps
+    arrays = problems.scores, problems.additional, solutions.marginals, solutions.links, solutions.joint, snaps
     return Optima(*map(readonly, arrays))
 
 

@@ -12,7 +12,6 @@ from .rows import (
     NOT_CONVERGED,
     box_marginals,
     compute_gradient,
-    multiplier_terms,
     sweep_pairs,
     sweep_rows,
     take,
@@ -43,23 +42,20 @@ _SLOW, _NARROWING, _WIDE_TOL, _WIDE_STEPS, _NARROW = 60, 0.2, 1e-3, 20, 0.1
 
 @kernel
 def _free_multipliers(dual, free):
-    """Mark the multipliers that can follow the negative gradient, those of rows first; return their number."""
-    n_rows, count = dual.mu.shape[0], 0
-    for r in range(n_rows):
-        g, mu = dual.gradient[r], dual.mu[r]
-        free[r] = not ((g >= 0.0 and mu <= dual.row_low[r]) or (g <= 0.0 and mu >= dual.row_high[r]))
+    """Mark the multipliers that can follow the negative gradient; return their number."""
+    count = 0
+    for r in range(free.shape[0]):
+        g, multiplier = dual.gradient[r], dual.multipliers[r]
+        is_stuck = (g >= 0.0 and multiplier <= dual.row_low[r]) or (g <= 0.0 and multiplier >= dual.row_high[r])
+        free[r] = not is_stuck
         count += free[r]
-    for e in range(dual.t.shape[0]):
-        g, t = dual.gradient[n_rows + e], dual.t[e]
-        free[n_rows + e] = not ((g >= 0.0 and t <= 0.0) or (g <= 0.0 and t >= abs(dual.pair[e])))
-        count += free[n_rows + e]
     return count
 
 
 @kernel
 def _multiply(dual, structures, system, x, y, d):
     """Set `y` to ``(A J A' + damping diag(A A')) x`` on the free multipliers; `d` is scratch."""
-    (wide, damping, free), n_rows = system, dual.mu.shape[0]
+    wide, damping, free = system
     d[:] = 0.0
     take(dual, x, d)
     for i in range(d.shape[0]):
@@ -67,19 +63,13 @@ def _multiply(dual, structures, system, x, y, d):
             d[i] = 0.0
     if structures is not None:
         apply_faces(structures, d)
-    for r in range(n_rows):
+    for r in range(x.shape[0]):
         if free[r]:
             total, norm_squared = 0.0, 0.0
             for entry in range(dual.row_ptr[r], dual.row_ptr[r + 1]):
                 total -= dual.row_coefs[entry] * d[dual.row_vars[entry]]
                 norm_squared += dual.row_coefs[entry] * dual.row_coefs[entry]
             y[r] = total + damping * norm_squared * x[r]
-    for e in range(dual.t.shape[0]):
-        if free[n_rows + e]:
-            first = dual.pair_signs[e, 0] * d[dual.pair_ends[e, 0]]
-            second = dual.pair_signs[e, 1] * d[dual.pair_ends[e, 1]]
-            change = first - second if dual.pair[e] > 0.0 else -first - second
-            y[n_rows + e] = change + damping * 2.0 * x[n_rows + e]
 
 
 @kernel
@@ -176,14 +166,14 @@ def _is_infeasible(dual, structures, additional, mu):
     d, multipliers = np.zeros(dual.a.shape[0]), np.zeros(dual.multipliers.shape[0])
     copy_into(multipliers, mu)
     take(dual, multipliers, d)
-    slope = dot(dual.row_bounds, mu)
+    slope = dot(mu, dual.row_bounds)
     for i in range(d.shape[0]):
         if dual.owners[i] < 0 and dual.scores[i] > 0.5 * FORBIDDEN:
             slope += max(d[i], 0.0)
     if structures is not None:
         slope += recession_of_structures(structures, additional, dual, d)
     if slope < -_CERTAIN:
-        copy_into(dual.mu, mu)
+        copy_into(dual.multipliers, mu)
         return True
     return False
 
@@ -193,7 +183,7 @@ def _evaluate(dual, structures, additional, wide, limits):
     """Set scores, marginals and gradient for the multipliers; return phi and the largest violation."""
     copy_into(dual.a, dual.scores)
     take(dual, dual.multipliers, dual.a)
-    value = box_marginals(dual, wide) + multiplier_terms(dual)
+    value = box_marginals(dual, wide) + dot(dual.row_bounds, dual.multipliers)
     if structures is not None:
         value += solve_structures(structures, additional, dual, limits)
     return value, compute_gradient(dual)
@@ -218,13 +208,13 @@ def _least_tol(dual):
 
 @kernel
 def _sweep(dual, tol, limits, most):
-    """Sweep over the pairs, and once over the rows; return the number of sweeps and the largest violation.
+    """Sweep over the pairs, and once over the other rows; return the number of sweeps and the largest violation.
 
-    That is infinite if a row cannot be satisfied. There are at most `most` sweeps, and one if there are rows.
+    That is infinite if a row cannot be satisfied. There are at most `most` sweeps, and one if there are other rows.
     """
-    has_rows = dual.mu.shape[0] > 0
-    n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, 1 if has_rows else most, _PAIRS_PATIENCE), 1)
-    if has_rows and sweep_rows(dual) == np.inf:
+    has_logic = dual.n_logic > 0
+    n_iter = max(sweep_pairs(dual, 0.25 * tol, limits, 1 if has_logic else most, _PAIRS_PATIENCE), 1)
+    if has_logic and sweep_rows(dual) == np.inf:
         return n_iter, np.inf
     box_marginals(dual, 0.0)
     return n_iter, compute_gradient(dual)
@@ -233,10 +223,8 @@ def _sweep(dual, tol, limits, most):
 @kernel
 def _move(dual, old, step, x):
     """Set the multipliers to those that lie a step along `x` from old ones, inside their bounds."""
-    n_rows = dual.mu.shape[0]
-    for k in range(old.shape[0]):
-        low, high = (dual.row_low[k], dual.row_high[k]) if k < n_rows else (0.0, abs(dual.pair[k - n_rows]))
-        dual.multipliers[k] = min(max(old[k] + step * x[k], low), high)
+    for r in range(old.shape[0]):
+        dual.multipliers[r] = min(max(old[r] + step * x[r], dual.row_low[r]), dual.row_high[r])
 
 
 @kernel
@@ -367,7 +355,8 @@ def _status(dual, structures, additional, is_solved):
     """Return how the solver ends at the multipliers."""
     if is_solved:
         return CONVERGED
-    return INFEASIBLE if _is_infeasible(dual, structures, additional, dual.mu.copy()) else NOT_CONVERGED
+    logic_multipliers = dual.multipliers[: dual.n_logic].copy()
+    return INFEASIBLE if _is_infeasible(dual, structures, additional, logic_multipliers) else NOT_CONVERGED
 
 
 @kernel
@@ -393,18 +382,18 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
     n_iter : int
     status : int
     """
-    n_rows = dual.mu.shape[0]
+    n_logic, mu = dual.n_logic, dual.multipliers[: dual.n_logic]
     # Sweeps over pairs are cheaper than a step as long as they make progress.
-    patience = _PATIENCE if dual.t.shape[0] > n_rows > 0 else 0
+    patience = _PATIENCE if dual.multipliers.shape[0] > 2 * n_logic > 0 else 0
     value, violation = _evaluate(dual, structures, additional, 0.0, limits)
     n_iter, n_steps, next_check = np.int64(0), np.int64(0), np.int64(_CHECK_EVERY)
     if value != value:
         return n_iter, INFEASIBLE
     tol, damping, use_forest = max(tol, _least_tol(dual)), _FIRST_DAMPING, np.bool_(False)
-    start, far_mu = dual.multipliers.copy(), dual.mu.copy()
+    start, far_mu = dual.multipliers.copy(), mu.copy()
     while violation > tol and n_iter < limits[0]:
         if structures is None:
-            if n_steps == _SLOW and n_rows > 0:
+            if n_steps == _SLOW and n_logic > 0:
                 n_more, violation, damping, use_forest, has_ended = _solve_by_wide_boxes(
                     dual, start, value, use_forest, limits[0] - n_iter, limits
                 )
@@ -412,7 +401,7 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
                 n_steps += n_more + 1
                 if not has_ended:
                     break
-                copy_into(far_mu, dual.mu)
+                copy_into(far_mu, mu)
             previous = violation
             n_more, violation = _sweep(dual, tol, limits, limits[0] - n_iter)
             n_iter += n_more
@@ -422,9 +411,9 @@ def solve_rows(dual, structures, additional, tol, limits, use_newton):
                 break
         if n_iter >= next_check:
             next_check = n_iter + _CHECK_EVERY
-            if _is_infeasible(dual, structures, additional, dual.mu - far_mu):
+            if _is_infeasible(dual, structures, additional, mu - far_mu):
                 return n_iter, INFEASIBLE
-            copy_into(far_mu, dual.mu)
+            copy_into(far_mu, mu)
         if not use_newton:
             continue
         if structures is None:

@@ -14,7 +14,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._core.jit import kernel
+from .._core.jit import copy_into, kernel
+from .rows import compute_gradient, new_space
 
 OFF, ON, OPEN = 0, 1, 2
 # Rounds over the open variables.
@@ -23,17 +24,15 @@ _MOST_ROUNDS = 20
 # The data of the ends of pairs ("slots", those of variable i from ptr[i] to ptr[i + 1]; see `GraphArrays`) for their
 # variables. `others` is the variable at the other end, ~j if it is negated, and `signs` are -1 if this end is negated.
 # `pulls` is added to the variable's score if the other literal is on. `high` and `low` are the sums of a variable's
-# positive and negative pulls. `free` marks variables that are only in pairs, and `negated` those that are negated in
-# some pair.
+# positive and negative pulls. `free` marks variables that may be settled: they are only in pairs, and there are no
+# structures, whose solvers need all variables. `negated` marks those that are negated in some pair.
 PairSlots = namedtuple("PairSlots", ["ptr", "ends", "others", "signs", "pulls", "high", "low", "free", "negated"])
 
 # Space for what is settled: `states` (OFF, ON or OPEN) and `ranks`, the order of settling, of all variables; `places`
 # of the open ones among each other. `counts` says how many of `variables`, which are open, and of `pairs` between them
-# are in use; `base` are the open variables' scores with what settled ones add to them. `numbers` and `indices` are
-# space for the dual of what is open: making it anew for each sample takes longer than most samples do.
-Settled = namedtuple(
-    "Settled", ["states", "ranks", "places", "counts", "variables", "base", "pairs", "numbers", "indices"]
-)
+# are in use; `base` are the open variables' scores with what settled ones add to them. `space` is a `Dual` for all
+# variables and pairs, of which each sample uses a part: making it anew takes longer than most samples do.
+Settled = namedtuple("Settled", ["states", "ranks", "places", "counts", "variables", "base", "pairs", "space"])
 
 
 @kernel
@@ -48,8 +47,7 @@ def new_settled(graph):
         np.empty(n, np.int64),
         np.empty(n),
         np.empty(n_pairs, np.int64),
-        np.empty(3 * n + 5 * n_pairs + 2 * graph.row_bounds.shape[0]),
-        np.empty(n + 2 * n_pairs + graph.row_vars.shape[0], np.int64),
+        new_space(graph),
     )
 
 
@@ -69,7 +67,8 @@ def pull_slots(graph, additional):
         np.zeros(n, np.bool_),
     )
     for i in range(n):
-        slots.free[i] = graph.degrees[i] == graph.slot_ptr[i + 1] - graph.slot_ptr[i]
+        is_only_in_pairs = graph.degrees[i] == graph.slot_ptr[i + 1] - graph.slot_ptr[i]
+        slots.free[i] = is_only_in_pairs and graph.structures.shape[0] == 0
         for slot in range(graph.slot_ptr[i], graph.slot_ptr[i + 1]):
             e, side = graph.slots[slot] // 2, graph.slots[slot] % 2
             j, pull = graph.pair_ends[e, 1 - side], graph.pair_signs[e, side]
@@ -83,18 +82,6 @@ def pull_slots(graph, additional):
             else:
                 slots.low[i] += pull
     return slots
-
-
-@kernel
-def open_all(graph, scores, settled):
-    """Settle nothing."""
-    n, n_pairs = scores.shape[0], graph.pairs.shape[0]
-    for i in range(n):
-        settled.states[i], settled.ranks[i], settled.places[i], settled.variables[i] = OPEN, n, i, i
-        settled.base[i] = scores[i]
-    for e in range(n_pairs):
-        settled.pairs[e] = e
-    settled.counts[0], settled.counts[1] = n, n_pairs
 
 
 @kernel
@@ -160,11 +147,10 @@ def write_marginals(settled, found, u):
 @kernel
 def write_multipliers(settled, dual, multipliers):
     """Write the multipliers of what is open; those of other pairs stay as they are."""
-    n_rows = dual.mu.shape[0]
-    for r in range(n_rows):
-        multipliers[r] = dual.mu[r]
+    n_logic = dual.n_logic
+    copy_into(multipliers, dual.multipliers[:n_logic])
     for k in range(settled.counts[1]):
-        multipliers[n_rows + settled.pairs[k]] = dual.t[k]
+        multipliers[n_logic + settled.pairs[k]] = dual.multipliers[n_logic + k]
 
 
 @kernel
@@ -211,14 +197,8 @@ def value_of(slots, scores, scale, u):
 @kernel
 def gap_of(dual):
     """Return the duality gap in a graph of nothing but pairs: what their shares promise above what they pay."""
+    compute_gradient(dual)
     gap = 0.0
-    for e in range(dual.t.shape[0]):
-        score, t = dual.pair[e], dual.t[e]
-        first, second = dual.pair_signs[e, 0], dual.pair_signs[e, 1]
-        p = 0.5 * (1.0 - first) + first * dual.u[dual.pair_ends[e, 0]]
-        q = 0.5 * (1.0 - second) + second * dual.u[dual.pair_ends[e, 1]]
-        if score > 0.0:
-            gap += t * p + (score - t) * q - score * min(p, q)
-        else:
-            gap += t * (1.0 - p - q) - score * max(0.0, p + q - 1.0)
+    for r in range(dual.gradient.shape[0]):
+        gap += dual.multipliers[r] * dual.gradient[r] - dual.row_high[r] * min(dual.gradient[r], 0.0)
     return gap

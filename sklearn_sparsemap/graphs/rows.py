@@ -1,8 +1,9 @@
 """LP-SparseMAP through the multipliers of a graph's inequalities: exact coordinate sweeps and a semismooth Newton step.
 
-The logic factors are a few explicit inequalities ("rows") inside the box [0, 1], a pair has one more multiplier that
-its score bounds (see graphs/arrays.py), and a structure factor is known by its SparseMAP. Where no variable is
-in two structures, the dual
+The logic factors are a few explicit inequalities ("rows") inside the box [0, 1] (see graphs/arrays.py). A pair of
+literals p and q is one more row, with a multiplier between 0 and the size of its score: ``p <= q`` if the score is
+positive, which is then added to that of q, and ``p + q <= 1`` if it is negative. A structure factor is known by its
+SparseMAP. Where no variable is in two structures, the dual
 
     phi(mu) = sum_i h(a_i) + sum_f Omega*_f(a|_f) + bounds.mu,    a = scores - A'mu,
 
@@ -18,8 +19,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .._core.jit import kernel
-from ..numerics.cholesky import dot
+from .._core.jit import copy_into, kernel
 from ..numerics.threshold import threshold
 from .arrays import FORBIDDEN
 from .closed_forms import clip01
@@ -27,82 +27,103 @@ from .closed_forms import clip01
 # How a solver ends; inference may add that rounding makes the solution worthless.
 CONVERGED, NOT_CONVERGED, INFEASIBLE, TOO_LARGE = 0, 1, 2, 3
 
-# The dual of what is open of one sample (see `presolve.py`): first what of the graph it is made of (see `GraphArrays`),
-# with the open variables and pairs counted anew. `scores` are those of the variables with what pairs of positive score
-# add to them; `pair` the scores of the pairs; `a` the scores less what the multipliers take; `u` the marginals. Of the
-# multipliers those of the rows are `mu`, and those of the pairs, `t`, come after them.
+# The dual of what is open of one sample (see `presolve.py`). Its rows are those of the graph (see `GraphArrays`), which
+# are `n_logic`, and then those of the open pairs; the open variables are counted anew. `scores` are those of the
+# variables with what pairs of positive score add to them; `a` the scores less what the `multipliers` of the rows take;
+# `u` the marginals. `gradient` is that of phi with respect to the multipliers.
 Dual = namedtuple(
     "Dual",
     [
-        *("owners", "row_ptr", "row_vars", "row_coefs", "row_bounds", "row_low", "row_high", "pair_ends", "pair_signs"),
-        *("scores", "pair", "a", "u", "multipliers", "mu", "t", "gradient"),
+        *("owners", "row_ptr", "row_vars", "row_coefs", "row_bounds", "row_low", "row_high"),
+        *("scores", "a", "u", "multipliers", "gradient", "n_logic"),
     ],
 )
 
 
 @kernel
+def new_space(graph):
+    """Make space for the dual of a graph with all of its pairs; what does not depend on the sample is filled in."""
+    n, n_logic, n_pairs = graph.degrees.shape[0], graph.row_bounds.shape[0], graph.pairs.shape[0]
+    n_entries, m = graph.row_vars.shape[0], n_logic + n_pairs
+    space = Dual(
+        np.empty(n, np.int64),
+        np.empty(m + 1, np.int64),
+        np.empty(n_entries + 2 * n_pairs, np.int64),
+        np.empty(n_entries + 2 * n_pairs),
+        np.empty(m),
+        np.zeros(m),
+        np.empty(m),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n),
+        np.empty(m),
+        np.empty(m),
+        n_logic,
+    )
+    copy_into(space.row_ptr, graph.row_ptr)
+    copy_into(space.row_coefs, graph.row_coefs)
+    copy_into(space.row_bounds, graph.row_bounds)
+    copy_into(space.row_low, graph.row_low)
+    copy_into(space.row_high, graph.row_high)
+    for k in range(n_pairs):
+        space.row_ptr[n_logic + k + 1] = n_entries + 2 * (k + 1)
+    return space
+
+
+@kernel
 def new_dual(graph, settled, additional, scale, warm):
     """Lay out the dual of what is open of one sample; `warm` holds multipliers of all rows and pairs, or nothing."""
-    n, n_rows, n_pairs = settled.counts[0], graph.row_bounds.shape[0], settled.counts[1]
-    n_entries, m = graph.row_vars.shape[0], n_rows + n_pairs
-    numbers, indices = settled.numbers, settled.indices
-    multipliers = numbers[3 * n : 3 * n + m]
-    pairs = numbers[3 * n + 2 * m : 3 * n + 2 * m + 3 * n_pairs]
+    n, n_logic, n_pairs = settled.counts[0], graph.row_bounds.shape[0], settled.counts[1]
+    m, n_entries, space = n_logic + n_pairs, graph.row_vars.shape[0], settled.space
     dual = Dual(
-        indices[:n],
-        graph.row_ptr,
-        indices[n : n + n_entries],
-        graph.row_coefs,
-        graph.row_bounds,
-        graph.row_low,
-        graph.row_high,
-        indices[n + n_entries : n + n_entries + 2 * n_pairs].reshape((n_pairs, 2)),
-        pairs[n_pairs:].reshape((n_pairs, 2)),
-        numbers[:n],
-        pairs[:n_pairs],
-        numbers[n : 2 * n],
-        numbers[2 * n : 3 * n],
-        multipliers,
-        multipliers[:n_rows],
-        multipliers[n_rows:],
-        numbers[3 * n + m : 3 * n + 2 * m],
+        space.owners[:n],
+        space.row_ptr[: m + 1],
+        space.row_vars[: n_entries + 2 * n_pairs],
+        space.row_coefs[: n_entries + 2 * n_pairs],
+        space.row_bounds[:m],
+        space.row_low[:m],
+        space.row_high[:m],
+        space.scores[:n],
+        space.a[:n],
+        space.u[:n],
+        space.multipliers[:m],
+        space.gradient[:m],
+        n_logic,
     )
     is_warm = warm.shape[0] > 0
     for k in range(n):
         dual.owners[k] = graph.owners[settled.variables[k]]
         dual.scores[k] = settled.base[k]
-    for entry in range(graph.row_vars.shape[0]):
+    for entry in range(n_entries):
         dual.row_vars[entry] = settled.places[graph.row_vars[entry]]
-    for r in range(n_rows):
-        dual.mu[r] = min(max(warm[r], dual.row_low[r]), dual.row_high[r]) if is_warm else 0.0
+    for r in range(n_logic):
+        dual.multipliers[r] = min(max(warm[r], dual.row_low[r]), dual.row_high[r]) if is_warm else 0.0
     for k in range(n_pairs):
-        e = settled.pairs[k]
+        e, row, entry = settled.pairs[k], n_logic + k, n_entries + 2 * k
         score = scale * additional[graph.additional_ptr[graph.pairs[e]]]
-        dual.pair[k] = score
         for side in range(2):
-            dual.pair_ends[k, side] = settled.places[graph.pair_ends[e, side]]
-            dual.pair_signs[k, side] = graph.pair_signs[e, side]
+            dual.row_vars[entry + side] = settled.places[graph.pair_ends[e, side]]
+            dual.row_coefs[entry + side] = graph.pair_signs[e, side]
+        off_first, off_second = 0.5 * (1.0 - dual.row_coefs[entry]), 0.5 * (1.0 - dual.row_coefs[entry + 1])
         if score > 0.0:
-            dual.scores[dual.pair_ends[k, 1]] += dual.pair_signs[k, 1] * score
+            dual.scores[dual.row_vars[entry + 1]] += dual.row_coefs[entry + 1] * score
+            dual.row_coefs[entry] *= -1.0
+            dual.row_bounds[row] = off_first - off_second
+        else:
+            dual.row_bounds[row] = 1.0 - off_first - off_second
+        dual.row_high[row] = abs(score)
         # Start: a positive score is divided equally between both ends, and both ends get half of a negative one.
-        dual.t[k] = min(max(warm[n_rows + e], 0.0), abs(score)) if is_warm else 0.5 * abs(score)
+        dual.multipliers[row] = min(max(warm[n_logic + e], 0.0), abs(score)) if is_warm else 0.5 * abs(score)
     return dual
 
 
 @kernel
 def take(dual, multipliers, out):
     """Subtract A' times multipliers from `out`."""
-    n_rows = dual.mu.shape[0]
-    for r in range(n_rows):
+    for r in range(multipliers.shape[0]):
         if multipliers[r] != 0.0:
             for entry in range(dual.row_ptr[r], dual.row_ptr[r + 1]):
                 out[dual.row_vars[entry]] -= dual.row_coefs[entry] * multipliers[r]
-    for e in range(dual.t.shape[0]):
-        t = multipliers[n_rows + e]
-        if t != 0.0:
-            first = dual.pair_signs[e, 0] * t
-            out[dual.pair_ends[e, 0]] += first if dual.pair[e] > 0.0 else -first
-            out[dual.pair_ends[e, 1]] -= dual.pair_signs[e, 1] * t
 
 
 @kernel
@@ -122,20 +143,17 @@ def sweep_pairs(dual, tol, limits, most, patience):
     -------
     n_sweeps : int
     """
-    a, t, pair, ends, signs = dual.a, dual.t, dual.pair, dual.pair_ends, dual.pair_signs
+    a, multipliers, variables, coefs = dual.a, dual.multipliers, dual.row_vars, dual.row_coefs
     n_sweeps, previous, largest = np.int64(0), np.inf, np.inf
     while n_sweeps < most and limits[0] > 0 and largest > tol and (n_sweeps < patience or largest < 0.7 * previous):
         previous, largest = largest, 0.0
-        for e in range(t.shape[0]):
-            score = pair[e]
-            i, j = ends[e, 0], ends[e, 1]
-            first, second = signs[e, 0], signs[e, 1]
-            # Scores of the literals, 1 - a where negated.
-            p, q = 0.5 * (1.0 - first) + first * a[i], 0.5 * (1.0 - second) + second * a[j]
-            change = (q - p if score > 0.0 else p + q - 1.0) * 0.5
-            change = min(max(t[e] + change, 0.0), abs(score)) - t[e]
-            t[e] += change
-            a[i] += first * (change if score > 0.0 else -change)
+        for row in range(dual.n_logic, multipliers.shape[0]):
+            entry = dual.row_ptr[row]
+            i, j, first, second = variables[entry], variables[entry + 1], coefs[entry], coefs[entry + 1]
+            change = 0.5 * (first * a[i] + second * a[j] - dual.row_bounds[row])
+            change = min(max(multipliers[row] + change, 0.0), dual.row_high[row]) - multipliers[row]
+            multipliers[row] += change
+            a[i] -= first * change
             a[j] -= second * change
             largest = max(largest, abs(change))
         n_sweeps += 1
@@ -144,12 +162,12 @@ def sweep_pairs(dual, tol, limits, most, patience):
 
 @kernel
 def sweep_rows(dual):
-    """Minimise over the multiplier of each row in turn; return the largest change.
+    """Minimise over the multiplier of each row of a logic factor in turn; return the largest change.
 
     It is infinite if a row cannot be satisfied; the row is then the only one with a multiplier. The marginals are
     scratch: no row has more variables than the graph.
     """
-    a, mu, z = dual.a, dual.mu, dual.u
+    a, mu, z = dual.a, dual.multipliers[: dual.n_logic], dual.u
     largest = 0.0
     for r in range(mu.shape[0]):
         start, stop = dual.row_ptr[r], dual.row_ptr[r + 1]
@@ -192,36 +210,14 @@ def box_marginals(dual, wide):
 
 
 @kernel
-def multiplier_terms(dual):
-    """Return the part of phi that is linear in the multipliers."""
-    value = dot(dual.row_bounds, dual.mu)
-    for e in range(dual.t.shape[0]):
-        off_first = 0.5 * (1.0 - dual.pair_signs[e, 0])
-        off_second = 0.5 * (1.0 - dual.pair_signs[e, 1])
-        if dual.pair[e] > 0.0:
-            value += dual.pair[e] * off_second + dual.t[e] * (off_first - off_second)
-        else:
-            value += dual.t[e] * (1.0 - off_first - off_second)
-    return value
-
-
-@kernel
 def compute_gradient(dual):
     """Set the gradient of phi; return the largest entry that a multiplier could follow."""
-    u, n_rows, largest = dual.u, dual.mu.shape[0], 0.0
-    for r in range(n_rows):
+    multipliers, largest = dual.multipliers, 0.0
+    for r in range(multipliers.shape[0]):
         g = dual.row_bounds[r]
         for entry in range(dual.row_ptr[r], dual.row_ptr[r + 1]):
-            g -= dual.row_coefs[entry] * u[dual.row_vars[entry]]
+            g -= dual.row_coefs[entry] * dual.u[dual.row_vars[entry]]
         dual.gradient[r] = g
-        if not ((g > 0.0 and dual.mu[r] <= dual.row_low[r]) or (g < 0.0 and dual.mu[r] >= dual.row_high[r])):
-            largest = max(largest, abs(g))
-    for e in range(dual.t.shape[0]):
-        first, second = dual.pair_signs[e, 0], dual.pair_signs[e, 1]
-        p = 0.5 * (1.0 - first) + first * u[dual.pair_ends[e, 0]]
-        q = 0.5 * (1.0 - second) + second * u[dual.pair_ends[e, 1]]
-        g = p - q if dual.pair[e] > 0.0 else 1.0 - p - q
-        dual.gradient[n_rows + e] = g
-        if not ((g > 0.0 and dual.t[e] <= 0.0) or (g < 0.0 and dual.t[e] >= abs(dual.pair[e]))):
+        if not ((g > 0.0 and multipliers[r] <= dual.row_low[r]) or (g < 0.0 and multipliers[r] >= dual.row_high[r])):
             largest = max(largest, abs(g))
     return largest

@@ -13,13 +13,14 @@ from .arrays import COUNT, STRUCTURE
 # Node i has the variables nodes[i]:nodes[i + 1] of the graph, of which one is on, and edge e joins the nodes ends[e].
 # Its table has the cells cells[e]:cells[e + 1], row by row, among the additional scores; its messages are
 # messages[e]:messages[e + 1], one for each value of the first node and then one for each of the second. `links` are
-# the links of the messages, and `node_links` those of the variables in the factor that makes a node's values exclusive.
+# the links of the messages, and `values` their variables; `node_links` are the links of the variables in the factor
+# that makes a node's values exclusive.
 # `places` numbers the nodes so that neighbours are near each other, and `reach` is, by place, the first place among a
 # node and its neighbours.
 TableArrays = namedtuple(
-    "TableArrays", ["nodes", "ends", "cells", "messages", "links", "node_links", "places", "order", "reach"]
+    "TableArrays", ["nodes", "ends", "cells", "messages", "links", "values", "node_links", "places", "order", "reach"]
 )
-TABLE_ARRAYS = types.NamedTuple([INTS, INTS_2D, INTS, INTS, INTS, INTS, INTS, INTS, INTS], TableArrays)
+TABLE_ARRAYS = types.NamedTuple([INTS, INTS_2D, INTS, INTS, INTS, INTS, INTS, INTS, INTS, INTS], TableArrays)
 
 
 def tables_of(arrays, is_table):
@@ -54,8 +55,8 @@ def tables_of(arrays, is_table):
     steps = np.stack([arrays.links[links[messages[:-1]]], arrays.links[links[(messages[:-1] + messages[1:]) // 2]]], 1)
     ends = np.searchsorted(nodes, steps, side="right") - 1
     n_values = np.diff(nodes)
-    owned = _ranges(nodes[ends].ravel(), (np.diff(messages) // 2).repeat(2))
-    if not ((n_values[ends] * 2 == np.diff(messages)[:, None]).all() and np.array_equal(owned, arrays.links[links])):
+    values = _ranges(nodes[ends].ravel(), (np.diff(messages) // 2).repeat(2))
+    if not ((n_values[ends] * 2 == np.diff(messages)[:, None]).all() and np.array_equal(values, arrays.links[links])):
         return None
     starts = arrays.additional_ptr[:-1][is_table]
     cells = np.concatenate([starts, arrays.additional_ptr[1:][is_table][-1:]])
@@ -68,7 +69,7 @@ def tables_of(arrays, is_table):
     places[order] = np.arange(len(order))
     reach = np.arange(len(order))
     np.minimum.at(reach, places[both[:, 0]], places[both[:, 1]])
-    own = nodes, ends, cells, messages, links, node_links, places, order, reach
+    own = nodes, ends, cells, messages, links, values, node_links, places, order, reach
     return TableArrays(*(readonly(array, np.int64) for array in own))
 
 

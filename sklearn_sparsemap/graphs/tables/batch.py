@@ -23,13 +23,10 @@ from ..table_arrays import TABLE_ARRAYS
 from .augmented import SIGMA, solve_tables
 from .certificate import certify_tables
 from .primal_dual import approach, new_lanes
-from .start import independent_tables, sweep_messages
 from .state import new_state, pass_messages
 
 # The solver aims below the tolerance asked for.
 _AIM = 1e-2
-# Sweeps that find messages to start from.
-_SWEEPS = 4
 
 
 @kernel
@@ -39,19 +36,29 @@ def _is_known(warm):
 
 
 @kernel
-def _begin(tables, scores, additional, warm, state, joint):
+def _write_independent_tables(tables, u, joint):
+    """Set the joint marginals to those of nodes that are independent."""
+    for e in range(tables.ends.shape[0]):
+        start, begin, end = tables.messages[e], tables.cells[e], tables.cells[e + 1]
+        n = (tables.messages[e + 1] - start) // 2
+        for k in range(end - begin):
+            joint[begin + k] = u[tables.values[start + k // n]] * u[tables.values[start + n + k % n]]
+
+
+@kernel
+def _begin(tables, scores, warm, state, joint):
     """Set messages and joint marginals to start from; `warm` has link variables and may have joint marginals."""
     if _is_known(warm):
         for k in range(tables.links.shape[0]):
             state.messages[k] = -warm[tables.links[k]]
     else:
-        sweep_messages(tables, scores, additional, state, _SWEEPS)
+        state.messages[:] = 0.0
     pass_messages(tables, scores, state)
     n_links = tables.links.shape[0] + tables.node_links.shape[0]
     if warm.shape[0] > n_links and _is_known(warm):
         copy_into(joint, warm[n_links:])
     else:
-        independent_tables(tables, state.u, joint)
+        _write_independent_tables(tables, state.u, joint)
 
 
 @kernel
@@ -92,7 +99,7 @@ def tables_range(tables, samples, tol, limits, start, stop, out):
             statistics[STATUS] = INFEASIBLE
             continue
         warm = samples.warm[i] if samples.warm.shape[0] > 0 else np.empty(0)
-        _begin(tables, scores, own, warm, state, before)
+        _begin(tables, scores, warm, state, before)
         begin(proximal)
         n_iter, status = approach(tables, (scores, own), lanes, before, state, tols, reference, limits)
         if status != CONVERGED:

@@ -5,12 +5,11 @@ Jacobian projects onto these. The method of multipliers finds that, too: here no
 system is factorised once, and each step is exact for the multipliers that it has.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import types
 
-from ..._core.jit import FLOATS, FLOATS_2D, INTS, copy_into, entry, kernel
+from ..._core.jit import FLOATS_2D, INTS, copy_into, entry, kernel
+from ..faces import OPTIMA, additional_of
 from ..projection import PRODUCTS
 from ..table_arrays import TABLE_ARRAYS
 from .state import add_messages, largest, largest_move, new_state
@@ -22,40 +21,24 @@ _SIGMA, _DAMPING = 1e3, 1e-7
 _FINER = 1e3
 
 
-class SolvedTables(NamedTuple):
-    """Solutions of samples of one graph of tables, one row each, as their derivatives need them."""
-
-    additional: np.ndarray  # a single row is that of all samples
-    marginals: np.ndarray
-    links: np.ndarray
-    joint: np.ndarray
-    snaps: np.ndarray  # marginals above this, and cells whose score is as close to the highest, are in use
-
-
-SOLVED_TABLES = types.NamedTuple([FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS], SolvedTables)
-
-
 @kernel
-def _mark_in_use(tables, solved, i, values, cells):
+def _mark_in_use(tables, optima, i, values, cells):
     """Set entries of values and cells to 1 where they are in use, and else to 0."""
-    additional, links = solved.additional[min(i, solved.additional.shape[0] - 1)], solved.links[i]
-    snap = solved.snaps[i]
+    additional, links, snap = additional_of(optima, i), optima.links[i], optima.snaps[i]
     for k in range(values.shape[0]):
-        values[k] = 1.0 if solved.marginals[i, k] > snap else 0.0
+        values[k] = 1.0 if optima.marginals[i, k] > snap else 0.0
     for e in range(tables.ends.shape[0]):
-        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        highest = -np.inf
-        for x in range(n):
-            for y in range(n):
-                over = links[tables.links[start + x]] + links[tables.links[start + n + y]]
-                highest = max(highest, additional[tables.cells[e] + n * x + y] + over)
-        for x in range(n):
-            for y in range(n):
-                cell = tables.cells[e] + n * x + y
-                over = links[tables.links[start + x]] + links[tables.links[start + n + y]]
-                near = solved.joint[i, cell] > snap or additional[cell] + over >= highest - snap
-                cells[cell] = 1.0 if near and values[first + x] > 0.0 and values[second + y] > 0.0 else 0.0
+        start, begin, end = tables.messages[e], tables.cells[e], tables.cells[e + 1]
+        n, highest = (tables.messages[e + 1] - start) // 2, -np.inf
+        for cell in range(begin, end):
+            a, b = start + (cell - begin) // n, start + n + (cell - begin) % n
+            cells[cell] = additional[cell] + (links[tables.links[a]] + links[tables.links[b]])
+            highest = max(highest, cells[cell])
+        for cell in range(begin, end):
+            a, b = start + (cell - begin) // n, start + n + (cell - begin) % n
+            near = optima.joint[i, cell] > snap or cells[cell] >= highest - snap
+            is_on = near and values[tables.values[a]] > 0.0 and values[tables.values[b]] > 0.0
+            cells[cell] = 1.0 if is_on else 0.0
 
 
 @kernel
@@ -70,13 +53,11 @@ def _respond(tables, direction, change, values, cells, before, state):
             count += values[k]
         for k in range(tables.nodes[i], tables.nodes[i + 1]):
             u[k] = z[k] - total / count if values[k] > 0.0 else 0.0
+    for k in range(gradient.shape[0]):
+        gradient[k] = u[tables.values[k]]
     for e in range(tables.ends.shape[0]):
         start, cell = tables.messages[e], tables.cells[e]
         n = (tables.messages[e + 1] - start) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for x in range(n):
-            gradient[start + x] = u[first + x]
-            gradient[start + n + x] = u[second + x]
         for x in range(n):
             for y in range(n):
                 p = 0.0
@@ -90,16 +71,16 @@ def _respond(tables, direction, change, values, cells, before, state):
 
 @entry(
     types.void(
-        TABLE_ARRAYS, SOLVED_TABLES, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64, PRODUCTS
+        TABLE_ARRAYS, OPTIMA, FLOATS_2D, FLOATS_2D, types.float64, INTS, types.int64, types.int64, PRODUCTS
     )
 )  # fmt: skip
-def tables_products_range(tables, solved, directions, changes, tol, limits, start, stop, out):
+def tables_products_range(tables, optima, directions, changes, tol, limits, start, stop, out):
     """Multiply directions and changes of the tables with the Jacobians of samples start..stop.
 
     Parameters
     ----------
     tables : TableArrays
-    solved : SolvedTables
+    optima : Optima
     directions : array of shape (n_samples, n_variables)
     changes : array of shape (n_samples, n_additional)
     tol : float
@@ -116,7 +97,7 @@ def tables_products_range(tables, solved, directions, changes, tol, limits, star
     for i in range(start, stop):
         direction, change = directions[i], changes[i]
         size = tol * max(largest(direction), largest(change))
-        _mark_in_use(tables, solved, i, values, cells)
+        _mark_in_use(tables, optima, i, values, cells)
         system = build_system(tables, cells, values, _SIGMA, _DAMPING)
         for array in (state.messages, before, last):
             array[:] = 0.0

@@ -32,9 +32,14 @@ _STALLED = 0.95
 # Block k has the edges ``16 k`` and following, one a lane. The tables' joint marginals and scores have the cells of row
 # x and column y at ``cells[k] + 16 (widths[k] x + y)``; messages, and the sums of the tables' lines that belong to
 # them, are at ``ends[k] + 16 x`` for the first and ``ends[k] + 16 (widths[k] + y)`` for the second nodes. `degrees`
-# counts the edges of a node, and `target` is what nodes project. `ahead` is scratch for one block.
+# counts the edges of a node, and `target` is what nodes project. `ahead` is scratch for one block. The message k of a
+# `TableArrays` is at ``message_places[k]``, and its cell c at ``cell_places[c]``.
 Lanes = namedtuple(
-    "Lanes", ["cells", "ends", "widths", "degrees", "joint", "table", "messages", "sums", "ahead", "target"]
+    "Lanes",
+    [
+        *("cells", "ends", "widths", "degrees", "joint", "table", "messages", "sums", "ahead", "target"),
+        *("message_places", "cell_places"),
+    ],
 )
 
 
@@ -55,6 +60,15 @@ def new_lanes(tables):
         cells[k + 1] = cells[k] + _LANES * widths[k] * widths[k]
         ends[k + 1] = ends[k] + 2 * _LANES * widths[k]
         widest = max(widest, widths[k])
+    message_places, cell_places = np.empty(tables.messages[-1], np.int64), np.empty(tables.cells[-1], np.int64)
+    for e in range(n_edges):
+        k, lane = e // _LANES, e % _LANES
+        start, n, cell = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2, tables.cells[e]
+        for x in range(n):
+            message_places[start + x] = ends[k] + lane + _LANES * x
+            message_places[start + n + x] = ends[k] + lane + _LANES * (widths[k] + x)
+            for y in range(n):
+                cell_places[cell + n * x + y] = cells[k] + lane + _LANES * (widths[k] * x + y)
     n_cells, n_ends = cells[n_blocks], ends[n_blocks]
     table = np.empty(n_cells)
     for k in range(n_cells):
@@ -70,43 +84,36 @@ def new_lanes(tables):
         np.zeros(n_ends),
         np.zeros(2 * _LANES * widest),
         np.zeros(tables.nodes[-1]),
+        message_places,
+        cell_places,
     )
 
 
 @kernel
 def _fill_lanes(lanes, tables, additional, messages, joint):
     """Take over tables, messages and joint marginals; lanes without an edge have cells of -inf."""
-    for k in range(lanes.sums.shape[0]):
-        lanes.sums[k] = 0.0
+    lanes.sums[:] = 0.0
+    for k in range(messages.shape[0]):
+        lanes.messages[lanes.message_places[k]] = messages[k]
     for e in range(tables.ends.shape[0]):
-        k, lane = e // _LANES, e % _LANES
-        start, n, width = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2, lanes.widths[k]
-        end, cell = lanes.ends[k] + lane, tables.cells[e]
+        start, cell = tables.messages[e], tables.cells[e]
+        n = (tables.messages[e + 1] - start) // 2
         for x in range(n):
-            lanes.messages[end + _LANES * x] = messages[start + x]
-            lanes.messages[end + _LANES * (width + x)] = messages[start + n + x]
             for y in range(n):
-                at = lanes.cells[k] + lane + _LANES * (width * x + y)
-                lanes.table[at] = additional[cell]
-                lanes.joint[at] = joint[cell]
-                lanes.sums[end + _LANES * x] += joint[cell]
-                lanes.sums[end + _LANES * (width + y)] += joint[cell]
+                lanes.table[lanes.cell_places[cell]] = additional[cell]
+                lanes.joint[lanes.cell_places[cell]] = joint[cell]
+                lanes.sums[lanes.message_places[start + x]] += joint[cell]
+                lanes.sums[lanes.message_places[start + n + y]] += joint[cell]
                 cell += 1
 
 
 @kernel
 def _read_lanes(lanes, tables, messages, joint):
     """Write messages and joint marginals as the other solvers have them."""
-    for e in range(tables.ends.shape[0]):
-        k, lane = e // _LANES, e % _LANES
-        start, n, width = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2, lanes.widths[k]
-        end, cell = lanes.ends[k] + lane, tables.cells[e]
-        for x in range(n):
-            messages[start + x] = lanes.messages[end + _LANES * x]
-            messages[start + n + x] = lanes.messages[end + _LANES * (width + x)]
-            for y in range(n):
-                joint[cell] = lanes.joint[lanes.cells[k] + lane + _LANES * (width * x + y)]
-                cell += 1
+    for k in range(messages.shape[0]):
+        messages[k] = lanes.messages[lanes.message_places[k]]
+    for cell in range(tables.cells[0], tables.cells[-1]):
+        joint[cell] = lanes.joint[lanes.cell_places[cell]]
 
 
 @kernel(fast_sums=True, no_nans=True)
@@ -137,32 +144,28 @@ def _move_messages(messages, sums, ahead, pace):
 
 
 @kernel
+def _messages_of(tables, k):
+    """Return the range of the messages of block k."""
+    n_edges = tables.ends.shape[0]
+    return tables.messages[k * _LANES], tables.messages[min((k + 1) * _LANES, n_edges)]
+
+
+@kernel
 def _aim_block(lanes, tables, k, pace):
     """Add to the nodes' target what the edges of block k answer."""
-    width, n_edges = lanes.widths[k], tables.ends.shape[0]
-    for lane in range(min(_LANES, n_edges - k * _LANES)):
-        e, end = k * _LANES + lane, lanes.ends[k] + lane
-        n = (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for x in range(n):
-            at, other = end + _LANES * x, end + _LANES * (width + x)
-            lanes.target[first + x] += lanes.messages[at] + lanes.sums[at] / pace
-            lanes.target[second + x] += lanes.messages[other] + lanes.sums[other] / pace
+    start, stop = _messages_of(tables, k)
+    for message in range(start, stop):
+        place = lanes.message_places[message]
+        lanes.target[tables.values[message]] += lanes.messages[place] + lanes.sums[place] / pace
 
 
 @kernel
 def _look_up(lanes, tables, k, u):
-    """Write the marginals of the nodes of block k to `ahead`."""
-    width, n_edges = lanes.widths[k], tables.ends.shape[0]
-    for lane in range(min(_LANES, n_edges - k * _LANES)):
-        e = k * _LANES + lane
-        n = (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for x in range(n):
-            lanes.ahead[_LANES * x + lane] = u[first + x]
-            lanes.ahead[_LANES * (width + x) + lane] = u[second + x]
-        for x in range(n, width):
-            lanes.ahead[_LANES * x + lane] = lanes.ahead[_LANES * (width + x) + lane] = 0.0
+    """Write the marginals of the nodes of block k to `ahead`; lanes without an edge get zeros."""
+    lanes.ahead[:] = 0.0
+    start, stop = _messages_of(tables, k)
+    for message in range(start, stop):
+        lanes.ahead[lanes.message_places[message] - lanes.ends[k]] = u[tables.values[message]]
 
 
 @kernel

@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..._core.jit import kernel
+from ..._core.jit import copy_into, kernel
 
 # `messages`; the scores `z` of the variables with the messages, and the marginals `u` that they make; the `joint`
 # marginals of all cells that the messages make, and the `gradient` with respect to the messages: by how much the
@@ -30,15 +30,9 @@ def new_state(tables):
 @kernel
 def add_messages(tables, scores, state):
     """Set `z` to the scores with the messages."""
-    messages, z = state.messages, state.z
-    for i in range(z.shape[0]):
-        z[i] = scores[i]
-    for e in range(tables.ends.shape[0]):
-        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for x in range(n):
-            z[first + x] += messages[start + x]
-            z[second + x] += messages[start + n + x]
+    copy_into(state.z, scores)
+    for k in range(state.messages.shape[0]):
+        state.z[tables.values[k]] += state.messages[k]
 
 
 @kernel

@@ -169,55 +169,17 @@ def _add_block(system, inverse, n_local, i, j, at_i, at_j):
             system.factor[begin + system.unknowns[j] + q] += inverse[at + at_j[q]] - inverse[last_i + at_j[q]] + base
 
 
-@kernel(fast_sums=True)
-def _four_dots(factor, first, second, third, fourth, other, n):
-    """Return the inner products of four pieces of length n of the factor, by where they begin, with another one."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for k in range(n):
-        value = factor[other + k]
-        a += factor[first + k] * value
-        b += factor[second + k] * value
-        c += factor[third + k] * value
-        d += factor[fourth + k] * value
-    return a, b, c, d
-
-
 @kernel
 def _factorise(system, n_unknowns):
     """Replace the system by its Cholesky factor."""
     factor, rows, left = system.factor, system.rows, system.left
-    done = 0
-    while done < n_unknowns:
-        # Four rows that begin at the same column, up to the first of them.
-        first, from_column = done, left[done]
-        is_block = first + 3 < n_unknowns and left[first + 3] == from_column
-        if is_block:
-            one, two = rows[first] - from_column, rows[first + 1] - from_column
-            three, four = rows[first + 2] - from_column, rows[first + 3] - from_column
-            for c in range(from_column, first):
-                begin, at = max(from_column, left[c]), rows[c] - left[c]
-                a, b, d, e = _four_dots(
-                    factor, one + begin, two + begin, three + begin, four + begin, at + begin, c - begin
-                )
-                pivot = 1.0 / factor[at + c]
-                factor[one + c] = (factor[one + c] - a) * pivot
-                factor[two + c] = (factor[two + c] - b) * pivot
-                factor[three + c] = (factor[three + c] - d) * pivot
-                factor[four + c] = (factor[four + c] - e) * pivot
-        done = first + 4 if is_block else first + 1
-        for r in range(first, done):
-            _finish_row(factor, rows, left, r, first if is_block else from_column)
-
-
-@kernel
-def _finish_row(factor, rows, left, r, start):
-    """Compute a row of the factor from a column on; what is before it is known."""
-    begin = rows[r] - left[r]
-    for c in range(start, r + 1):
-        from_column = max(left[r], left[c])
-        at = rows[c] - left[c]
-        total = factor[begin + c] - dot(factor[begin + from_column : begin + c], factor[at + from_column : at + c])
-        factor[begin + c] = total / factor[at + c] if c < r else np.sqrt(max(total, 1e-12))
+    for r in range(n_unknowns):
+        begin = rows[r] - left[r]
+        for c in range(left[r], r + 1):
+            from_column = max(left[r], left[c])
+            at = rows[c] - left[c]
+            total = factor[begin + c] - dot(factor[begin + from_column : begin + c], factor[at + from_column : at + c])
+            factor[begin + c] = total / factor[at + c] if c < r else np.sqrt(max(total, 1e-12))
 
 
 @kernel
@@ -339,10 +301,6 @@ def solve_system(tables, system, gradient, w, direction, scratch):
     _spread(tables, system, x, w)
     for k in range(direction.shape[0]):
         direction[k] = 0.0
+        scratch[k] = -gradient[k] - w[tables.values[k]]
     for e in range(n_edges):
-        start, n = tables.messages[e], (tables.messages[e + 1] - tables.messages[e]) // 2
-        first, second = tables.nodes[tables.ends[e, 0]], tables.nodes[tables.ends[e, 1]]
-        for y in range(n):
-            scratch[start + y] = -gradient[start + y] - w[first + y]
-            scratch[start + n + y] = -gradient[start + n + y] - w[second + y]
         _multiply(system, tables, e, scratch, direction)

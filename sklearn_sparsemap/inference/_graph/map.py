@@ -9,14 +9,12 @@ from ..._core.jit import working_time
 from ..._core.validation import check_positive
 from ...graphs.rows import INFEASIBLE
 from ...graphs.samples import GAP, OBJECTIVE, RESIDUAL, STATUS
+from .branch import INTEGRAL, branch, fractional, rounded
 from .exact import assign_exactly, warn_of_time_limit
 from .problems import problems_by_graph
 from .sizes import LARGE, clipped_samples, with_trials
 from .solve import check_feasible, choose_solver, solve_graph
-from .tables import search_values
 
-# Marginals within this distance of 0 or 1 count as integral.
-_INTEGRAL = 1e-6
 # Factor of the scores, relative to their magnitude, at which LP-SparseMAP agrees with the linear programme in nearly
 # all graphs. "block" moves by 1 in a sweep, and needs smaller steps.
 _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
@@ -24,8 +22,6 @@ _SHARPNESS = {"newton": 100.0, "block": 10.0, "tables": 100.0}
 _LEAST_SIZE = 1e-100
 # Largest residual of a valid solution.
 _MOST_RESIDUAL = 1e-6
-# Maximum number of relaxations in the search for the best assignment, if the first one is fractional.
-_MOST_NODES = 500
 # seconds for a sample, and the fraction of it for the relaxation; a search gets the rest
 MAP_TIME_LIMIT, _RELAXATION = 10.0, 0.3
 # Number of samples that share a time limit for their relaxations, which are usually fast.
@@ -127,8 +123,8 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
         check = partial(check_feasible, layout, many=many, numbers=names)
         u, joint, values, gaps = relax(own, tol, n_jobs, check, deadline=end)
         best, best_joint, sizes = u.copy(), joint.copy(), _sizes(own)
-        integral = ~_fractional(u).any(axis=1) & (gaps <= _INTEGRAL * sizes)
-        best[integral], best_joint[integral] = _rounded(best[integral]), _rounded(best_joint[integral])
+        integral = ~fractional(u).any(axis=1) & (gaps <= INTEGRAL * sizes)
+        best[integral], best_joint[integral] = rounded(best[integral]), rounded(best_joint[integral])
         values[integral] = own.take(integral).values(best[integral], best_joint[integral])
         bounds = values + gaps
         for k in np.flatnonzero(~integral):
@@ -167,7 +163,7 @@ def _best_of_chunk(problems, n_jobs, tol, numbers, time_limit, late):
 def _refuse(layout, u, which):
     """Raise ValueError for a sample that no assignment satisfies, although its relaxation has the solution `u`."""
     arrays = layout.arrays
-    numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[_fractional(u)[arrays.links]])
+    numbers = np.unique(np.repeat(np.arange(len(arrays.kinds)), np.diff(arrays.link_ptr))[fractional(u)[arrays.links]])
     message = ", ".join(repr(layout.graph.factor_of(int(f))) for f in numbers[:4])
     message += f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     raise ValueError(
@@ -221,77 +217,15 @@ def relax(problems, tol=1e-9, n_jobs=None, check=None, keep="all", deadline=None
 
 
 def _search(problem, u, joint, gap, bound, tol, deadline):
-    """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `_branch`."""
-    if problem.layout.tables is not None:
-        size = _sizes(problem)[0]
-        return search_values(problem, u, bound, tol, size, relax, deadline)
-    if len(problem.layout.arrays.structures):
-        return _branch(problem, u, joint, bound, tol, deadline)
+    """Find the best assignment of one sample whose relaxation is fractional; see `assign_exactly` and `branch`."""
+    layout = problem.layout
+    if layout.tables is not None or len(layout.arrays.structures):
+        size = max(problem.sizes()[0], _LEAST_SIZE)
+        return branch(problem, u, joint, bound, tol, size, relax, deadline)
     known, scores = problem.certain()[0], problem.scores[0]
     start = np.where(known, scores > 0.0, u > 0.5).astype(np.float64)
-    if problem.layout.only_pairs and gap <= _INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):
+    if layout.only_pairs and gap <= INTEGRAL * np.abs(scores[~known]).min(initial=np.inf):
         # Roof duality: if all factors are pairs, an optimal assignment agrees with the integral values of the
         # relaxation.
-        known |= ~_fractional(u)
+        known |= ~fractional(u)
     return assign_exactly(problem, start, known, deadline)
-
-
-def _branch(problem, u, joint, bound, tol, deadline):
-    """Branch and bound, depth first, for at most _MOST_NODES relaxations, until a `working_time` or None.
-
-    Each branch fixes the variable that is farthest from 0 and 1, by a score that outweighs all others. If no assignment
-    is found, the value is -inf and the returned structure may violate factors. The bound is -inf if there is no
-    assignment.
-
-    Returns
-    -------
-    u, joint : arrays
-        The assignment, and the marginals of the additional scores.
-    value : float
-    bound : float
-        Upper bound of the unexamined assignments; the value itself if the search is complete.
-    """
-    layout, size = problem.layout, max(problem.sizes()[0], _LEAST_SIZE)
-    reward = 10.0 * size * max(layout.n_variables + layout.n_additional, 10)
-    best, best_joint, best_value = u, joint, -np.inf
-    # Fixed variables are +1 (on) and -1 (off).
-    nodes = [(bound, np.zeros(len(u)), u)]
-    n_nodes, unsolved, end = 0, -np.inf, np.inf if deadline is None else deadline
-    # Without an assignment to return, the search continues after the deadline.
-    while nodes and n_nodes < _MOST_NODES and (best_value == -np.inf or working_time() < end):
-        bound, fixed, u = nodes.pop()
-        if bound <= best_value + tol * size:
-            continue
-        i = int(np.where(fixed == 0, np.minimum(u, 1.0 - u), -1.0).argmax())
-        children = []
-        for sign in (1.0, -1.0):
-            own = fixed.copy()
-            own[i] = sign
-            n_nodes += 1
-            fined = problem._replace(scores=problem.scores + reward * own)
-            found, found_joint, _, gaps = relax(fined, tol, deadline=None if best_value == -np.inf else deadline)
-            wrong = np.where(own > 0, 1.0 - found[0], np.where(own < 0, found[0], 0.0)).max()
-            if np.isnan(gaps[0]) or (gaps[0] <= size and wrong > _INTEGRAL):
-                # The factors and the fixed variables contradict each other.
-                continue
-            if not gaps[0] <= size:
-                unsolved = max(unsolved, bound)
-                continue
-            score = problem.values(found, found_joint)[0]
-            if _fractional(found[0]).any() and (own == 0).any():
-                children.append((score + gaps[0], own, found[0]))
-            elif score > best_value:
-                best, best_joint = _rounded(found[0]), _rounded(found_joint[0])
-                best_value = problem.values(best[None], best_joint[None])[0]
-        # The child with the higher bound is examined first.
-        nodes.extend(sorted(children, key=lambda node: node[0]))
-    return best, best_joint, best_value, max([best_value, unsolved, *(node[0] for node in nodes)])
-
-
-def _rounded(u):
-    """Round marginals, or counts, that are close to integers, because large scores amplify the difference."""
-    return np.where(_fractional(u % 1.0), u, np.rint(u))
-
-
-def _fractional(u):
-    return np.minimum(u, 1.0 - u) > _INTEGRAL

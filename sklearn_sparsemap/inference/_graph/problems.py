@@ -8,6 +8,7 @@ import numpy as np
 from ..._core.validation import check_numbers, check_scores
 from ...factors._graph import FactorGraph
 from ...graphs.arrays import FORBIDDEN, PAIR, TABLE
+from .._problems import check_additional
 
 
 class GraphProblems(NamedTuple):
@@ -231,19 +232,9 @@ def _structure_scores(value, factor, what):
     if not isinstance(value, dict):
         raise ValueError(f"{what} must be a dict of the structure's additional scores; got {type(value).__name__}")
     structure = factor.structure
-    accepted = structure.additional_shapes(factor.shape)
     unknown = sorted(set(value) - set(structure.additional_names), key=str)
     if unknown:
         takes = ", ".join(structure.additional_names) or "none"
         raise ValueError(f"{what}: {structure!r} has no additional scores named {unknown[0]!r}; it takes: {takes}")
-    given = {}
-    for name in structure.additional_names:
-        if value.get(name) is not None:
-            found = np.shape(value[name])
-            if found not in accepted[name]:
-                wanted = " or ".join(map(str, accepted[name]))
-                raise ValueError(f"{what}[{name!r}] has shape {found}; it must have {wanted}")
-            # A chain of one step has an empty array of transitions.
-            empty = np.size(value[name]) == 0
-            given[name] = np.zeros(found) if empty else check_scores(value[name], len(found), f"{what}[{name!r}]")
-    return given
+    names = [name for name in structure.additional_names if value.get(name) is not None]
+    return {name: check_additional(f"{what}[{name!r}]", value[name], structure, factor.shape, name) for name in names}

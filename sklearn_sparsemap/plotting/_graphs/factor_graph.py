@@ -333,7 +333,7 @@ def _default_names(names, circles):
 
 
 def _has_output(factor):
-    return type(factor).__name__ in ("Imply", "OrOut", "XorOut", "AndOut")
+    return type(factor).__name__ in ("Imply", "Implies", "OrOut", "XorOut", "AndOut")
 
 
 def _label(factor):
