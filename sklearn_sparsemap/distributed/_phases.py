@@ -6,6 +6,7 @@ Tasks exchange a blank estimator, which knows the classes and the structure but 
 
 from collections import namedtuple
 from copy import copy
+from functools import partial
 
 import numpy as np
 
@@ -41,12 +42,8 @@ class Phase:
     def awaken(self, blank, state, rng=None):
         """Return an estimator with the optimiser that goes on from a state."""
         estimator = copy(blank)
-        make_groups = getattr(blank, "_groups_optimizer", None)
-        if self.columns is not None:
-
-            def make_groups(n_outputs, n_additional):
-                return blank._optimizer_of_columns(self.columns, n_outputs, n_additional, self.n_samples)
-
+        make = getattr(blank, "_new_optimizer", None)
+        make_groups = None if make is None else partial(make, columns=self.columns)
         estimator._optimizer, estimator._model = write_optimizer(state, make_groups, rng), None
         estimator._took_state()
         return estimator
@@ -55,7 +52,7 @@ class Phase:
         """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
         task, X = estimator._take_in(X, y)
-        return (task, X) if task is None or self.columns is None else estimator._debiasing_data(self.columns, task, X)
+        return (task, X) if task is None else estimator._data_of(estimator._optimizer, task, X)
 
 
 def state_of(optimizer):
@@ -101,8 +98,8 @@ def learn(phase, blank, state, shard, turn):
             weight += task.weights[order[first:stop]].sum()
             n_samples += stop - first
     check_finite_loss(loss, estimator._step_size)
-    partial = partial_mixture(state_of(optimizer), float(n_samples))
-    return Outcome(partial, loss, weight, n_samples, getattr(estimator, "n_violations_", 0))
+    mixture = partial_mixture(state_of(optimizer), float(n_samples))
+    return Outcome(mixture, loss, weight, n_samples, getattr(estimator, "n_violations_", 0))
 
 
 def add_outcomes(first, *others):

@@ -16,8 +16,8 @@ from sklearn.utils.validation import _num_samples
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._fitting import follow_epochs, leaves_whole, start_fit
-from ._progress import with_callbacks
+from ._fitting import Epochs, Monitor, leaves_whole
+from ._progress import Progress, with_callbacks
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -69,7 +69,7 @@ class Partitions:
             return part
         raise ValueError("partitions yields none; give at least one")
 
-    def visit(self, estimator, optimizer, rng, change=None):
+    def visit(self, estimator, optimizer, rng):
         """Let an optimiser visit all samples once; return their mean loss.
 
         Parameters
@@ -78,16 +78,13 @@ class Partitions:
             Lays out the samples.
         optimizer : optimizer
         rng : RandomState
-        change : callable, default=None
-            Maps the task and X of a partition to those for the optimiser.
         """
         total = weight = 0.0
         estimator._begin_pass()
         for X, y in self.parts(rng):
             task, X = estimator._take_in(X, y)
             if task is not None:
-                if change is not None:
-                    task, X = change(task, X)
+                task, X = estimator._data_of(optimizer, task, X)
                 order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
                 total += task.epochs(optimizer, X, remember=False)(order)
                 weight += task.weights.sum()
@@ -132,7 +129,7 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`.
 
-    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_online_course`, and the following.
+    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_online_name`, `_most_iter`, and the following.
     """
 
     # The attribute that exists if the estimator was fitted before.
@@ -222,14 +219,12 @@ class PartitionsMixin:
         self._take_first(source, classes)
         optimizer = self._ready(n_samples)
         validate = None if held is None else partial(self._mean_score, held)
-        name, max_iter = self._online_course()
-        monitor = start_fit(self, (source.source, None), optimizer.model(), validate, max_iter)
-        message, n_inexact = follow_epochs(
-            optimizer, name, lambda: source.visit(self, optimizer, rng), max_iter, monitor
-        )
+        max_iter = self._most_iter()
+        monitor = Monitor(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
+        monitor.follow(Epochs(optimizer, self._online_name, partial(source.visit, self, optimizer, rng), max_iter))
         monitor.take()
         self._end_partitions(source if held is None else held)
-        monitor.end(message, n_inexact)
+        monitor.end()
         return self
 
     def _take_first(self, source, classes):
@@ -258,6 +253,10 @@ class PartitionsMixin:
 
     def _validation_score(self, X, y):
         return self.score(X, y)
+
+    def _data_of(self, optimizer, task, X):
+        """Return samples as an optimiser learns from them."""
+        return task, X
 
     def _begin_pass(self):
         """Reset counts of an epoch."""

@@ -30,15 +30,16 @@ from ..._core.validation import (
 from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
 from ...training._adam import Adam
+from ...training._data import LinearModel
 from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import leaves_whole, relative, run_epochs, start_fit
-from .._progress import CallbackSupportMixin, with_callbacks
+from .._fitting import Batch, Epochs, Monitor, leaves_whole, relative, visits
+from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
 from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_known, read_names
-from .linear import automatic_alpha, fit_linear, folds_by_content
+from .linear import automatic_alpha, folds_by_content
 from .sets import SeenSets
 from .stream import StreamMixin
 from .threshold import Tuning
@@ -364,39 +365,33 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         kept = np.flatnonzero(weights)
         if len(kept) < len(X):
             X, gold, weights, known = X[kept], gold[kept], weights[kept], None if known is None else known[kept]
-        X, max_iter, tol = X.values, self._most_iter("lbfgs"), _LBFGS_TOL if self.tol is None else self.tol
         task = self._task(gold=dense(gold), weights=weights, known=known)
-        self._model, self._optimizer, self._running = self._initial(X, [], None), None, None
+        self._running = None
         self._watch_sets(task)
-        monitor = start_fit(self, data, self._model, None, max_iter, watch_loss=False)
-
-        def after_iteration(latest, loss):
-            monitor.latest = latest
-            return monitor.iteration(loss)
-
-        def minimise(places, **parameters):
-            alpha = automatic_alpha(X[places], weights[places]) if self.alpha == "auto" else self.alpha
-            part, own = (task, X) if len(places) == len(weights) else (task.take(places), X[places])
-            return fit_linear(part, own, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, **parameters)
-
-        found, loss, message, n_inexact = minimise(np.arange(len(weights)), after_iteration=after_iteration)
-        monitor.check(loss)
-        monitor.latest = lambda: found
-        if not monitor.losses:
-            # Zero was the minimum already.
-            monitor.losses.append(float(loss))
-        if message:
-            message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
+        learner = self._batch(task, X)
+        monitor = Monitor(self, Progress(self, *data, learner.max_iter))
+        monitor.follow(learner)
         monitor.take()
         if self._tunes_threshold(self._single):
-            tuning, folds = self._new_tuning(), folds_by_content(X, gold)
+            tuning, model, sets = self._new_tuning(), self._model, None
+            folds = folds_by_content(X.values, gold)
             for train, held in folds or [(np.arange(len(weights)),) * 2]:
-                model = minimise(train)[0] if folds else found
-                sets = SeenSets(gold[train], weights[train]) if folds and known is None else None
-                self._tune(tuning, model, X[held], task.take(held), sets)
+                if folds:
+                    part = self._batch(task.take(train), X[train])
+                    part.run(lambda loss: False)
+                    model = part.expand(part.model())
+                    sets = SeenSets(gold[train], weights[train]) if known is None else None
+                self._tune(tuning, model, X.values[held], task.take(held), sets)
             self.threshold_, self._draws = tuning.best()
-        monitor.end(message, n_inexact)
+        monitor.end()
         return self
+
+    def _batch(self, task, X):
+        """Return the learner of linear scores by L-BFGS."""
+        start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
+        alpha = automatic_alpha(X.values, task.weights) if self.alpha == "auto" else self.alpha
+        tol, max_iter = _LBFGS_TOL if self.tol is None else self.tol, self._most_iter("lbfgs")
+        return Batch(task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
 
     def _fit_adam(self, data, X, gold, weights, known, hidden):
         """Learn from mini-batches; a threshold is tuned, and training stopped, on held-out samples."""
@@ -415,22 +410,21 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         task.weights = relative(task.weights)
         if np.prod(task.gold.shape) <= _DENSE_CELLS:
             task.gold = dense(task.gold)
-        model = self._initial(X.values, hidden, rng)
-        self._model, self._optimizer, self._running = model, None, None
-        watch = {"validate": None}
+        model, self._running = self._initial(X.values, hidden, rng), None
+        watch = {"watch_loss": True}
         if self.early_stopping and held_out:
             watch["validate"] = lambda model: self._validate(model, *held_out)
             watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
-        monitor = start_fit(self, data, model, max_iter=max_iter, **watch)
+        monitor = Monitor(self, Progress(self, *data, max_iter), **watch)
         optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
-        ended = run_epochs(self, optimizer, "Adam", task, X, max_iter, monitor, rng)
+        monitor.follow(Epochs(optimizer, self._online_name, visits(self, optimizer, task, X, rng), max_iter))
         monitor.take()
         if tunes:
             tuning = self._new_tuning()
             self._tune(tuning, self._model, *(held_out or (X.values, task)), self._sets if held_out else None)
             self.threshold_, self._draws = tuning.best()
         self._watch_sets(self._task(gold=gold, weights=weights, known=known), self._draws if tunes else None)
-        monitor.end(*ended)
+        monitor.end()
         return self
 
     def _configure(self, optimizer, n_samples, stream=False):
@@ -487,7 +481,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             )
         return "adam" if named or self.solver == "adam" else "lbfgs"
 
-    def _most_iter(self, solver):
+    def _most_iter(self, solver="adam"):
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _make_graph(self, classes, single, gold, weights):
@@ -621,3 +615,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
         return X, gold, given, single
+
+
+def _as_network(model):
+    """Return a linear model as a network without hidden layers."""
+    return Network([model.coef.copy()], [model.intercept.copy()], np.zeros(0))

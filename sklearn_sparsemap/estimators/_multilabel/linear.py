@@ -1,13 +1,8 @@
-"""Linear scores of labels: exact minimisation by L-BFGS, the default of alpha, and cross-validation folds."""
+"""Linear scores of labels by L-BFGS: the default of alpha, and cross-validation folds."""
 
 import numpy as np
 from scipy import sparse
 
-from ...training._data import LinearModel
-from ...training._lbfgs import minimize_lbfgs
-from ...training._merging import Merging
-from ...training._network import Network
-from ...training._objective import BatchObjective
 from .data import row_words
 
 # Generalisation bounds suggest a penalty proportional to the variance of the features, divided by the square root of
@@ -36,43 +31,6 @@ def automatic_alpha(X, weights):
     squares = X.multiply(X) if sparse.issparse(X) else X * X
     variance = float(np.sum(weights @ squares) / total - mean @ mean)
     return _STRENGTH * (variance if variance > 0.0 else 1.0) / np.sqrt(total)
-
-
-def fit_linear(task, X, *, alpha, tol, max_iter, n_jobs, after_iteration=lambda model, loss: False):
-    """Minimise the mean loss of label sets plus ``alpha / 2 * |w|^2`` over all samples, starting at zero.
-
-    Parameters
-    ----------
-    task : LabelTask
-        Without kinks.
-    X : array or CSR of shape (n_samples, n_features)
-    alpha, tol : float
-    max_iter : int
-    n_jobs : int or None
-    after_iteration : callable
-        Maps a function that makes the current `Network`, and its loss, to whether to stop.
-
-    Returns
-    -------
-    model : Network
-    loss : float
-    message : str
-        The reason if it did not converge, else empty.
-    n_inexact : int
-    """
-    merging = Merging(X, task.n_outputs, penalised=alpha > 0.0)
-    start = LinearModel.zeros(merging.X.shape[1], task.n_outputs, 0)
-    objective = BatchObjective(task, merging.X, start, alpha=alpha, fit_intercept=True, n_jobs=n_jobs)
-
-    def as_network(model):
-        model = merging.expand(model)
-        return Network([model.coef.copy()], [model.intercept.copy()], np.zeros(0))
-
-    found, loss, message = minimize_lbfgs(
-        objective, start, max_iter=max_iter, tol=tol,
-        after_iteration=lambda model, loss: after_iteration(lambda: as_network(model), loss),
-    )  # fmt: skip
-    return as_network(found), loss, message, objective.unconverged
 
 
 def folds_by_content(X, gold):

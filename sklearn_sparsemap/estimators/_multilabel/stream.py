@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class StreamMixin:
     """Training of `MultilabelLPSparseMAP` on parts of the samples."""
 
+    _online_name = "Adam"
+
     @leaves_whole
     def partial_fit(
         self,
@@ -126,9 +128,6 @@ class StreamMixin:
 
     def _begin_pass(self):
         self.n_violations_ = 0
-
-    def _online_course(self):
-        return "Adam", self._most_iter("adam")
 
     def _validation_score(self, X, y):
         task, X = self._held_out(X, y)

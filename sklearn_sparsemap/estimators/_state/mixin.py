@@ -86,7 +86,7 @@ class TrainingStateMixin:
         for name, value in (state.attributes | state.progress).items():
             setattr(self, name, deepcopy(value) if name in state.progress else value)
         rng = check_random_state(self.random_state)
-        optimizer = write_optimizer(state, getattr(self, "_groups_optimizer", None), rng)
+        optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
         self._optimizer, self._model = optimizer, None
         self._took_state()
         return self
@@ -94,7 +94,16 @@ class TrainingStateMixin:
     def _took_state(self):
         """Update attributes that depend on the optimiser."""
 
-    def _take_rounds(self, optimizers, losses, scores):
+    def _outcome(self, monitor, model):
+        """Return the attributes that a fit sets at its end, with the model that it has learned."""
+        return {
+            "_model": model,
+            "_optimizer": None,
+            "n_iter_": monitor.n_iter,
+            "loss_curve_": list(monitor.losses),
+            "validation_scores_": list(monitor.scores),
+        }
+
+    def _take_rounds(self, optimizers, monitor):
         """Load the result of rounds of parameter mixing, in one phase or two; the estimator is then as after `fit`."""
-        self._model, self._optimizer = optimizers[-1].model(), None
-        self.loss_curve_, self.validation_scores_, self.n_iter_ = losses, scores, max(1, len(losses))
+        vars(self).update(self._outcome(monitor, optimizers[-1].model()))

@@ -368,9 +368,7 @@ class LinearStructuredClassifier(
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
-        # Users of the scores report overflow, which edited models can cause.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return linear_scores(X.values, model, self.n_jobs)
+        return linear_scores(X.values, model, self.n_jobs)
 
     def _task(self, X):
         """Lay out samples for prediction."""
@@ -484,6 +482,14 @@ class LinearStructuredClassifier(
     def _labels_in(self, y):
         """Return the labels that occur; None if structures are not made of labels."""
         return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
+
+    def _begin(self, structure, classes):
+        """Set the structure, loss and classes of the model."""
+        self._structure, self._loss = structure, self.loss
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
 
     def _check_same_structure(self, structure):
         if structure != self._structure:
