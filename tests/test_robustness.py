@@ -49,7 +49,7 @@ from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _structure_task
 from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
+from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online.epoch import EPOCHS
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
@@ -517,7 +517,8 @@ TRAININGS = {
         StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), RINGS, (BatchObjective, "loss_gradient"),
     ),
     "graphs, adagrad": (
-        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS, (MinibatchOptimizer, "epoch"),
+        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS,
+        (LinearMinibatchOptimizer, "epoch"),
     ),
     "multilabel": (MultilabelLPSparseMAP(**ENDLESS, solver="adam"), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
     "perceptron": (

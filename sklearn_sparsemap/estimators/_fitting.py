@@ -14,10 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._core.ragged import RaggedArray
 from ..losses import LOSSES
-from ..training._columns import columns_of
+from ..training._columns import Merging, columns_of
 from ..training._data import LinearModel
 from ..training._lbfgs import minimize_lbfgs
-from ..training._merging import Merging
 from ..training._minibatch import LinearMinibatchOptimizer
 from ..training._objective import BatchObjective
 from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
@@ -185,8 +184,6 @@ class Epochs(Learner):
     Parameters
     ----------
     optimizer : optimizer
-    name : str
-        The optimiser's name, for messages.
     visit : callable
         Visits all samples, and returns their mean loss.
     max_iter : int
@@ -196,8 +193,8 @@ class Epochs(Learner):
         Whether the user's model has sparse `coef`, if columns are merged.
     """
 
-    def __init__(self, optimizer, name, visit, max_iter, columns=None, sparse_coef=False):
-        self.optimizer, self.name, self.visit, self.max_iter = optimizer, name, visit, max_iter
+    def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False):
+        self.optimizer, self.visit, self.max_iter = optimizer, visit, max_iter
         self.columns, self.sparse_coef = columns, sparse_coef
 
     @property
@@ -212,7 +209,8 @@ class Epochs(Learner):
         for _ in range(self.max_iter):
             if watch(self.visit() + self.optimizer.penalty()):
                 return ""
-        return f"{self.name} was still improving after max_iter={self.max_iter} epochs; raise max_iter or tol"
+        name = self.optimizer.name
+        return f"{name} was still improving after max_iter={self.max_iter} epochs; raise max_iter or tol"
 
     def model(self):
         return self.optimizer.model()
@@ -360,8 +358,7 @@ def learn_online(estimator, task, X, model, max_iter, rng):
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
     optimizer = new_optimizer(estimator, task, model, columns)
-    name, visit = estimator._online_name, visits(estimator, optimizer, task, X, rng)
-    return Epochs(optimizer, name, visit, max_iter, columns, is_sparse)
+    return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
 
 
 def visits(estimator, optimizer, task, X, rng, remember=True):
@@ -392,8 +389,8 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
 
 def new_optimizer(estimator, task, model, columns=None):
     """Make the online optimiser for an estimator's parameters."""
-    options = {} if columns is None else {"columns": columns}
-    return adjust_optimizer(estimator, task, _kind(estimator, task)(model, average=estimator.average, **options))
+    optimizer = _kind(estimator, task)(model, average=estimator.average, columns=columns)
+    return adjust_optimizer(estimator, task, optimizer)
 
 
 def _kind(estimator, task):
@@ -410,14 +407,13 @@ def adjust_optimizer(estimator, task, optimizer):
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
     if type(optimizer) is not _kind(estimator, task):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
-    parameters = {"fit_intercept": estimator.fit_intercept}
     if isinstance(optimizer, MiraOptimizer):
-        optimizer.configure(C=estimator.C, **parameters)
+        optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
     else:
-        own = {"tol": _ONLINE_TOL} if task.sequential else {}
-        if estimator.batch_size is not None:
-            own["batch_size"] = int(estimator.batch_size)
-        optimizer.configure(alpha=estimator.alpha, eta0=estimator.eta0, n_jobs=estimator.n_jobs, **own, **parameters)
+        optimizer.configure(
+            alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept,
+            batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
+        )  # fmt: skip
     return optimizer
 
 

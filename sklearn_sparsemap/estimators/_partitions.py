@@ -129,7 +129,7 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`.
 
-    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_online_name`, `_most_iter`, and the following.
+    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and the following.
     """
 
     # The attribute that exists if the estimator was fitted before.
@@ -221,7 +221,7 @@ class PartitionsMixin:
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
         monitor = Monitor(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
-        monitor.follow(Epochs(optimizer, self._online_name, partial(source.visit, self, optimizer, rng), max_iter))
+        monitor.follow(Epochs(optimizer, partial(source.visit, self, optimizer, rng), max_iter))
         monitor.take()
         self._end_partitions(source if held is None else held)
         monitor.end()

@@ -29,7 +29,6 @@ from ..._core.validation import (
 )
 from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
-from ...training._adam import Adam
 from ...training._data import LinearModel
 from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
@@ -416,8 +415,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             watch["validate"] = lambda model: self._validate(model, *held_out)
             watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
         monitor = Monitor(self, Progress(self, *data, max_iter), **watch)
-        optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
-        monitor.follow(Epochs(optimizer, self._online_name, visits(self, optimizer, task, X, rng), max_iter))
+        optimizer = self._configure(MinibatchOptimizer(model, rng), len(X))
+        monitor.follow(Epochs(optimizer, visits(self, optimizer, task, X, rng), max_iter))
         monitor.take()
         if tunes:
             tuning = self._new_tuning()
@@ -600,21 +599,36 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             was = "1-D" if self._single else "an indicator matrix"
             raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
         if not single:
-            gold = read_indicator(y)
-            if known is not None and gold.shape[1] != len(known):
-                raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
-            if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
-                raise ValueError("classes differ from label_names; give one of them")
-            given = self.label_names if classes is None else classes
-            given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
-            if known is not None and given.tolist() != known.tolist():
-                raise ValueError("classes differ from those of the first call; fit a clone")
-            return X, gold, given, single
+            return X, *self._check_indicator(y, names, classes, known), single
         check_classification_targets(y)
         given = given_classes(classes, known) if partial else np.unique(y)
         codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
         return X, gold, given, single
+
+    def _check_indicator(self, y, names, classes, known):
+        """Return an indicator matrix as CSR, and the names of its columns.
+
+        Parameters
+        ----------
+        y : array or CSR
+        names : object
+            `y` in the user's form, whose columns may have names.
+        classes : sequence or None
+            The parameter of `partial_fit`.
+        known : array or None
+            The names in earlier calls.
+        """
+        gold = read_indicator(y)
+        if known is not None and gold.shape[1] != len(known):
+            raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
+        if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
+            raise ValueError("classes differ from label_names; give one of them")
+        given = self.label_names if classes is None else classes
+        given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
+        if known is not None and given.tolist() != known.tolist():
+            raise ValueError("classes differ from those of the first call; fit a clone")
+        return gold, given
 
 
 def _as_network(model):

@@ -9,7 +9,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from ..._core.validation import check_sample_weight
-from ...training._adam import Adam
 from ...training._minibatch import MinibatchOptimizer
 from .._fitting import learn_batch, leaves_whole, warn_of_inference
 from .data import leave_out_violations, read_constraints, read_known
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 class StreamMixin:
     """Training of `MultilabelLPSparseMAP` on parts of the samples."""
-
-    _online_name = "Adam"
 
     @leaves_whole
     def partial_fit(
@@ -108,8 +105,7 @@ class StreamMixin:
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        model = self._model.copy()
-        return MinibatchOptimizer(model, Adam(model.arrays), check_random_state(self.random_state))
+        return MinibatchOptimizer(self._model.copy(), check_random_state(self.random_state))
 
     def _took_state(self):
         self._model = self._optimizer.model()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 # Kinds whose weights are pairs of a feature and an output.
-_OF_PAIRS = ("online", "mira", "groups")
+_OF_PAIRS = ("online", "mira", "minibatch", "groups")
 # Attributes that must be equal in all states that are averaged.
 _MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
 
@@ -29,7 +29,7 @@ class TrainingState:
     """State of online training: weights and optimiser accumulators. `get_training_state` returns it.
 
     The weights are in two parts. *Dense* weights are few: intercepts and additional scores, such as transitions; for a
-    network, and for a model over factor graphs, all weights. *Pairs* are the weights of a feature and an output, of
+    network all weights. *Pairs* are the weights of a feature and an output, of
     which only the touched ones are stored. Each weight has a value in each slot; all values have the type of the
     estimator's weights:
 
@@ -52,9 +52,9 @@ class TrainingState:
     pairs : dict of str -> ndarray of shape (n_pairs,)
         By slot.
     counters : dict of str -> int
-        ``n_steps`` (samples; for networks mini-batches), ``n_inexact`` (samples whose inference did not converge) and,
-        for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the penalty or shrinkage,
-        and number of shrinkages.
+        ``n_steps`` (samples; for networks and factor graphs mini-batches), ``n_inexact`` (samples whose inference did
+        not converge) and, for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the
+        penalty or shrinkage, and number of shrinkages.
     groups : dict or None
         For `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, the atoms of groups that the last shrinkage
         ``kept``, the ``curve`` of samples and numbers of weights, and the maximum number of weights that atoms have
@@ -121,6 +121,9 @@ class TrainingState:
             for name, values in slots.items():
                 if not isinstance(values, np.ndarray) or values.shape != (n,) or values.dtype != dtype:
                     raise ValueError(f"the slot {name!r} must hold {n} numbers of {dtype}")
+        self._check_counters()
+
+    def _check_counters(self):
         for name, number in self.counters.items():
             if not isinstance(number, Integral) or number < 0:
                 raise ValueError(f"the counter {name!r} is {number!r}; it must be an int that is not negative")

@@ -292,35 +292,18 @@ class LinearStructuredClassifier(
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        dtype = self._dtype
         if is_flat(structure):
-            X = _flat_rows(X)
-            check_target(y, _SEVERAL_LABELS)
-            may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-            unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-            if unlabelled:
-                raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-            values, y = validate_data(self, X, y, **_CHECKS[dtype.name], reset=reset, multi_output=False)
-            check_classification_targets(y)
-            X = _one_row_each(values, dtype)
+            X, y = self._check_flat(X, y, reset)
             labels = y.tolist()
         else:
-            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
-                raise ValueError(
-                    "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
-                )
-            if hasattr(X, "__len__") and hasattr(y, "__len__"):
-                check_same_length(X, y)
-            check_names_of_features(self, X, reset=reset)
-            X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
-            check_same_length(X, y)
+            X = self._check_sequences(structure, X, y, reset)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
             if labels is not None and not unknown and any(label is None for label in labels):
                 raise ValueError(
                     "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
                     "such"
                 )
-        check_magnitude(X, dtype)
+        check_magnitude(X, self._dtype)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
@@ -331,6 +314,31 @@ class LinearStructuredClassifier(
             codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
         self.n_features_in_ = X.values.shape[1]
         return X, codes, classes
+
+    def _check_flat(self, X, y, reset):
+        """Check training data with one label for each sample; return the rows as samples, and the labels."""
+        X = _flat_rows(X)
+        check_target(y, _SEVERAL_LABELS)
+        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
+        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
+        if unlabelled:
+            raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
+        values, y = validate_data(self, X, y, **_CHECKS[self._dtype.name], reset=reset, multi_output=False)
+        check_classification_targets(y)
+        return _one_row_each(values, self._dtype), y
+
+    def _check_sequences(self, structure, X, y, reset):
+        """Check the features of structured training data, and that y has as many samples."""
+        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
+            raise ValueError(
+                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
+            )
+        if hasattr(X, "__len__") and hasattr(y, "__len__"):
+            check_same_length(X, y)
+        check_names_of_features(self, X, reset=reset)
+        X = _check_structured(structure, X, None if reset else self.n_features_in_, self._dtype)
+        check_same_length(X, y)
+        return X
 
     def _sample_weights(self, X, codes, classes, sample_weight):
         """Combine sample weights and class weights into one weight for each sample."""

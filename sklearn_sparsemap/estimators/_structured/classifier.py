@@ -434,11 +434,6 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         """Configure an optimiser for a round over all samples."""
         adjust_optimizer(self, task, optimizer)
 
-    @property
-    def _online_name(self):
-        """The name of the online solver."""
-        return "MIRA" if self.solver == "mira" else "AdaGrad"
-
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""
         return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter

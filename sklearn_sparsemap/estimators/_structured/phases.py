@@ -28,7 +28,7 @@ class Phase(Epochs):
     """
 
     def __init__(self, estimator, first, optimizer, visit, max_iter, n_samples):
-        super().__init__(optimizer, None, visit, max_iter)
+        super().__init__(optimizer, visit, max_iter)
         self.estimator, self.first, self.n_samples = estimator, first, n_samples
 
     @property

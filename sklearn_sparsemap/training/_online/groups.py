@@ -34,6 +34,7 @@ class GroupOptimizer(OnlineOptimizer):
         The features, as columns of a larger problem.
     """
 
+    kind = "groups"
     # Shrinkage of groups replaces the squared penalty.
     alpha = 0.0
 
