@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._fitting import Monitor, leaves_whole
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
-from ..estimators._state.mixin import TrainingStateMixin
+from ..estimators._state.state import TrainingStateMixin
 from ._engines import engine_for
 from ._rounds import Training
 from ._sources import Source

@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 
 from ..estimators._fitting import check_finite_loss
-from ..estimators._partitions import survey
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState, add_partial, finish_mixture, partial_mixture
 
@@ -74,11 +73,6 @@ def begin(estimator, shard, classes):
     return estimator, state
 
 
-def survey_shard(estimator, shard):
-    """Return the set of the labels in a shard (None if there are no labels), and its number of samples."""
-    return survey(shard.parts(), estimator)
-
-
 def learn(phase, blank, state, shard, turn):
     """Learn from a piece of a shard, beginning at the state of all; return the `Outcome`."""
     # One order for all pieces of a round.
@@ -129,8 +123,7 @@ def sums_of(outcome):
 def score_of(phase, state, blank, shard):
     """Return the sum of the scores of the parts of a shard, each times its number of samples, and that number."""
     estimator = phase.awaken(blank, state)
-    estimator._model = estimator._optimizer.model()
-    return estimator._sum_of_scores(shard.parts(), estimator._model)
+    return estimator._sum_of_scores(shard, estimator._optimizer.model())
 
 
 def tune(phase, state, blank, shard):

@@ -5,6 +5,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from ..estimators._fitting import Learner
+from ..estimators._partitions import survey
 from ._phases import (
     Phase,
     Turn,
@@ -15,7 +16,6 @@ from ._phases import (
     score_of,
     state_of,
     sums_of,
-    survey_shard,
     tune,
 )
 from ._shards import Shard
@@ -56,7 +56,7 @@ class Training:
         if source.parts:
             labels, self.n_samples = self._survey(estimator)
             classes = labels if classes is None else classes
-            begun = engine.result(engine.submit(begin, estimator, self.shards[0], classes))
+            begun = engine.submit(begin, estimator, self.shards[0], classes).result()
         else:
             self.n_samples = _num_samples(source.X)
             if classes is None and (labels := estimator._labels_in(source.y)) is not None:
@@ -69,8 +69,8 @@ class Training:
 
     def _survey(self, estimator):
         """Return the labels in all shards (None if there are no labels), and the number of training samples."""
-        surveys = [self.engine.submit(survey_shard, estimator, shard) for shard in [*self.shards, *self.held_out]]
-        found = [self.engine.result(survey) for survey in surveys]
+        surveys = [self.engine.submit(survey, shard, estimator) for shard in [*self.shards, *self.held_out]]
+        found = [own.result() for own in surveys]
         labels = None if any(own is None for own, _ in found) else list(set().union(*(own for own, _ in found)))
         return labels, sum(n for _, n in found[: self.n_shards])
 
@@ -92,7 +92,7 @@ class Training:
         # With validation, the second phase begins at the best state of the first one, and is not validated.
         self.reached, monitor.validate = monitor.model().reached, None
         phase, state = self.reached[0]
-        first = phase.awaken(self.estimator, self.engine.result(state))
+        first = phase.awaken(self.estimator, state.result())
         last = first._debiasing_optimizer(first._optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
         monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
@@ -117,12 +117,12 @@ class Training:
         """Return the score of a `Reached` on the data held out."""
         phase, state = model.reached[-1]
         scores = [self.engine.submit(score_of, phase, state, self.blank, shard) for shard in self.held_out]
-        total, n = np.sum([self.engine.result(score) for score in scores], axis=0)
+        total, n = np.sum([score.result() for score in scores], axis=0)
         return float(total / n)
 
     def fitted(self, reached, monitor):
         """Return the estimator that has come to some states."""
-        states = [(phase, self.engine.result(state)) for phase, state in reached]
+        states = [(phase, state.result()) for phase, state in reached]
         awake = [phase.awaken(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
         estimator = awake[-1]
@@ -131,7 +131,7 @@ class Training:
         estimator._take_rounds([each._optimizer for each in awake], monitor)
         if hasattr(estimator, "threshold"):
             shard = (self.held_out or self.shards)[0]
-            estimator.threshold_ = self.engine.result(self.engine.submit(tune, *reached[-1], self.blank, shard))
+            estimator.threshold_ = self.engine.submit(tune, *reached[-1], self.blank, shard).result()
             estimator.n_violations_ = self.n_violations
         return estimator
 
@@ -173,12 +173,12 @@ class Rounds(Learner):
                 turn = Turn(training.seed, number, piece, n_pieces, training._share(number * n_pieces + piece))
                 outcome = training._learn(there, state, turn)
                 state = engine.submit(end_turn, there, training.blank, outcome, state, turn)
-                sums = engine.result(engine.submit(sums_of, outcome))
+                sums = engine.submit(sums_of, outcome).result()
                 loss, weight = loss + sums.loss, weight + sums.weight
                 if phase.number == number == piece == 0:
                     training.n_violations = sums.n_violations
             # Wait for the state: if its computation failed, this raises before the state is kept.
-            engine.result(engine.submit(_nothing, state))
+            engine.submit(_nothing, state).result()
             training.reached = [*before, (phase, state)]
             if watch(loss / max(weight, np.finfo(float).tiny)):
                 break

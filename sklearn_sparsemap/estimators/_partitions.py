@@ -105,10 +105,10 @@ def read_partition(partition, number):
     return tuple(partition)
 
 
-def survey(parts, estimator):
-    """Return the set of the labels of all parts, or None if there are no labels, and the number of samples."""
+def survey(source, estimator):
+    """Return the set of the labels of all partitions, or None if there are no labels, and the number of samples."""
     labels, n_samples = set(), 0
-    for X, y in parts:
+    for X, y in source.parts():
         found = estimator._labels_in(y)
         labels = None if found is None or labels is None else labels.union(found)
         n_samples += _num_samples(X)
@@ -194,7 +194,7 @@ class PartitionsMixin:
             self.__dict__.pop(self._fitted_mark, None)
         n_samples = None
         if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
-            labels, n_samples = survey(source.parts(), self)
+            labels, n_samples = survey(source, self)
             classes = list(labels) if classes is None and labels is not None else classes
         return self._learn_partitions(source, classes, n_samples, held, rng)
 
@@ -238,14 +238,14 @@ class PartitionsMixin:
 
     def _mean_score(self, held, model):
         """Return the mean score of a model on the samples of some partitions."""
-        total, n_samples = self._sum_of_scores(held.parts(), model)
+        total, n_samples = self._sum_of_scores(held, model)
         return total / n_samples
 
-    def _sum_of_scores(self, parts, model):
-        """Return the sum of a model's scores on parts, weighted by samples, and the number of samples."""
+    def _sum_of_scores(self, source, model):
+        """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
         shadow._model, shadow._optimizer = model, None
-        for X, y in parts:
+        for X, y in source.parts():
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n
             del X, y

@@ -16,7 +16,7 @@ from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
-from .._state.mixin import TrainingStateMixin
+from .._state.state import TrainingStateMixin
 from .data import read_known
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin, flat_labels
-from .._state.mixin import TrainingStateMixin
+from .._state.state import TrainingStateMixin
 from .completions import blamed_on_known, codes_where_known
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
