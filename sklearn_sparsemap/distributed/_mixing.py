@@ -126,6 +126,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
     # For messages about training that diverges.
     _step_size = "the estimator's step size"
     _set_by_fit = ()
+    monitor_class: type[Monitor] = Monitor
 
     _parameter_constraints = {
         "estimator": [TrainingStateMixin],
@@ -207,7 +208,7 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         try:
             training = Training(self, engine, source, classes, rng)
             validate = training.score if training.held_out else None
-            monitor = Monitor(self, Progress(self, X, y, training.n_rounds), validate)
+            monitor = self.monitor_class(self, Progress(self, X, y, training.n_rounds), validate)
             training.run(monitor)
             monitor.take()
             self.client_ = engine.client

@@ -6,7 +6,7 @@ import sys
 import warnings
 from copy import copy
 from functools import partial, wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,7 @@ from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ..training._scores import linear_scores
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     Method = TypeVar("Method")
@@ -43,16 +44,17 @@ _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
 
 class Monitor:
-    """Watches the steps of a learner, stops it, and keeps the best model.
+    """Watches the steps of training, stops it, and keeps the best model.
 
-    If training is interrupted after the first step, the model so far is kept.
+    If training is interrupted after the first step, the model so far is kept. A subclass may stop by a rule of its own:
+    the attribute `monitor_class` of an estimator is the class of its monitors.
 
     Parameters
     ----------
     estimator : estimator
-        It has the parameters `tol` and `n_iter_no_change`, and a method `_outcome`, which returns the fitted attributes
-        for a model.
-    progress : Progress
+        The estimator that is fitted.
+    progress : object
+        Reports each step to the user.
     validate : callable, default=None
         Maps a model to its score on the held-out samples. The best model is then kept.
     held_out_loss : callable, default=None
@@ -63,15 +65,36 @@ class Monitor:
 
     Attributes
     ----------
-    learner : Learner
-        The learner that takes steps, or took them last.
+    learner : object
+        The learner that takes steps, or took them last, with a method ``model()``.
     losses, scores : list of float
-        The loss and the validation score after each step.
+        The loss after each step; the validation score, if there are held-out samples.
     stopped : bool
         Whether a callback stopped the last learner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.estimators import Monitor
+    >>> class Target(Monitor):
+    ...     def step(self, loss):
+    ...         return super().step(loss) or loss < 0.2
+    >>> model = StructuredSparseMAPClassifier()
+    >>> model.monitor_class = Target
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model.fit(X, X[:, 0] > 0).loss_curve_[-1] < 0.2
+    True
     """
 
-    def __init__(self, estimator, progress, validate=None, held_out_loss=None, watch_loss=False):
+    def __init__(
+        self,
+        estimator: Any,
+        progress: Any,
+        validate: Callable[[Any], float] | None = None,
+        held_out_loss: Callable[[Any], float] | None = None,
+        watch_loss: bool = False,
+    ) -> None:
         self.estimator, self.progress, self.validate, self.watch_loss = estimator, progress, validate, watch_loss
         self.held_out_loss, self._lowest = held_out_loss, np.inf
         self.losses, self.scores = [], []
@@ -80,38 +103,52 @@ class Monitor:
         self._best, self._without_improvement = -np.inf, 0
 
     @property
-    def n_iter(self):
+    def n_iter(self) -> int:
         """Number of steps, at least 1."""
         return max(1, len(self.losses))
 
-    def follow(self, learner):
+    def follow(self, learner: Any) -> None:
         """Let a learner take its steps."""
         self.learner, self._best_model, self._without_improvement = learner, None, 0
         keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
         self.message = learner.run(self.step)
 
-    def model(self):
+    def model(self) -> Any:
         """Return the model to keep if training ends now."""
         return self.learner.expand(self._best_model if self._best_model is not None else self.learner.model())
 
-    def attributes(self, model):
+    def attributes(self, model: Any) -> dict[str, Any]:
         """Return all fitted attributes of an estimator with this model, for callbacks."""
         names = [name for name in self.estimator._set_by_fit if hasattr(self.estimator, name)]
         return {name: getattr(self.estimator, name) for name in names} | self.estimator._outcome(self, model)
 
-    def take(self):
+    def take(self) -> None:
         """Store the model learned so far in the estimator."""
         vars(self.estimator).update(self.estimator._outcome(self, self.model()))
 
-    def end(self):
+    def end(self) -> None:
         """Issue warnings at the end: why training did not converge, and the number of inexact samples."""
         if self.message:
             warn_of_convergence(self.message)
         warn_of_inference(self.learner.unconverged)
         self.progress.end(lambda: self.attributes(self.model()))
 
-    def step(self, loss):
-        """Note the loss of a step; return whether to stop."""
+    def step(self, loss: float) -> bool:
+        """Note the loss of a step; return whether to stop.
+
+        Parameters
+        ----------
+        loss : float
+
+        Returns
+        -------
+        stop : bool
+
+        Raises
+        ------
+        ValueError
+            If the loss is not finite. The estimator is then as before.
+        """
         self.diverged = not np.isfinite(loss)
         check_finite_loss(loss, self.estimator._step_size)
         self.losses.append(float(loss))

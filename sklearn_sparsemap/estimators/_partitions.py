@@ -132,6 +132,8 @@ class PartitionsMixin:
     A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and the following.
     """
 
+    # What watches training. It may be replaced by a subclass.
+    monitor_class: type[Monitor] = Monitor
     # The attribute that exists if the estimator was fitted before.
     _fitted_mark = "_structure"
     # Whether step sizes depend on the number of all samples.
@@ -220,7 +222,7 @@ class PartitionsMixin:
         optimizer = self._ready(n_samples)
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
-        monitor = Monitor(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
+        monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
         monitor.follow(Epochs(optimizer, partial(source.visit, self, optimizer, rng), max_iter))
         monitor.take()
         self._end_partitions(source if held is None else held)

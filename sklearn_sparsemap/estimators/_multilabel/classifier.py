@@ -33,7 +33,7 @@ from ...training._data import LinearModel
 from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import Batch, Epochs, Monitor, learn_batch, leaves_whole, relative, visits, warn_of_inference
+from .._fitting import Batch, Epochs, learn_batch, leaves_whole, relative, visits, warn_of_inference
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
@@ -375,7 +375,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         self._running = None
         self._watch_sets(task)
         learner = self._batch(task, X)
-        monitor = Monitor(self, Progress(self, *data, learner.max_iter))
+        monitor = self.monitor_class(self, Progress(self, *data, learner.max_iter))
         monitor.follow(learner)
         monitor.take()
         if self._tunes_threshold(self._single):
@@ -421,7 +421,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         if self.early_stopping and held_out:
             watch["validate"] = lambda model: self._validate(model, *held_out)
             watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
-        monitor = Monitor(self, Progress(self, *data, max_iter), **watch)
+        monitor = self.monitor_class(self, Progress(self, *data, max_iter), **watch)
         optimizer = self._configure(MinibatchOptimizer(model, rng), len(X))
         monitor.follow(Epochs(optimizer, visits(self, optimizer, task, X, rng), max_iter))
         monitor.take()

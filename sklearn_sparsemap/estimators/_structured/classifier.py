@@ -27,7 +27,6 @@ from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
 from .._fitting import (
     Batch,
-    Monitor,
     PartialBatch,
     Validation,
     adjust_optimizer,
@@ -344,7 +343,7 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
         learner = self._learner(task, X, model)
         validate = validate and validate.narrowed(learner.columns)
         progress = Progress(self, *data, learner.max_iter)
-        monitor = Monitor(self, progress, validate, watch_loss=not isinstance(learner, Batch))
+        monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, Batch))
         monitor.follow(learner)
         monitor.take()
         monitor.end()

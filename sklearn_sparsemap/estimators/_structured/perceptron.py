@@ -21,7 +21,6 @@ from ...structures import Structure
 from ...training._curve import Course, mean_of
 from ...training._online.groups import GroupOptimizer
 from .._fitting import (
-    Monitor,
     check_finite_loss,
     keep_if,
     learn_batch,
@@ -353,7 +352,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
         """
         first, debiases = self._optimizer, self._selects and self.debias is not None
         n_epochs = self.max_iter + debiases * self.debias_max_iter
-        monitor = Monitor(self, Progress(self, *data, n_epochs))
+        monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
         self._configure(first, n_samples)
         monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter, n_samples))
         # The last shrinkage enforces the budget.
