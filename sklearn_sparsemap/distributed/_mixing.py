@@ -268,16 +268,11 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        return self._of_estimator("classes_")
+        return self._fitted().classes_
 
     @property
     def n_features_in_(self) -> int:
-        return self._of_estimator("n_features_in_")
-
-    def _of_estimator(self, name):
-        if "estimator_" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return getattr(self.estimator_, name)
+        return self._fitted().n_features_in_
 
     def _fitted(self):
         check_is_fitted(self)

@@ -290,8 +290,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self._fitted("_model").intercepts
 
     def _fitted(self, name):
-        if name not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self.__dict__[name]
 
     def _check_predict(self, X):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from .._fitting import warn_user
 from .phases import final_state
@@ -37,8 +38,7 @@ class SelectionMixin:
 
     @property
     def loss_curve_(self) -> Any:
-        if "_losses" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self._losses.entries
 
     @property
@@ -59,8 +59,7 @@ class SelectionMixin:
 
     def _state(self, name):
         """Return an attribute of the finished training or, in a stream, of the optimiser."""
-        if getattr(self, "_structure", None) is None:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         final = self._final or final_state(self._optimizer, self._optimizer, self._loss)
         return final[name]
 
