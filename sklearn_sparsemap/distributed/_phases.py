@@ -87,7 +87,7 @@ def learn(phase, blank, state, shard, turn):
         order = rng.permutation(len(X)) if phase.shuffle else np.arange(len(X))
         first, stop = (len(X) * place // turn.n_pieces for place in (turn.piece, turn.piece + 1))
         if first < stop:
-            estimator._configure_round(optimizer, task, phase.n_samples, turn.round)
+            estimator._configure_epoch(phase.n_samples, turn.round)
             loss += task.epochs(optimizer, X, remember=False)(order[first:stop])
             weight += task.weights[order[first:stop]].sum()
             n_samples += stop - first

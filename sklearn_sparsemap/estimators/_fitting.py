@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._core.ragged import RaggedArray
 from ..losses import LOSSES
+from ..structures import Structure
 from ..training._columns import Merging, columns_of
 from ..training._data import LinearModel
 from ..training._lbfgs import minimize_lbfgs
@@ -394,7 +395,7 @@ def learn_online(estimator, task, X, model, max_iter, rng):
         large = is_sparse and np.prod(shape) > _MOST_DENSE
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
-    optimizer = new_optimizer(estimator, task, model, columns)
+    optimizer = new_optimizer(estimator, model, columns)
     return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
 
 
@@ -424,25 +425,24 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
     return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
 
 
-def new_optimizer(estimator, task, model, columns=None):
+def new_optimizer(estimator, model, columns=None):
     """Make the online optimiser for an estimator's parameters."""
-    optimizer = _kind(estimator, task)(model, average=estimator.average, columns=columns)
-    return adjust_optimizer(estimator, task, optimizer)
+    return adjust_optimizer(estimator, _kind(estimator)(model, average=estimator.average, columns=columns))
 
 
-def _kind(estimator, task):
-    if not task.sequential:
+def _kind(estimator):
+    if not isinstance(estimator._structure, Structure):
         if estimator.solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
     return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
 
 
-def adjust_optimizer(estimator, task, optimizer):
+def adjust_optimizer(estimator, optimizer):
     """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-    if type(optimizer) is not _kind(estimator, task):
+    if type(optimizer) is not _kind(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
     if isinstance(optimizer, MiraOptimizer):
         optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)

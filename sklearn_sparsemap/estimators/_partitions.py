@@ -219,7 +219,8 @@ class PartitionsMixin:
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         """Run the epochs; see `fit_partitions`."""
         self._take_first(source, classes)
-        optimizer = self._ready(n_samples)
+        self._configure_epoch(n_samples)
+        optimizer = self._optimizer
         validate = None if held is None else partial(self._mean_score, held)
         max_iter = self._most_iter()
         monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
@@ -263,9 +264,8 @@ class PartitionsMixin:
     def _begin_pass(self):
         """Reset counts of an epoch."""
 
-    def _ready(self, n_samples):
-        """Return the optimiser, configured for epochs over `n_samples` samples."""
-        return self._optimizer
+    def _configure_epoch(self, n_samples, number=0):
+        """Configure the optimiser for an epoch over `n_samples` samples, after `number` others."""
 
     def _end_partitions(self, held):
         """Set attributes that depend on the final model."""

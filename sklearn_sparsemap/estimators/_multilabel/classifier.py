@@ -523,13 +523,8 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
         """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
         return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
 
-    def _ready(self, n_samples):
+    def _configure_epoch(self, n_samples, number=0):
         self._model = self._configure(self._optimizer, n_samples).model()
-        return self._optimizer
-
-    def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for one of the rounds over all samples."""
-        self._configure(optimizer, n_samples)
 
     def _begin_pass(self):
         self.n_violations_ = 0

@@ -148,8 +148,7 @@ def _write_groups(state, optimizer):
     groups = state.groups
     optimizer.store.kept[:] = groups["kept"]
     optimizer.sigma[0] = groups["sigma"]
-    # States of older versions lack this.
-    optimizer.held[:] = groups.get("held", 0)
+    optimizer.held[:] = groups["held"]
     optimizer.curve = Course(highest_of)
     for step, count in groups["curve"].tolist():
         optimizer.curve.note((step, (count,)))

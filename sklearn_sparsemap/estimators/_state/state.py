@@ -387,9 +387,10 @@ def add_partial(first, second):
         found.counters["n_steps"] = max(first.n_steps, second.n_steps)
     if first.groups is not None:
         one, other = first.groups, second.groups
-        found.groups = one | {"kept": one["kept"] | other["kept"], "sigma": one["sigma"] + other["sigma"]}
-        if "held" in one:
-            found.groups["held"] = np.maximum(one["held"], other["held"])
+        held = np.maximum(one["held"], other["held"])
+        found.groups = one | {
+            "kept": one["kept"] | other["kept"], "sigma": one["sigma"] + other["sigma"], "held": held
+        }  # fmt: skip
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -415,23 +414,21 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         if self._optimizer is None:
-            self._optimizer = new_optimizer(self, task, self._startable(self._model))
+            self._optimizer = self._new_begin()
         elif self._optimizer.dtype != self._dtype:
             raise ValueError("dtype cannot change between calls of partial_fit; fit a clone")
         else:
-            adjust_optimizer(self, task, self._optimizer)
+            adjust_optimizer(self, self._optimizer)
         # From now on the optimiser has the weights, even if training is interrupted.
         self._model = None
         return task, X
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
-        return new_optimizer(self, task, self._startable(self._model))
+        return new_optimizer(self, self._startable(self._model))
 
-    def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for a round over all samples."""
-        adjust_optimizer(self, task, optimizer)
+    def _configure_epoch(self, n_samples, number=0):
+        adjust_optimizer(self, self._optimizer)
 
     def _most_iter(self, solver="online"):
         """Return the maximum number of iterations of a solver."""

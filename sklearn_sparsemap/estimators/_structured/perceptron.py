@@ -586,8 +586,9 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
                 "lower alpha"
             )
 
-    def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for a round over all samples, with a constant step size."""
+    def _configure_epoch(self, n_samples, number=0):
+        """Configure the optimiser for a round over all samples, with a constant step size."""
+        optimizer = self._optimizer
         is_frozen = optimizer.columns is None and self.freeze_after is not None and number >= self.freeze_after
         frozen, eta0 = float(optimizer.sigma[0]) if is_frozen else None, self.eta0 / np.sqrt(number + 1.0)
         self._configure(optimizer, _NO_PERIOD, frozen=frozen, eta0=eta0)
@@ -595,7 +596,7 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
     def _end_round(self, n_samples, number):
         """Shrink the mixture of several shards after a round, so that the budget holds."""
         optimizer = self._optimizer
-        self._configure_round(optimizer, None, n_samples, number)
+        self._configure_epoch(n_samples, number)
         if self._selects:
             optimizer.shrink(at_least=0 if self.alpha else 1)
             if optimizer.exceeds:

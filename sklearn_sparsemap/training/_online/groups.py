@@ -55,8 +55,7 @@ class GroupOptimizer(OnlineOptimizer):
         super().__setstate__(state)
         self.source._check(len(self.store.features))
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
-        # Older versions counted groups only.
-        self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)
+        self.held = np.array(self.held)
 
     def load(self, model, shrunk):
         """Load the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
