@@ -621,13 +621,12 @@ class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructure
 
     def _ended_phases(self, losses, first, last, model):
         """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
-        return {
-            "_model": model,
-            "_optimizer": None,
-            "_final": final_state(first, last, self._loss_of(last)),
-            "_losses": Course.of(mean_of, losses),
-            "n_iter_": max(1, min(len(losses), self.max_iter)),
-        }
+        final = final_state(first, last, self._loss_of(last))
+        return self._progress_of(losses) | {"_model": model, "_optimizer": None, "_final": final}
+
+    def _progress_of(self, losses):
+        """Return the attributes that follow from the losses of all epochs."""
+        return {"_losses": Course.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
 
     def _take_rounds(self, optimizers, monitor):
         first, last = optimizers[0], optimizers[-1]

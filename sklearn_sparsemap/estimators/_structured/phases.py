@@ -49,9 +49,11 @@ class Phase(Epochs):
 
     def keep(self, monitor):
         """Store the progress; the first phase may go on, and before its first step the second one has no weights."""
-        monitor.take()
-        if self.optimizer is self.first or not self.optimizer.n_steps:
-            self.estimator._model, self.estimator._final, self.estimator._optimizer = None, None, self.first
+        if self.optimizer is not self.first and self.optimizer.n_steps:
+            monitor.take()
+        else:
+            progress = self.estimator._progress_of(monitor.losses)
+            vars(self.estimator).update(progress, _model=None, _final=None, _optimizer=self.first)
 
 
 def kept_columns(optimizer, counts):
