@@ -79,7 +79,8 @@ def take_apart(X, y, n_epochs):
     columns = Columns(X.values)
     seconds = {"equal columns, once": perf_counter() - started}
     model = LinearModel.zeros(len(columns.multiplicity), len(classes), task.n_additional, sparse_coef=True)
-    optimizer = new_optimizer(estimator, task, model, columns)
+    estimator._begin(structure, classes)
+    optimizer = new_optimizer(estimator, model, columns)
     rng, order, memory, targets = np.random.default_rng(0), np.arange(len(X)), task.memory(), task.targets
 
     def run(targets):

@@ -271,7 +271,7 @@ def constants(X, y):
         sent = process_time()
         estimator = phase.awaken(blank, state.without_history())
         ((task, laid_out),) = shard.samples(phase, estimator)
-        estimator._configure_round(estimator._optimizer, task, len(X), number)
+        estimator._configure_epoch(len(X), number)
         visit = task.epochs(estimator._optimizer, laid_out, remember=False)
         visited = process_time()
         visit(np.arange(len(X)))

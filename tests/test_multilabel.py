@@ -747,10 +747,12 @@ def test_training_goes_on_while_the_held_out_loss_falls():
         """Return after how many epochs training stops, and which epoch's model is kept."""
         model, epochs = Network([np.zeros((1, 1))], [np.zeros(1)], np.zeros(0)), count()
         monitor = Monitor(
-            SimpleNamespace(tol=1e-3, n_iter_no_change=3, _step_size=""), model,
-            lambda model: scores[next(epochs)], None, False, losses and (lambda model: losses[len(monitor.scores) - 1]),
+            SimpleNamespace(tol=1e-3, n_iter_no_change=3, _step_size=""),
+            SimpleNamespace(iteration=lambda *arguments: False),
+            lambda model: scores[next(epochs)], losses and (lambda model: losses[len(monitor.scores) - 1]),
         )  # fmt: skip
-        while not monitor.iteration(1.0):
+        monitor.learner = SimpleNamespace(model=lambda: model, expand=lambda model: model)
+        while not monitor.step(1.0):
             model.additional = np.full(1, len(monitor.scores) + 0.0)
         return len(monitor.scores), int(monitor.model().additional.sum())
 

@@ -11,8 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_sparsemap import MultilabelLPSparseMAP
 from sklearn_sparsemap.estimators._multilabel import sets as sets_module
-from sklearn_sparsemap.estimators._multilabel.data import row_words
-from sklearn_sparsemap.estimators._multilabel.linear import automatic_alpha, folds_by_content
+from sklearn_sparsemap.estimators._multilabel.data import automatic_alpha, folds_by_content, row_words
 from sklearn_sparsemap.estimators._multilabel.sets import SeenSets
 from sklearn_sparsemap.estimators._multilabel.threshold import GRID, Tuning, threshold_scores
 from sklearn_sparsemap.factors import AtMost, Implies

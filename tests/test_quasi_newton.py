@@ -11,10 +11,10 @@ from test_training import make_objective, make_problem
 
 from sklearn_sparsemap import StructuredSparseMAPClassifier
 from sklearn_sparsemap.structures import LinearChain
-from sklearn_sparsemap.training import _merging
-from sklearn_sparsemap.training._data import LinearModel
+from sklearn_sparsemap.training import _columns
+from sklearn_sparsemap.training._columns import Merging, number_columns
+from sklearn_sparsemap.training._data import LinearModel, make_rows
 from sklearn_sparsemap.training._lbfgs import minimize_lbfgs
-from sklearn_sparsemap.training._merging import Merging, first_equal
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._products import DenseFeatures, SparseFeatures
 from sklearn_sparsemap.training._quasi_newton import line_search as _line_search
@@ -247,10 +247,13 @@ def test_equal_columns_are_merged():
         X = sparse.csr_array(dense)
         kinds = np.unique(dense, axis=1)
         n_kinds = kinds.shape[1] - (not kinds.any(axis=0).all())
-        first = first_equal(sparse.csc_array(X))
-        for column, found in enumerate(first):
-            equal = np.flatnonzero((dense == dense[:, [column]]).all(axis=0))
-            assert found == (equal[0] if dense[:, column].any() else -1)
+        numbers, counts = number_columns(make_rows(X), n_columns)
+        assert counts.tolist() == (dense != 0.0).sum(axis=0).tolist()
+        for column, found in enumerate(numbers):
+            equal = (dense == dense[:, [column]]).all(axis=0)
+            assert (numbers == found).tolist() == equal.tolist() and (found == -1) == (not dense[:, column].any())
+        _, order = np.unique(numbers[numbers >= 0], return_index=True)
+        assert (np.diff(order) > 0).all()
         merging = Merging(X, 30, penalised=True)
         if merging.X is X:
             assert n_kinds > 0.9 * n_columns
@@ -270,17 +273,6 @@ def test_equal_columns_are_merged():
         assert Merging(X, 30, penalised=False).X is X and Merging(dense, 30, penalised=True).X is dense
         assert Merging(X, 0, penalised=True).X is X or not X.nnz
     assert merged_some > 15
-
-
-def test_columns_with_the_same_sum_are_told_apart(monkeypatch):
-    # Sums that say nothing at all.
-    class Zeros:
-        def integers(self, high, size, dtype):
-            return np.zeros(size, dtype)
-
-    monkeypatch.setattr(_merging.np.random, "default_rng", lambda seed: Zeros())
-    columns = sparse.csc_array(np.array([[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 1.0, 0.0]]))
-    assert first_equal(columns).tolist() == [0, 0, 2, 3]
 
 
 # --- Fits
@@ -319,7 +311,7 @@ def test_fits_are_the_same_with_and_without_equal_columns(fit_intercept, monkeyp
     X, y = sparse_chains(60, 500)
     fits = []
     for most in (0.9, 0.0):
-        monkeypatch.setattr(_merging, "_WORTHWHILE", most)
+        monkeypatch.setattr(_columns, "_WORTHWHILE", most)
         model = StructuredSparseMAPClassifier(
             "chain", "crf", solver="lbfgs", alpha=1e-2, tol=1e-7, fit_intercept=fit_intercept, warm_start=True
         )

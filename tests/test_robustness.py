@@ -39,7 +39,7 @@ from sklearn_sparsemap import (
 )
 from sklearn_sparsemap.datasets import load_conll
 from sklearn_sparsemap.estimators._progress import Progress
-from sklearn_sparsemap.estimators._structured import base as _base
+from sklearn_sparsemap.estimators._structured import questions as _questions
 from sklearn_sparsemap.factors import FactorGraph
 from sklearn_sparsemap.features import ArcVectorizer, InformationGainSelector, Template, TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
@@ -49,7 +49,7 @@ from sklearn_sparsemap.penalties import as_groups
 from sklearn_sparsemap.structures import LinearChain, Simplex
 from sklearn_sparsemap.training import _structure_task
 from sklearn_sparsemap.training._data import LinearModel, make_rows
-from sklearn_sparsemap.training._minibatch import MinibatchOptimizer
+from sklearn_sparsemap.training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from sklearn_sparsemap.training._objective import BatchObjective
 from sklearn_sparsemap.training._online.epoch import EPOCHS
 from sklearn_sparsemap.training._online.groups import GroupOptimizer
@@ -492,7 +492,7 @@ def test_ctrl_c_stops_inference(name, after_interrupts):
 
 def test_inexact_probabilities_are_reported(monkeypatch):
     model = chain(alpha=0.1).fit(X, Y)
-    for module, name in ((_base, "sparsemap"), (_structure_task, "sparsemap_problems")):
+    for module, name in ((_questions, "sparsemap"), (_structure_task, "sparsemap_problems")):
         monkeypatch.setattr(module, name, partial(getattr(module, name), max_iter=2))
     for method in (model.predict_marginals, model.predict_structures):
         with pytest.warns(ConvergenceWarning, match=r"SparseMAP did not converge for \d+ samples"):
@@ -517,7 +517,8 @@ TRAININGS = {
         StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), RINGS, (BatchObjective, "loss_gradient"),
     ),
     "graphs, adagrad": (
-        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS, (MinibatchOptimizer, "epoch"),
+        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS,
+        (LinearMinibatchOptimizer, "epoch"),
     ),
     "multilabel": (MultilabelLPSparseMAP(**ENDLESS, solver="adam"), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
     "perceptron": (

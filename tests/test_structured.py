@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_sparsemap import RaggedArray, StructuredSparseMAPClassifier, map_inference, sparsemap
+from sklearn_sparsemap.estimators import Monitor
 from sklearn_sparsemap.features import TemplateVectorizer
 from sklearn_sparsemap.losses import FenchelYoungLoss
 from sklearn_sparsemap.metrics import flat_accuracy_scorer, span_f1_scorer
@@ -567,3 +568,36 @@ def test_features_whose_squares_overflow_are_refused():
     X, y = make_chains(5)
     with pytest.raises(ValueError, match="rescale the features"):
         StructuredSparseMAPClassifier("chain", solver="adagrad").fit([x * 1e200 for x in X], y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_parameter_of_one_optimiser_affects_another():
+    X, y = make_chains(12, 3)
+    online = ({"eta0": 0.5}, {"average": False}, {"batch_size": 3}, {"C": 0.1}, {"shuffle": False}, {"random_state": 1})
+    cases = {
+        ("lbfgs", "sparsemap"): online,
+        ("adagrad", "hinge"): ({"C": 0.1},),
+        ("mira", "hinge"): ({"eta0": 0.5}, {"batch_size": 3}, {"alpha": 0.1}),
+    }
+    for (solver, loss), changes in cases.items():
+        model = StructuredSparseMAPClassifier("chain", loss, solver=solver, max_iter=4, random_state=0).fit(X, y)
+        for change in changes:
+            other = clone(model).set_params(**change).fit(X, y)
+            assert other.loss_curve_ == model.loss_curve_, (solver, change)
+            np.testing.assert_array_equal(other.coef_, model.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["lbfgs", "adagrad"])
+def test_a_monitor_of_ones_own_ends_training(solver):
+    class Twice(Monitor):
+        def step(self, loss):
+            return super().step(loss) or len(self.losses) == 2
+
+    class Short(StructuredSparseMAPClassifier):
+        monitor_class = Twice
+
+    X, y = make_chains(12, 3)
+    model = Short("chain", solver=solver, random_state=0).fit(X, y)
+    assert model.n_iter_ == len(model.loss_curve_) == 2
+    assert clone(model).fit_partitions([(X, y)]).n_iter_ == 2

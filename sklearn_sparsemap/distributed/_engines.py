@@ -34,10 +34,6 @@ class ThreadEngine:
         """Return the future of a call. A task that waits blocks its thread, but earlier tasks have begun already."""
         return self._pool.submit(_call, function, args)
 
-    def result(self, future):
-        """Wait for the result of a task."""
-        return future.result()
-
     def hold(self, parts):
         """Return parts of data in the form that `submit` takes; lazy parts of dask are computed now."""
         if not any(map(is_lazy, parts)):
@@ -72,9 +68,6 @@ class DaskEngine:
             # Data in this process are sent on purpose, so Dask's warning about their size is not useful.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             return self.client.submit(function, *args, pure=False)
-
-    def result(self, future):
-        return future.result()
 
     def hold(self, parts):
         """Return parts of data as futures on workers, if they are lazy."""

@@ -11,11 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
-from ..estimators._fitting import keep_if, leaves_whole, warn_of_inference
+from ..estimators._fitting import Monitor, leaves_whole
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
-from ..estimators._state.mixin import TrainingStateMixin
+from ..estimators._state.state import TrainingStateMixin
 from ._engines import engine_for
-from ._rounds import RoundMonitor, Training
+from ._rounds import Training
 from ._sources import Source
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
 
     # For messages about training that diverges.
     _step_size = "the estimator's step size"
+    _set_by_fit = ()
+    monitor_class: type[Monitor] = Monitor
 
     _parameter_constraints = {
         "estimator": [TrainingStateMixin],
@@ -205,16 +207,25 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
         engine = engine_for(self.client, self.n_jobs, source.lazy)
         try:
             training = Training(self, engine, source, classes, rng)
-            monitor = RoundMonitor(self, training, Progress(self, X, y, training.n_rounds))
-            keep_if(self, lambda: bool(training.reached) and not monitor.diverged, monitor.take)
+            validate = training.score if training.held_out else None
+            monitor = self.monitor_class(self, Progress(self, X, y, training.n_rounds), validate)
             training.run(monitor)
             monitor.take()
             self.client_ = engine.client
-            warn_of_inference(training.n_inexact)
-            monitor.progress.end(lambda: monitor.attributes(monitor.model()))
+            monitor.end()
         finally:
             engine.close()
         return self
+
+    def _outcome(self, monitor, model):
+        training = monitor.learner.training
+        return {
+            "estimator_": training.fitted(model.reached, monitor),
+            "loss_curve_": list(monitor.losses),
+            "validation_scores_": list(monitor.scores),
+            "n_iter_": monitor.n_iter,
+            "n_shards_": training.n_shards,
+        }
 
     def to_local(self) -> Any:
         """Return the fitted estimator: a copy that knows nothing of shards or clients.
@@ -257,16 +268,11 @@ class ParameterMixing(CallbackSupportMixin, BaseEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        return self._of_estimator("classes_")
+        return self._fitted().classes_
 
     @property
     def n_features_in_(self) -> int:
-        return self._of_estimator("n_features_in_")
-
-    def _of_estimator(self, name):
-        if "estimator_" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return getattr(self.estimator_, name)
+        return self._fitted().n_features_in_
 
     def _fitted(self):
         check_is_fitted(self)

@@ -6,11 +6,11 @@ Tasks exchange a blank estimator, which knows the classes and the structure but 
 
 from collections import namedtuple
 from copy import copy
+from functools import partial
 
 import numpy as np
 
 from ..estimators._fitting import check_finite_loss
-from ..estimators._partitions import survey
 from ..estimators._state.optimizers import read_optimizer, write_optimizer
 from ..estimators._state.state import TrainingState, add_partial, finish_mixture, partial_mixture
 
@@ -41,12 +41,8 @@ class Phase:
     def awaken(self, blank, state, rng=None):
         """Return an estimator with the optimiser that goes on from a state."""
         estimator = copy(blank)
-        make_groups = getattr(blank, "_groups_optimizer", None)
-        if self.columns is not None:
-
-            def make_groups(n_outputs, n_additional):
-                return blank._optimizer_of_columns(self.columns, n_outputs, n_additional, self.n_samples)
-
+        make = getattr(blank, "_new_optimizer", None)
+        make_groups = None if make is None else partial(make, columns=self.columns)
         estimator._optimizer, estimator._model = write_optimizer(state, make_groups, rng), None
         estimator._took_state()
         return estimator
@@ -55,7 +51,7 @@ class Phase:
         """Return the task and X of samples; the task is None if there is nothing to learn from."""
         estimator._learned_columns = self.columns
         task, X = estimator._take_in(X, y)
-        return (task, X) if task is None or self.columns is None else estimator._debiasing_data(self.columns, task, X)
+        return (task, X) if task is None else estimator._data_of(estimator._optimizer, task, X)
 
 
 def state_of(optimizer):
@@ -77,11 +73,6 @@ def begin(estimator, shard, classes):
     return estimator, state
 
 
-def survey_shard(estimator, shard):
-    """Return the set of the labels in a shard (None if there are no labels), and its number of samples."""
-    return survey(shard.parts(), estimator)
-
-
 def learn(phase, blank, state, shard, turn):
     """Learn from a piece of a shard, beginning at the state of all; return the `Outcome`."""
     # One order for all pieces of a round.
@@ -96,13 +87,13 @@ def learn(phase, blank, state, shard, turn):
         order = rng.permutation(len(X)) if phase.shuffle else np.arange(len(X))
         first, stop = (len(X) * place // turn.n_pieces for place in (turn.piece, turn.piece + 1))
         if first < stop:
-            estimator._configure_round(optimizer, task, phase.n_samples, turn.round)
+            estimator._configure_epoch(phase.n_samples, turn.round)
             loss += task.epochs(optimizer, X, remember=False)(order[first:stop])
             weight += task.weights[order[first:stop]].sum()
             n_samples += stop - first
     check_finite_loss(loss, estimator._step_size)
-    partial = partial_mixture(state_of(optimizer), float(n_samples))
-    return Outcome(partial, loss, weight, n_samples, getattr(estimator, "n_violations_", 0))
+    mixture = partial_mixture(state_of(optimizer), float(n_samples))
+    return Outcome(mixture, loss, weight, n_samples, getattr(estimator, "n_violations_", 0))
 
 
 def add_outcomes(first, *others):
@@ -132,8 +123,7 @@ def sums_of(outcome):
 def score_of(phase, state, blank, shard):
     """Return the sum of the scores of the parts of a shard, each times its number of samples, and that number."""
     estimator = phase.awaken(blank, state)
-    estimator._model = estimator._optimizer.model()
-    return estimator._sum_of_scores(shard.parts(), estimator._model)
+    return estimator._sum_of_scores(shard, estimator._optimizer.model())
 
 
 def tune(phase, state, blank, shard):

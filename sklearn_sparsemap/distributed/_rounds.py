@@ -4,7 +4,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from ..estimators._fitting import Monitor
+from ..estimators._fitting import Learner
+from ..estimators._partitions import survey
 from ._phases import (
     Phase,
     Turn,
@@ -15,7 +16,6 @@ from ._phases import (
     score_of,
     state_of,
     sums_of,
-    survey_shard,
     tune,
 )
 from ._shards import Shard
@@ -56,7 +56,7 @@ class Training:
         if source.parts:
             labels, self.n_samples = self._survey(estimator)
             classes = labels if classes is None else classes
-            begun = engine.result(engine.submit(begin, estimator, self.shards[0], classes))
+            begun = engine.submit(begin, estimator, self.shards[0], classes).result()
         else:
             self.n_samples = _num_samples(source.X)
             if classes is None and (labels := estimator._labels_in(source.y)) is not None:
@@ -69,8 +69,8 @@ class Training:
 
     def _survey(self, estimator):
         """Return the labels in all shards (None if there are no labels), and the number of training samples."""
-        surveys = [self.engine.submit(survey_shard, estimator, shard) for shard in [*self.shards, *self.held_out]]
-        found = [self.engine.result(survey) for survey in surveys]
+        surveys = [self.engine.submit(survey, shard, estimator) for shard in [*self.shards, *self.held_out]]
+        found = [own.result() for own in surveys]
         labels = None if any(own is None for own, _ in found) else list(set().union(*(own for own, _ in found)))
         return labels, sum(n for _, n in found[: self.n_shards])
 
@@ -86,35 +86,16 @@ class Training:
 
     def run(self, monitor):
         """Run all rounds."""
-        self._run_phase(self._phase(0), self.state, self.mixing.n_rounds, monitor)
+        monitor.follow(Rounds(self, self._phase(0), self.state, self.mixing.n_rounds))
         if not self._debiases() or monitor.stopped:
             return
-        self.reached = monitor.end_phase()
+        # With validation, the second phase begins at the best state of the first one, and is not validated.
+        self.reached, monitor.validate = monitor.model().reached, None
         phase, state = self.reached[0]
-        first = phase.awaken(self.estimator, self.engine.result(state))
+        first = phase.awaken(self.estimator, state.result())
         last = first._debiasing_optimizer(first._optimizer, self.n_samples)
         state = self.engine.submit(_same, state_of(last))
-        self._run_phase(self._phase(1, last.columns), state, self.estimator.debias_max_iter, monitor)
-
-    def _run_phase(self, phase, state, n_rounds, monitor):
-        before, n_pieces = self.reached, self.mixing.n_mixes
-        # It may have millions of columns, which go to each worker once.
-        there = self.engine.submit(_same, phase)
-        for number in range(n_rounds):
-            loss = weight = 0.0
-            for piece in range(n_pieces):
-                turn = Turn(self.seed, number, piece, n_pieces, self._share(number * n_pieces + piece))
-                outcome = self._learn(there, state, turn)
-                state = self.engine.submit(end_turn, there, self.blank, outcome, state, turn)
-                sums = self.engine.result(self.engine.submit(sums_of, outcome))
-                loss, weight = loss + sums.loss, weight + sums.weight
-                if phase.number == number == piece == 0:
-                    self.n_violations = sums.n_violations
-            # Wait for the state: if its computation failed, this raises before the state is kept.
-            self.engine.result(self.engine.submit(_nothing, state))
-            self.reached = [*before, (phase, state)]
-            if monitor.iteration(loss / max(weight, np.finfo(float).tiny)):
-                return
+        monitor.follow(Rounds(self, self._phase(1, last.columns), state, self.estimator.debias_max_iter))
 
     def _share(self, n_before):
         """Return the share of a mixture in averaged weights, after `n_before` others; None means that of its steps.
@@ -132,35 +113,76 @@ class Training:
             outcomes = [self.engine.submit(add_outcomes, *group) for group in groups]
         return outcomes[0]
 
-    def score(self, reached):
-        """Return the score on the data held out."""
-        phase, state = reached[-1]
+    def score(self, model):
+        """Return the score of a `Reached` on the data held out."""
+        phase, state = model.reached[-1]
         scores = [self.engine.submit(score_of, phase, state, self.blank, shard) for shard in self.held_out]
-        total, n = np.sum([self.engine.result(score) for score in scores], axis=0)
+        total, n = np.sum([score.result() for score in scores], axis=0)
         return float(total / n)
 
-    def fitted(self, reached, losses, scores):
+    def fitted(self, reached, monitor):
         """Return the estimator that has come to some states."""
-        states = [(phase, self.engine.result(state)) for phase, state in reached]
+        states = [(phase, state.result()) for phase, state in reached]
         awake = [phase.awaken(self.estimator, state) for phase, state in states]
         self.n_inexact = sum(state.counters["n_inexact"] for _, state in states)
         estimator = awake[-1]
         # A random state that was drawn for this fit is not kept.
         estimator.random_state = self.mixing.estimator.random_state
-        estimator._take_rounds([each._optimizer for each in awake], list(losses), list(scores))
+        estimator._take_rounds([each._optimizer for each in awake], monitor)
         if hasattr(estimator, "threshold"):
             shard = (self.held_out or self.shards)[0]
-            estimator.threshold_ = self.engine.result(self.engine.submit(tune, *reached[-1], self.blank, shard))
+            estimator.threshold_ = self.engine.submit(tune, *reached[-1], self.blank, shard).result()
             estimator.n_violations_ = self.n_violations
         return estimator
 
 
-def _same(thing):
-    return thing
+class Rounds(Learner):
+    """The rounds of a phase.
 
+    Parameters
+    ----------
+    training : Training
+    phase : Phase
+    state : future of a TrainingState
+        The start.
+    n_rounds : int
+    """
 
-def _nothing(state):
-    """Wait for a state on its worker."""
+    def __init__(self, training, phase, state, n_rounds):
+        self.training, self.phase, self.state, self.n_rounds = training, phase, state, n_rounds
+
+    @property
+    def begun(self):
+        return bool(self.training.reached)
+
+    @property
+    def unconverged(self):
+        return self.training.n_inexact
+
+    def model(self):
+        return Reached(self.training.reached)
+
+    def run(self, watch):
+        training, phase, state = self.training, self.phase, self.state
+        engine, before, n_pieces = training.engine, training.reached, training.mixing.n_mixes
+        # It may have millions of columns, which go to each worker once.
+        there = engine.submit(_same, phase)
+        for number in range(self.n_rounds):
+            loss = weight = 0.0
+            for piece in range(n_pieces):
+                turn = Turn(training.seed, number, piece, n_pieces, training._share(number * n_pieces + piece))
+                outcome = training._learn(there, state, turn)
+                state = engine.submit(end_turn, there, training.blank, outcome, state, turn)
+                sums = engine.submit(sums_of, outcome).result()
+                loss, weight = loss + sums.loss, weight + sums.weight
+                if phase.number == number == piece == 0:
+                    training.n_violations = sums.n_violations
+            # Wait for the state: if its computation failed, this raises before the state is kept.
+            engine.submit(_nothing, state).result()
+            training.reached = [*before, (phase, state)]
+            if watch(loss / max(weight, np.finfo(float).tiny)):
+                break
+        return ""
 
 
 class Reached:
@@ -173,37 +195,9 @@ class Reached:
         return self
 
 
-class RoundMonitor(Monitor):
-    """Watches the rounds of a training."""
+def _same(thing):
+    return thing
 
-    def __init__(self, mixing, training, progress):
-        validate = (lambda model: training.score(model.reached)) if training.held_out else None
-        super().__init__(mixing, None, validate, progress, watch_loss=False)
-        self.training, self.stopped = training, False
-        self.latest = lambda: Reached(training.reached)
 
-    def end_phase(self):
-        """Return the results so far, with validation the best ones. The next phase has none."""
-        reached = self.model().reached
-        self.validate = self._best_model = None
-        self._without_improvement = 0
-        return reached
-
-    def iteration(self, loss):
-        stop = bool(super().iteration(loss))
-        # By a callback, and not for want of improvement in this phase.
-        self.stopped = stop and self._without_improvement < self.estimator.n_iter_no_change
-        return stop
-
-    def attributes(self, model):
-        estimator = self.training.fitted(model.reached, self.losses, self.scores)
-        return {
-            "estimator_": estimator,
-            "loss_curve_": list(self.losses),
-            "validation_scores_": list(self.scores),
-            "n_iter_": max(1, len(self.losses)),
-            "n_shards_": self.training.n_shards,
-        }
-
-    def take(self):
-        vars(self.estimator).update(self.attributes(self.model()))
+def _nothing(state):
+    """Wait for a state on its worker."""

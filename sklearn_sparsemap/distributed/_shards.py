@@ -1,9 +1,9 @@
 """Shards: the training data of each worker, one or more parts of the data."""
 
-from ..estimators._partitions import read_partition
+from ..estimators._partitions import Partitions, read_partition
 
 
-class Shard:
+class Shard(Partitions):
     """Parts of the data that are learned from one after the other.
 
     On the worker that holds it a shard keeps its samples laid out, so that this is done once and not in each round;
@@ -21,26 +21,18 @@ class Shard:
     """
 
     def __init__(self, number, names, *parts):
-        self.number, self.names, self.sources = number, names, parts
+        super().__init__(parts)
+        self.number, self.names = number, names
         self._laid_out, self._phase = {}, None
 
     def __getstate__(self):
         return self.__dict__ | {"_laid_out": {}, "_phase": None}
 
-    def parts(self):
-        """Read the parts one after the other."""
-        for place, source in enumerate(self.sources):
-            yield read_partition(source, place)
-
-    def read_first(self):
-        """Read one part."""
-        return next(self.parts())
-
     def samples(self, phase, estimator):
         """Yield the samples of each part as a phase lays them out for the optimiser of an estimator."""
         if self._phase != phase.number:
             self._laid_out, self._phase = {}, phase.number
-        for place, source in enumerate(self.sources):
+        for place, source in enumerate(self.source):
             laid_out = self._laid_out.get(place)
             if laid_out is None:
                 try:

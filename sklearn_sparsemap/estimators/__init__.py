@@ -1,5 +1,6 @@
 """scikit-learn estimators, and functions that choose among groups of features."""
 
+from ._fitting import Monitor
 from ._multilabel.classifier import MultilabelLPSparseMAP
 from ._selection.path import GroupPath, group_path
 from ._selection.stability import StabilitySelection, stability_selection
@@ -10,6 +11,7 @@ from ._structured.perceptron import GroupLassoPerceptron
 __all__ = [
     "GroupLassoPerceptron",
     "GroupPath",
+    "Monitor",
     "MultilabelLPSparseMAP",
     "StabilitySelection",
     "StructuredSparseMAPClassifier",

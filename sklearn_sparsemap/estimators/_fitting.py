@@ -1,4 +1,4 @@
-"""The course of a fit: run an optimiser, monitor the loss or a validation score, keep the best model."""
+"""The course of a fit: a learner takes its steps, and a monitor watches them and keeps the best model."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import sys
 import warnings
 from copy import copy
 from functools import partial, wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from .._core.ragged import RaggedArray
-from ..training._columns import columns_of
+from ..losses import LOSSES
+from ..structures import Structure
+from ..training._columns import Merging, columns_of
 from ..training._data import LinearModel
 from ..training._lbfgs import minimize_lbfgs
-from ..training._merging import Merging
 from ..training._minibatch import LinearMinibatchOptimizer
 from ..training._objective import BatchObjective
 from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
-from ._progress import Progress
+from ..training._scores import linear_scores
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     Method = TypeVar("Method")
@@ -31,88 +32,130 @@ if TYPE_CHECKING:
 # Duality gap of the inference in online training. Losses are inexact by this much, which is small compared with the
 # noise of the gradients.
 _ONLINE_TOL = 1e-8
-# Epochs of AdaGrad before L-BFGS, and their step size, the default of `eta0`.
+# Epochs of AdaGrad before L-BFGS, and their step size.
 _WARM_UP_EPOCHS, _WARM_UP_STEP = 3, 0.1
 # Up to this number of weights of merged columns, an online optimiser stores all of them.
 _MOST_DENSE = 2**22
 # Least improvement of an epoch, if the estimator's `tol` is None.
 _TOL = 1e-3
+# Maximum number of linearisations of the loss of samples with unknown labels.
+_MOST_ROUNDS = 10
 # Prefixes of the attributes in which scikit-learn stores the callbacks of a call.
 _OF_CALLBACKS = ("_callback_", "_skl_callbacks")
 
 
 class Monitor:
-    """Monitor the iterations of a fit.
+    """Watches the steps of training, stops it, and keeps the best model.
+
+    If training is interrupted after the first step, the model so far is kept. A subclass may stop by a rule of its own:
+    the attribute `monitor_class` of an estimator is the class of its monitors.
 
     Parameters
     ----------
     estimator : estimator
-        It has the parameters `tol` and `n_iter_no_change`.
-    model : LinearModel
-        The model before the first iteration.
-    validate : callable or None
+        The estimator that is fitted.
+    progress : object
+        Reports each step to the user.
+    validate : callable, default=None
         Maps a model to its score on the held-out samples. The best model is then kept.
-    progress : Progress or None
-    watch_loss : bool
-        Whether to stop when the loss no longer improves (if there is no `validate`).
     held_out_loss : callable, default=None
         Maps a model to its mean loss on the held-out samples. As long as this improves, training continues, and among
         equally good models the last one is kept.
+    watch_loss : bool, default=False
+        Whether to stop when the loss no longer improves (if there is no `validate`).
+
+    Attributes
+    ----------
+    learner : object
+        The learner that takes steps, or took them last, with a method ``model()``.
+    losses, scores : list of float
+        The loss after each step; the validation score, if there are held-out samples.
+    stopped : bool
+        Whether a callback stopped the last learner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_sparsemap import StructuredSparseMAPClassifier
+    >>> from sklearn_sparsemap.estimators import Monitor
+    >>> class Target(Monitor):
+    ...     def step(self, loss):
+    ...         return super().step(loss) or loss < 0.2
+    >>> model = StructuredSparseMAPClassifier()
+    >>> model.monitor_class = Target
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model.fit(X, X[:, 0] > 0).loss_curve_[-1] < 0.2
+    True
     """
 
-    def __init__(self, estimator, model, validate, progress, watch_loss, held_out_loss=None):
-        self.estimator, self.validate, self.progress, self.watch_loss = estimator, validate, progress, watch_loss
+    def __init__(
+        self,
+        estimator: Any,
+        progress: Any,
+        validate: Callable[[Any], float] | None = None,
+        held_out_loss: Callable[[Any], float] | None = None,
+        watch_loss: bool = False,
+    ) -> None:
+        self.estimator, self.progress, self.validate, self.watch_loss = estimator, progress, validate, watch_loss
         self.held_out_loss, self._lowest = held_out_loss, np.inf
         self.losses, self.scores = [], []
-        # `latest` returns the current model; optimisers replace it. `expand` converts a model to the user's columns,
-        # because an online optimiser may have merged them.
-        self.latest, self.expand = lambda: model, lambda model: model
-        # Tells whether there is a model to keep if training ends now; online optimisers replace it.
-        self.begun = lambda: bool(self.losses)
-        self.diverged = False
+        self.learner, self.message, self.stopped, self.diverged = None, "", False, False
         self._best_model = None
         self._best, self._without_improvement = -np.inf, 0
 
-    def model(self):
+    @property
+    def n_iter(self) -> int:
+        """Number of steps, at least 1."""
+        return max(1, len(self.losses))
+
+    def follow(self, learner: Any) -> None:
+        """Let a learner take its steps."""
+        self.learner, self._best_model, self._without_improvement = learner, None, 0
+        keep_if(self.estimator, lambda: learner.begun and not self.diverged, partial(learner.keep, self))
+        self.message = learner.run(self.step)
+
+    def model(self) -> Any:
         """Return the model to keep if training ends now."""
-        return self.expand(self._best_model if self._best_model is not None else self.latest())
+        return self.learner.expand(self._best_model if self._best_model is not None else self.learner.model())
 
-    def attributes(self, model):
-        """Return the fitted attributes of an estimator with this model."""
-        estimator = self.estimator
-        return {
-            **{name: getattr(estimator, name) for name in estimator._set_by_fit if hasattr(estimator, name)},
-            "n_iter_": max(1, len(self.losses)),
-            "_model": model.copy(),
-            "_optimizer": None,
-        }
+    def attributes(self, model: Any) -> dict[str, Any]:
+        """Return all fitted attributes of an estimator with this model, for callbacks."""
+        names = [name for name in self.estimator._set_by_fit if hasattr(self.estimator, name)]
+        return {name: getattr(self.estimator, name) for name in names} | self.estimator._outcome(self, model)
 
-    def take(self):
+    def take(self) -> None:
         """Store the model learned so far in the estimator."""
-        estimator = self.estimator
-        estimator._model, estimator._optimizer = self.model(), None
-        estimator.loss_curve_, estimator.validation_scores_ = self.losses, self.scores
-        estimator.n_iter_ = max(1, len(self.losses))
+        vars(self.estimator).update(self.estimator._outcome(self, self.model()))
 
-    def end(self, message, n_inexact):
+    def end(self) -> None:
         """Issue warnings at the end: why training did not converge, and the number of inexact samples."""
-        if message:
-            warn_of_convergence(message)
-        warn_of_inference(n_inexact)
-        self.progress.end(lambda: self.attributes(self.estimator._model))
+        if self.message:
+            warn_of_convergence(self.message)
+        warn_of_inference(self.learner.unconverged)
+        self.progress.end(lambda: self.attributes(self.model()))
 
-    def check(self, loss):
-        """Raise ValueError if the loss is not finite; then nothing is kept."""
+    def step(self, loss: float) -> bool:
+        """Note the loss of a step; return whether to stop.
+
+        Parameters
+        ----------
+        loss : float
+
+        Returns
+        -------
+        stop : bool
+
+        Raises
+        ------
+        ValueError
+            If the loss is not finite. The estimator is then as before.
+        """
         self.diverged = not np.isfinite(loss)
         check_finite_loss(loss, self.estimator._step_size)
-
-    def iteration(self, loss):
-        """Report an iteration; return whether to stop."""
-        self.check(loss)
         self.losses.append(float(loss))
         note, value, held_out_loss = "", -loss, np.inf
         if self.validate is not None:
-            model = self.latest()
+            model = self.learner.model()
             value = self.validate(model)
             self.scores.append(value)
             note = f", validation score {value:.4f}"
@@ -121,17 +164,193 @@ class Monitor:
                 self._best_model = model.copy()
             if self.held_out_loss is not None:
                 held_out_loss = self.held_out_loss(model)
-        stop = False
-        if self.progress is not None:
-            stop = self.progress.iteration(loss, lambda: self.attributes(self.expand(self.latest())), note)
+        self.stopped = bool(self.progress.iteration(loss, self._latest_attributes, note))
         if self.validate is not None or self.watch_loss:
             tol = _TOL if self.estimator.tol is None else self.estimator.tol
             # With few samples, scores can be constant for epochs: at the start no label may be predicted.
             improved = value > self._best + tol or held_out_loss < self._lowest - tol
             self._without_improvement = 0 if improved else self._without_improvement + 1
             self._best, self._lowest = max(self._best, value), min(self._lowest, held_out_loss)
-            stop = stop or self._without_improvement >= self.estimator.n_iter_no_change
-        return stop
+            return self.stopped or self._without_improvement >= self.estimator.n_iter_no_change
+        return self.stopped
+
+    def _latest_attributes(self):
+        return self.attributes(self.learner.expand(self.learner.model()).copy())
+
+
+class Learner:
+    """Learns a model in steps. A subclass has `run`, `model` and `begun`.
+
+    Attributes
+    ----------
+    begun : bool
+        Whether there is a model to keep if training ends now.
+    unconverged : int
+        Number of samples whose inference did not converge.
+    columns : Columns or None
+        The merged columns of its models, if any.
+    """
+
+    columns, unconverged = None, 0
+
+    def run(self, watch):
+        """Take all steps. After each, call `watch` with the loss, and stop if the result is true.
+
+        Returns
+        -------
+        message : str
+            The reason if training did not converge, else empty.
+        """
+        raise NotImplementedError
+
+    def model(self):
+        """Return the current model, in the learner's own form."""
+        raise NotImplementedError
+
+    def expand(self, model):
+        """Convert a model from the learner's form to the user's columns and type."""
+        return model
+
+    def keep(self, monitor):
+        """Store the progress in the estimator if training is interrupted."""
+        monitor.take()
+
+
+class Epochs(Learner):
+    """Epochs of an online optimiser.
+
+    Parameters
+    ----------
+    optimizer : optimizer
+    visit : callable
+        Visits all samples, and returns their mean loss.
+    max_iter : int
+    columns : Columns, default=None
+        The merged columns of the optimiser's weights.
+    sparse_coef : bool, default=False
+        Whether the user's model has sparse `coef`, if columns are merged.
+    """
+
+    def __init__(self, optimizer, visit, max_iter, columns=None, sparse_coef=False):
+        self.optimizer, self.visit, self.max_iter = optimizer, visit, max_iter
+        self.columns, self.sparse_coef = columns, sparse_coef
+
+    @property
+    def begun(self):
+        return self.optimizer.n_steps > 0
+
+    @property
+    def unconverged(self):
+        return self.optimizer.unconverged
+
+    def run(self, watch):
+        for _ in range(self.max_iter):
+            if watch(self.visit() + self.optimizer.penalty()):
+                return ""
+        name = self.optimizer.name
+        return f"{name} was still improving after max_iter={self.max_iter} epochs; raise max_iter or tol"
+
+    def model(self):
+        return self.optimizer.model()
+
+    def expand(self, model):
+        return model if self.columns is None else self.columns.expand(model, sparse_coef=self.sparse_coef)
+
+
+class Batch(Learner):
+    """L-BFGS on the objective over all samples.
+
+    Parameters
+    ----------
+    task : Task
+    X : RaggedArray
+    model : LinearModel
+        The start, in float64.
+    expand : callable
+        Converts a `LinearModel` to the user's form.
+    alpha, tol : float
+    max_iter : int
+    n_jobs : int or None
+    fit_intercept : bool, default=True
+    """
+
+    def __init__(self, task, X, model, expand, *, alpha, tol, max_iter, n_jobs, fit_intercept=True):
+        self.task, self.X, self.expand = task, X, expand
+        self.alpha, self.tol, self.max_iter, self.n_jobs = alpha, tol, max_iter, n_jobs
+        self.fit_intercept = fit_intercept
+        self._model, self._merging, self.losses = model, None, []
+
+    @property
+    def begun(self):
+        return bool(self.losses)
+
+    def model(self):
+        return self._model if self._merging is None else self._merging.expand(self._model)
+
+    def run(self, watch):
+        if self.task.sequential and self.task.has_kinks and not self._model.additional.any():
+            self._warm_up()
+        return self._minimize(self.task, self.max_iter, watch)
+
+    def _warm_up(self):
+        """Run a few epochs of AdaGrad, with parameters of their own.
+
+        At zero all structures tie. This is the sharpest kink of the loss, where the negative gradient need not be a
+        descent direction, and near it solutions have the most structures. A few epochs lead away from there at little
+        cost.
+        """
+        optimizer = OnlineOptimizer(self._model.copy(), average=True)
+        optimizer.configure(alpha=self.alpha, eta0=_WARM_UP_STEP, tol=_ONLINE_TOL, fit_intercept=self.fit_intercept)
+        epoch = self.task.epochs(optimizer, self.X, remember=False)
+        for _ in range(_WARM_UP_EPOCHS):
+            epoch(np.arange(len(self.X)))
+        self._model = optimizer.model()
+
+    def _minimize(self, task, max_iter, watch):
+        """Minimise the loss of a task from the current model; parameters and result are those of `run`."""
+        merging = Merging(self.X.values, task.n_outputs, penalised=self.alpha > 0.0)
+        start = merging.shrink(self.model())
+        objective = BatchObjective(
+            task, merging.X, start, alpha=self.alpha, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs
+        )
+
+        def after_iteration(model, loss):
+            self._model, self._merging = model, merging
+            self.losses.append(loss)
+            return watch(loss)
+
+        model, loss, message = minimize_lbfgs(
+            objective, start, max_iter=max_iter, tol=self.tol, after_iteration=after_iteration
+        )
+        self._model, self._merging, self.unconverged = model, merging, objective.unconverged
+        if not self.losses or not np.isfinite(loss):
+            # The start was optimal, or training diverged.
+            after_iteration(model, loss)
+        if message:
+            message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
+        return message
+
+
+class PartialBatch(Batch):
+    """L-BFGS on samples with unknown labels, a `PartialTask`.
+
+    Without kinks, once. Otherwise, this is followed by a sequence of convex upper bounds.
+    """
+
+    def run(self, watch):
+        message = super().run(watch)
+        if LOSSES[self.task.loss].argmax == "gibbs":
+            return message
+        for _ in range(_MOST_ROUNDS):
+            left, best = self.max_iter - len(self.losses), self.losses[-1]
+            if left < 1:
+                break
+            model = self.model()
+            scores = linear_scores(self.X.values, model, self.n_jobs)
+            message = self._minimize(self.task.made_linear(scores, model.additional, self.n_jobs), left, watch)
+            if best - self.losses[-1] <= self.tol * max(1.0, abs(best)):
+                break
+        return message
 
 
 class Validation:
@@ -154,20 +373,12 @@ class Validation:
         return self.score(self.task, self.X, self.gold, model, self.weights)
 
     def narrowed(self, columns):
-        """Return the validation of models with merged columns."""
+        """Return the validation of models with merged columns, if there are any."""
+        if columns is None:
+            return self
         found = copy(self)
         found.X = RaggedArray(columns.narrow(self.X.values), self.X.indptr, shapes=self.X.shapes)
         return found
-
-
-def start_fit(estimator, data, model, validate, max_iter, watch_loss=True, held_out_loss=None):
-    """Return the monitor of a fit on the user's data; if training is interrupted, the model so far is kept.
-
-    The other parameters are those of `Monitor` and `Progress`.
-    """
-    monitor = Monitor(estimator, model, validate, Progress(estimator, *data, max_iter), watch_loss, held_out_loss)
-    keep_if(estimator, lambda: monitor.begun() and not monitor.diverged, monitor.take)
-    return monitor
 
 
 def relative(weights):
@@ -176,73 +387,16 @@ def relative(weights):
     return weights / weights.mean()
 
 
-def fit_lbfgs(estimator, task, X, model, max_iter, monitor):
-    """Minimise the objective over all samples, starting at `model`.
-
-    Returns
-    -------
-    message : str
-        The reason if it did not converge, else empty.
-    n_inexact : int
-        Number of samples whose inference did not converge.
-    """
-    if task.sequential and task.has_kinks and not model.additional.any():
-        # At zero all structures tie. This is the sharpest kink of the loss, where the negative gradient need not be a
-        # descent direction, and near it solutions have the most structures. A few epochs of AdaGrad lead away from
-        # there at little cost. AdaGrad's parameters of the estimator are not used here: they are documented for that
-        # solver only.
-        optimizer = OnlineOptimizer(model.copy(), average=True)
-        optimizer.configure(
-            alpha=estimator.alpha, eta0=_WARM_UP_STEP, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept
-        )
-        epoch = task.epochs(optimizer, X, remember=False)
-        for _ in range(_WARM_UP_EPOCHS):
-            epoch(np.arange(len(X)))
-        model = optimizer.model()
-    merging = Merging(X.values, task.n_outputs, penalised=estimator.alpha > 0.0)
-    model = merging.shrink(model)
-    objective = BatchObjective(
-        task, merging.X, model, alpha=estimator.alpha, fit_intercept=estimator.fit_intercept, n_jobs=estimator.n_jobs
-    )
-
-    def after_iteration(current, loss):
-        monitor.latest = lambda: merging.expand(current)
-        return monitor.iteration(loss)
-
-    found, loss, message = minimize_lbfgs(
-        objective, model, max_iter=max_iter, tol=estimator.tol, after_iteration=after_iteration
-    )
-    monitor.check(loss)
-    found = merging.expand(found)
-    monitor.latest = lambda: found
-    if not monitor.losses:
-        # The initial point was optimal.
-        monitor.losses.append(loss)
-    if message:
-        message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
-    return message, objective.unconverged
-
-
-def fit_online(estimator, task, X, model, max_iter, monitor):
-    """Run epochs of AdaGrad or MIRA, starting from `model`; returns the same as `fit_lbfgs`."""
-    columns = columns_of(X.values, model.coef) if task.sequential else None
+def learn_online(estimator, task, X, model, max_iter, rng):
+    """Return the learner of AdaGrad or MIRA over all samples, starting from `model`."""
+    columns, is_sparse = columns_of(X.values, model.coef) if task.sequential else None, sparse.issparse(model.coef)
     if columns is not None:
-        is_sparse, shape = sparse.issparse(model.coef), (len(columns.multiplicity), task.n_outputs)
+        shape = len(columns.multiplicity), task.n_outputs
         large = is_sparse and np.prod(shape) > _MOST_DENSE
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
-        monitor.expand = partial(columns.expand, sparse_coef=is_sparse)
-        if monitor.validate is not None:
-            monitor.validate = monitor.validate.narrowed(columns)
-    optimizer = new_optimizer(estimator, task, model, columns)
-    name = "MIRA" if estimator.solver == "mira" else "AdaGrad"
-    rng = check_random_state(estimator.random_state)
-    return run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng)
-
-
-def run_epochs(estimator, optimizer, name, task, X, max_iter, monitor, rng):
-    """Visit all samples repeatedly; returns the same as `fit_lbfgs`."""
-    return follow_epochs(optimizer, name, visits(estimator, optimizer, task, X, rng), max_iter, monitor)
+    optimizer = new_optimizer(estimator, model, columns)
+    return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
 
 
 def visits(estimator, optimizer, task, X, rng, remember=True):
@@ -255,17 +409,6 @@ def visits(estimator, optimizer, task, X, rng, remember=True):
         return epoch(order) / total_weight
 
     return visit
-
-
-def follow_epochs(optimizer, name, visit, max_iter, monitor):
-    """Call `visit`, which visits all samples and returns their mean loss, in epochs; returns as `fit_lbfgs`."""
-    monitor.latest, monitor.begun = optimizer.model, lambda: optimizer.n_steps > 0
-    message = f"{name} was still improving after max_iter={max_iter} epochs; raise max_iter or tol"
-    for _ in range(max_iter):
-        if monitor.iteration(visit() + optimizer.penalty()):
-            message = ""
-            break
-    return message, optimizer.unconverged
 
 
 def learn_batch(estimator, optimizer, task, X, keep=False):
@@ -282,34 +425,32 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
     return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
 
 
-def new_optimizer(estimator, task, model, columns=None):
+def new_optimizer(estimator, model, columns=None):
     """Make the online optimiser for an estimator's parameters."""
-    options = {} if columns is None else {"columns": columns}
-    return adjust_optimizer(estimator, task, _kind(estimator, task)(model, average=estimator.average, **options))
+    return adjust_optimizer(estimator, _kind(estimator)(model, average=estimator.average, columns=columns))
 
 
-def _kind(estimator, task):
-    if not task.sequential:
+def _kind(estimator):
+    if not isinstance(estimator._structure, Structure):
         if estimator.solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
     return MiraOptimizer if estimator.solver == "mira" else OnlineOptimizer
 
 
-def adjust_optimizer(estimator, task, optimizer):
+def adjust_optimizer(estimator, optimizer):
     """Apply an estimator's parameters, which may have changed, to an existing optimiser; return it."""
     if optimizer.average != estimator.average:
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
-    if type(optimizer) is not _kind(estimator, task):
+    if type(optimizer) is not _kind(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
-    parameters = {"fit_intercept": estimator.fit_intercept}
     if isinstance(optimizer, MiraOptimizer):
-        optimizer.configure(C=estimator.C, **parameters)
+        optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
     else:
-        own = {"tol": _ONLINE_TOL} if task.sequential else {}
-        if estimator.batch_size is not None:
-            own["batch_size"] = int(estimator.batch_size)
-        optimizer.configure(alpha=estimator.alpha, eta0=estimator.eta0, n_jobs=estimator.n_jobs, **own, **parameters)
+        optimizer.configure(
+            alpha=estimator.alpha, eta0=estimator.eta0, tol=_ONLINE_TOL, fit_intercept=estimator.fit_intercept,
+            batch_size=estimator.batch_size, n_jobs=estimator.n_jobs,
+        )  # fmt: skip
     return optimizer
 
 

@@ -16,8 +16,8 @@ from sklearn.utils.validation import _num_samples
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
-from ._fitting import follow_epochs, leaves_whole, start_fit
-from ._progress import with_callbacks
+from ._fitting import Epochs, Monitor, leaves_whole
+from ._progress import Progress, with_callbacks
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -69,7 +69,7 @@ class Partitions:
             return part
         raise ValueError("partitions yields none; give at least one")
 
-    def visit(self, estimator, optimizer, rng, change=None):
+    def visit(self, estimator, optimizer, rng):
         """Let an optimiser visit all samples once; return their mean loss.
 
         Parameters
@@ -78,16 +78,13 @@ class Partitions:
             Lays out the samples.
         optimizer : optimizer
         rng : RandomState
-        change : callable, default=None
-            Maps the task and X of a partition to those for the optimiser.
         """
         total = weight = 0.0
         estimator._begin_pass()
         for X, y in self.parts(rng):
             task, X = estimator._take_in(X, y)
             if task is not None:
-                if change is not None:
-                    task, X = change(task, X)
+                task, X = estimator._data_of(optimizer, task, X)
                 order = rng.permutation(len(X)) if self.shuffle else np.arange(len(X))
                 total += task.epochs(optimizer, X, remember=False)(order)
                 weight += task.weights.sum()
@@ -108,10 +105,10 @@ def read_partition(partition, number):
     return tuple(partition)
 
 
-def survey(parts, estimator):
-    """Return the set of the labels of all parts, or None if there are no labels, and the number of samples."""
+def survey(source, estimator):
+    """Return the set of the labels of all partitions, or None if there are no labels, and the number of samples."""
     labels, n_samples = set(), 0
-    for X, y in parts:
+    for X, y in source.parts():
         found = estimator._labels_in(y)
         labels = None if found is None or labels is None else labels.union(found)
         n_samples += _num_samples(X)
@@ -132,9 +129,11 @@ def flat_labels(y):
 class PartitionsMixin:
     """Gives an estimator `fit_partitions`.
 
-    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_online_course`, and the following.
+    A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and the following.
     """
 
+    # What watches training. It may be replaced by a subclass.
+    monitor_class: type[Monitor] = Monitor
     # The attribute that exists if the estimator was fitted before.
     _fitted_mark = "_structure"
     # Whether step sizes depend on the number of all samples.
@@ -197,7 +196,7 @@ class PartitionsMixin:
             self.__dict__.pop(self._fitted_mark, None)
         n_samples = None
         if self._counts_samples or (classes is None and self._labels_in(source.read_first()[1]) is not None):
-            labels, n_samples = survey(source.parts(), self)
+            labels, n_samples = survey(source, self)
             classes = list(labels) if classes is None and labels is not None else classes
         return self._learn_partitions(source, classes, n_samples, held, rng)
 
@@ -220,16 +219,15 @@ class PartitionsMixin:
     def _learn_partitions(self, source, classes, n_samples, held, rng):
         """Run the epochs; see `fit_partitions`."""
         self._take_first(source, classes)
-        optimizer = self._ready(n_samples)
+        self._configure_epoch(n_samples)
+        optimizer = self._optimizer
         validate = None if held is None else partial(self._mean_score, held)
-        name, max_iter = self._online_course()
-        monitor = start_fit(self, (source.source, None), optimizer.model(), validate, max_iter)
-        message, n_inexact = follow_epochs(
-            optimizer, name, lambda: source.visit(self, optimizer, rng), max_iter, monitor
-        )
+        max_iter = self._most_iter()
+        monitor = self.monitor_class(self, Progress(self, source.source, None, max_iter), validate, watch_loss=True)
+        monitor.follow(Epochs(optimizer, partial(source.visit, self, optimizer, rng), max_iter))
         monitor.take()
         self._end_partitions(source if held is None else held)
-        monitor.end(message, n_inexact)
+        monitor.end()
         return self
 
     def _take_first(self, source, classes):
@@ -243,14 +241,14 @@ class PartitionsMixin:
 
     def _mean_score(self, held, model):
         """Return the mean score of a model on the samples of some partitions."""
-        total, n_samples = self._sum_of_scores(held.parts(), model)
+        total, n_samples = self._sum_of_scores(held, model)
         return total / n_samples
 
-    def _sum_of_scores(self, parts, model):
-        """Return the sum of a model's scores on parts, weighted by samples, and the number of samples."""
+    def _sum_of_scores(self, source, model):
+        """Return the sum of a model's scores on partitions, weighted by samples, and the number of samples."""
         shadow, total, n_samples = copy(self), 0.0, 0
         shadow._model, shadow._optimizer = model, None
-        for X, y in parts:
+        for X, y in source.parts():
             n = _num_samples(X)
             total, n_samples = total + n * shadow._validation_score(X, y), n_samples + n
             del X, y
@@ -259,12 +257,15 @@ class PartitionsMixin:
     def _validation_score(self, X, y):
         return self.score(X, y)
 
+    def _data_of(self, optimizer, task, X):
+        """Return samples as an optimiser learns from them."""
+        return task, X
+
     def _begin_pass(self):
         """Reset counts of an epoch."""
 
-    def _ready(self, n_samples):
-        """Return the optimiser, configured for epochs over `n_samples` samples."""
-        return self._optimizer
+    def _configure_epoch(self, n_samples, number=0):
+        """Configure the optimiser for an epoch over `n_samples` samples, after `number` others."""
 
     def _end_partitions(self, held):
         """Set attributes that depend on the final model."""

@@ -1,82 +1,66 @@
-"""The columns of large sparse features for online learning: equal ones merged, the frequent ones first.
+"""Columns of sparse features that are equal in all rows are learned as one.
 
-Words that occur once bring many columns that are equal in all rows: two of three in CoNLL-2000. Their weights have the
-same gradient at each step, so all rules update them equally. One column then represents all of them, and its weight is
-the sum of theirs. This saves a fifth of the entries and two thirds of the weights, and the weights that are read most
-are adjacent.
+Words that occur once bring many such columns: two of three in CoNLL-2000. Their weights have the same gradient at each
+step, and the same minimum. One column then represents all of them.
 
-Columns are identified by a 64-bit hash, the sum of random numbers, one for each entry, together with the number of
-entries.
+Online learners update such weights equally, so the weight of the merged column is the sum of theirs (`Columns`). This
+saves a fifth of the entries and two thirds of the weights, and the weights that are read most are adjacent. L-BFGS
+needs the same penalty, so k equal columns are replaced by one with sqrt(k) times the values, and their weights by one
+of sqrt(k) times the size (`Merging`). This is a rotation, under which its steps are invariant.
 """
 
 import numpy as np
 from numba import types
 from scipy import sparse
 
-from .._core.jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, UINTS, UINTS_OUT, entry, kernel, readonly
+from .._core.jit import INTS, INTS_2D_OUT, INTS_OUT, PARTS, PARTS_OUT, entry, readonly
 from ..numerics.places import places_of
 from ._data import LinearModel, Rows, make_rows
 
-# entries; smaller data are learned without merging
+# entries; smaller data are learned online without merging
 _MANY = 2**18
+# L-BFGS merges columns if at most this fraction of them remains.
+_WORTHWHILE = 0.9
 # A score is the sum of this many partial sums, each over a part of the columns. As many threads can compute them.
 N_PIECES = 4
-# Number of columns that are expanded together.
-_AT_ONCE = 2**16
+# Number of columns that are expanded together, and of rows that are hashed together.
+_AT_ONCE, _ROWS_AT_ONCE = 2**16, 2**12
 
 
-@kernel
-def _mix(number):
-    """Return a pseudorandom 64-bit hash of a number (splitmix64)."""
-    z = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+def number_columns(rows, n_features):
+    """Number the distinct columns of CSR rows in the order of their indices.
 
-
-@entry(types.int64(PARTS, INTS, UINTS, UINTS_OUT, PARTS_OUT, PARTS_OUT, PARTS_OUT))
-def _find_equal(indices, indptr, bits, sums, counts, table, kinds):
-    """Number the distinct columns in the order of their indices; those without entries get -1.
+    Columns are identified by a 64-bit hash: the sum over their entries of a random number of the row times the bits of
+    the value.
 
     Parameters
     ----------
-    indices, indptr : int arrays
-        CSR rows.
-    bits : uint64 array
-        Bits of the entries' values; empty if all values are equal.
-    sums, counts : arrays of shape (n_columns,)
-        Zeros at first; counts[c] is then the number of entries of column c.
-    table : int array
-        Filled with -1; its size is a power of two, and more than the number of columns.
-    kinds : int array of shape (n_columns,)
-        Output.
+    rows : Rows
+        In canonical form; without data, all values are equal.
+    n_features : int
 
     Returns
     -------
-    n : int
-        Number of distinct columns.
+    kinds : int32 array of shape (n_features,)
+        The number of each column; -1 for columns without entries.
+    counts : int array of shape (n_features,)
+        The number of entries of each column.
     """
-    for r in range(indptr.shape[0] - 1):
-        word = _mix(r)
-        for at in range(indptr[r], indptr[r + 1]):
-            c = np.uint64(indices[at])
-            sums[c] += word * (np.uint64(2) * bits[at] + np.uint64(1)) if bits.shape[0] else word
-            counts[c] += 1
-    mask, n = np.uint64(table.shape[0] - 1), np.int64(0)
-    for c in range(sums.shape[0]):
-        if counts[c] == 0:
-            kinds[c] = -1
-            continue
-        slot = _mix(sums[c]) & mask
-        while table[slot] >= 0 and (sums[table[slot]] != sums[c] or counts[table[slot]] != counts[c]):
-            slot = (slot + np.uint64(1)) & mask
-        if table[slot] < 0:
-            table[slot] = c
-            kinds[c] = n
-            n += 1
-        else:
-            kinds[c] = kinds[table[slot]]
-    return n
+    indices, indptr = rows.indices, rows.indptr
+    words = np.random.default_rng(0).integers(2**63, size=len(indptr) - 1, dtype=np.uint64)
+    sums, kinds = np.zeros(n_features, np.uint64), np.full(n_features, -1, np.int32)
+    for start in range(0, len(words), _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, len(words))
+        entries = slice(indptr[start], indptr[stop])
+        terms = np.repeat(words[start:stop], np.diff(indptr[start : stop + 1]))
+        if len(rows.data):
+            terms *= 2 * rows.data[entries].astype(np.float64, copy=False).view(np.uint64) + np.uint64(1)
+        np.add.at(sums, indices[entries], terms)
+    counts = np.bincount(indices, minlength=n_features)
+    filled = np.flatnonzero(counts)
+    _, first, which = np.unique(sums[filled], return_index=True, return_inverse=True)
+    kinds[filled] = np.argsort(np.argsort(first))[which]
+    return kinds, counts
 
 
 @entry(types.int64(PARTS, INTS, PARTS, INTS, PARTS_OUT, PARTS_OUT, INTS_2D_OUT, INTS_OUT))
@@ -146,12 +130,8 @@ class Columns:
     def __init__(self, X):
         own = make_rows(X, lean=True)
         n_features, n_entries = X.shape[1], len(own.indices)
-        bits = readonly(own.data.astype(np.float64, copy=False).view(np.uint64), np.uint64)
-        counts, kinds = np.zeros(n_features, np.int32), np.empty(n_features, np.int32)
-        table = np.full(2 ** (2 * n_features).bit_length(), -1, np.int32)
-        n = _find_equal(own.indices, own.indptr, bits, np.zeros(n_features, np.uint64), counts, table, kinds)
-        del table, bits
-        filled = kinds >= 0
+        kinds, counts = number_columns(own, n_features)
+        filled, n = kinds >= 0, kinds.max(initial=-1) + 1
         frequencies, self.multiplicity = np.empty(n, np.int32), np.bincount(kinds[filled], minlength=n)
         frequencies[kinds[filled]] = counts[filled]
         # Distribute columns over the pieces by frequency, round-robin.
@@ -222,3 +202,58 @@ def columns_of(X, coef):
     if not sparse.issparse(X) or X.nnz < _MANY or (coef.nnz if sparse.issparse(coef) else coef.any()):
         return None
     return Columns(X)
+
+
+class Merging:
+    """Conversion of features and models between original and merged columns.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_features)
+    n_outputs : int
+        Columns of the weights. Nothing is merged if the features have more entries than there are weights: finding
+        equal columns would take as long as several iterations, and save little of each.
+    penalised : bool
+        Whether the weights are penalised. If not, weights of equal columns need not be equal.
+
+    Attributes
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_merged)
+        The features to learn from.
+    """
+
+    def __init__(self, X, n_outputs, penalised):
+        self.X, self._places = X, None
+        if not (penalised and sparse.issparse(X) and X.nnz <= n_outputs * X.shape[1]):
+            return
+        kinds, _ = number_columns(make_rows(X, lean=True), X.shape[1])
+        self._filled = np.flatnonzero(kinds >= 0)
+        _, first, counts = np.unique(kinds[self._filled], return_index=True, return_counts=True)
+        chosen = self._filled[first]
+        if len(chosen) > _WORTHWHILE * len(kinds):
+            return
+        columns = sparse.csc_array(X)
+        columns.sum_duplicates()
+        # In the order of their first rows, so that adjacent rows use adjacent columns.
+        order = np.argsort(columns.indices[columns.indptr[chosen]], kind="stable")
+        chosen, self._scale = chosen[order], np.sqrt(counts[order])
+        self._n_features, self._places = len(kinds), np.argsort(order)[kinds[self._filled]]
+        merged = columns[:, chosen]
+        merged.data = merged.data * np.repeat(self._scale, np.diff(merged.indptr))
+        self.X = merged.tocsr()
+
+    def shrink(self, model):
+        """Return the model of the merged columns with the same scores."""
+        if self._places is None:
+            return model
+        coef = np.zeros((len(self._scale), model.coef.shape[1]))
+        np.add.at(coef, self._places, model.coef[self._filled])
+        return LinearModel(coef / self._scale[:, None], model.intercept, model.additional)
+
+    def expand(self, model):
+        """Return the model of all columns."""
+        if self._places is None:
+            return model
+        coef = np.zeros((self._n_features, model.coef.shape[1]))
+        coef[self._filled] = (model.coef / self._scale[:, None])[self._places]
+        return LinearModel(coef, model.intercept, model.additional)

@@ -28,6 +28,14 @@ class Course:
         self.entries, self.last = [], None
         self._per_entry, self._in_last = 1, 1
 
+    @classmethod
+    def of(cls, merge, entries):
+        """Return the course of some entries."""
+        found = cls(merge)
+        for entry in entries:
+            found.note(entry)
+        return found
+
     def note(self, entry):
         """Append a record."""
         self.last = entry

@@ -56,6 +56,8 @@ _ADD_PRODUCTS = {
 }
 
 
+# Users of the scores report overflow, which edited models can cause.
+@np.errstate(over="ignore", invalid="ignore")
 def linear_scores(X, model, n_jobs):
     """Compute the scores of rows under a linear model, as float64.
 

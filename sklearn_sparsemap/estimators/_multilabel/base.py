@@ -16,7 +16,7 @@ from ...inference._labels import LabelGraph
 from ...training._label_task import LabelTask
 from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
-from .._state.mixin import TrainingStateMixin
+from .._state.state import TrainingStateMixin
 from .data import read_known
 
 if TYPE_CHECKING:
@@ -290,8 +290,7 @@ class LabelSetClassifier(TrainingStateMixin, PartitionsMixin, ClassifierMixin, B
         return self._fitted("_model").intercepts
 
     def _fitted(self, name):
-        if name not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self.__dict__[name]
 
     def _check_predict(self, X):

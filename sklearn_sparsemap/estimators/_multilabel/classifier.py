@@ -29,24 +29,31 @@ from ..._core.validation import (
 )
 from ...inference._labels import LabelGraph, OneLabel
 from ...losses._labels import LABEL_LOSSES
-from ...training._adam import Adam
+from ...training._data import LinearModel
 from ...training._label_task import dense
 from ...training._minibatch import MinibatchOptimizer
 from ...training._network import Network
-from .._fitting import leaves_whole, relative, run_epochs, start_fit
-from .._progress import CallbackSupportMixin, with_callbacks
+from .._fitting import Batch, Epochs, learn_batch, leaves_whole, relative, visits, warn_of_inference
+from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .._structured.labels import check_target, encode_labels, given_classes
 from .base import DECISIONS, LabelSetClassifier, blocks
-from .data import leave_out_violations, read_constraints, read_edges, read_indicator, read_known, read_names
-from .linear import automatic_alpha, fit_linear, folds_by_content
+from .data import (
+    automatic_alpha,
+    folds_by_content,
+    leave_out_violations,
+    read_constraints,
+    read_edges,
+    read_indicator,
+    read_known,
+    read_names,
+)
 from .sets import SeenSets
-from .stream import StreamMixin
-from .threshold import Tuning
+from .threshold import RunningThreshold, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
     from typing_extensions import Self
 
     from ...factors._label_constraints import LabelConstraint
@@ -70,7 +77,7 @@ _DENSE_CELLS = 2**23
 _FEWEST_HELD_OUT = 50
 
 
-class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifier):
+class MultilabelLPSparseMAP(CallbackSupportMixin, LabelSetClassifier):
     """Multilabel classifier that predicts all labels of a sample together, by LP-SparseMAP.
 
     A linear model or a network scores each label, and each edge of the label graph has a learned score for its two
@@ -364,39 +371,33 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         kept = np.flatnonzero(weights)
         if len(kept) < len(X):
             X, gold, weights, known = X[kept], gold[kept], weights[kept], None if known is None else known[kept]
-        X, max_iter, tol = X.values, self._most_iter("lbfgs"), _LBFGS_TOL if self.tol is None else self.tol
         task = self._task(gold=dense(gold), weights=weights, known=known)
-        self._model, self._optimizer, self._running = self._initial(X, [], None), None, None
+        self._running = None
         self._watch_sets(task)
-        monitor = start_fit(self, data, self._model, None, max_iter, watch_loss=False)
-
-        def after_iteration(latest, loss):
-            monitor.latest = latest
-            return monitor.iteration(loss)
-
-        def minimise(places, **parameters):
-            alpha = automatic_alpha(X[places], weights[places]) if self.alpha == "auto" else self.alpha
-            part, own = (task, X) if len(places) == len(weights) else (task.take(places), X[places])
-            return fit_linear(part, own, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs, **parameters)
-
-        found, loss, message, n_inexact = minimise(np.arange(len(weights)), after_iteration=after_iteration)
-        monitor.check(loss)
-        monitor.latest = lambda: found
-        if not monitor.losses:
-            # Zero was the minimum already.
-            monitor.losses.append(float(loss))
-        if message:
-            message = f"L-BFGS did not converge ({message}); raise max_iter, raise alpha or scale the features"
+        learner = self._batch(task, X)
+        monitor = self.monitor_class(self, Progress(self, *data, learner.max_iter))
+        monitor.follow(learner)
         monitor.take()
         if self._tunes_threshold(self._single):
-            tuning, folds = self._new_tuning(), folds_by_content(X, gold)
+            tuning, model, sets = self._new_tuning(), self._model, None
+            folds = folds_by_content(X.values, gold)
             for train, held in folds or [(np.arange(len(weights)),) * 2]:
-                model = minimise(train)[0] if folds else found
-                sets = SeenSets(gold[train], weights[train]) if folds and known is None else None
-                self._tune(tuning, model, X[held], task.take(held), sets)
+                if folds:
+                    part = self._batch(task.take(train), X[train])
+                    part.run(lambda loss: False)
+                    model = part.expand(part.model())
+                    sets = SeenSets(gold[train], weights[train]) if known is None else None
+                self._tune(tuning, model, X.values[held], task.take(held), sets)
             self.threshold_, self._draws = tuning.best()
-        monitor.end(message, n_inexact)
+        monitor.end()
         return self
+
+    def _batch(self, task, X):
+        """Return the learner of linear scores by L-BFGS."""
+        start = LinearModel.zeros(X.values.shape[1], task.n_outputs, 0)
+        alpha = automatic_alpha(X.values, task.weights) if self.alpha == "auto" else self.alpha
+        tol, max_iter = _LBFGS_TOL if self.tol is None else self.tol, self._most_iter("lbfgs")
+        return Batch(task, X, start, _as_network, alpha=alpha, tol=tol, max_iter=max_iter, n_jobs=self.n_jobs)
 
     def _fit_adam(self, data, X, gold, weights, known, hidden):
         """Learn from mini-batches; a threshold is tuned, and training stopped, on held-out samples."""
@@ -415,23 +416,146 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
         task.weights = relative(task.weights)
         if np.prod(task.gold.shape) <= _DENSE_CELLS:
             task.gold = dense(task.gold)
-        model = self._initial(X.values, hidden, rng)
-        self._model, self._optimizer, self._running = model, None, None
-        watch = {"validate": None}
+        model, self._running = self._initial(X.values, hidden, rng), None
+        watch = {"watch_loss": True}
         if self.early_stopping and held_out:
             watch["validate"] = lambda model: self._validate(model, *held_out)
             watch["held_out_loss"] = lambda model: self._held_out_loss(model, *held_out)
-        monitor = start_fit(self, data, model, max_iter=max_iter, **watch)
-        optimizer = self._configure(MinibatchOptimizer(model, Adam(model.arrays), rng), len(X))
-        ended = run_epochs(self, optimizer, "Adam", task, X, max_iter, monitor, rng)
+        monitor = self.monitor_class(self, Progress(self, *data, max_iter), **watch)
+        optimizer = self._configure(MinibatchOptimizer(model, rng), len(X))
+        monitor.follow(Epochs(optimizer, visits(self, optimizer, task, X, rng), max_iter))
         monitor.take()
         if tunes:
             tuning = self._new_tuning()
             self._tune(tuning, self._model, *(held_out or (X.values, task)), self._sets if held_out else None)
             self.threshold_, self._draws = tuning.best()
         self._watch_sets(self._task(gold=gold, weights=weights, known=known), self._draws if tunes else None)
-        monitor.end(*ended)
+        monitor.end()
         return self
+
+    @leaves_whole
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | NDArray[Any] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from a mini-batch: one pass over its samples, in their order.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : array-like of shape (n_labels,), default=None
+            All labels that can occur; for a 1-D `y` needed at the first call. For an indicator matrix they are
+            optional, and name its columns.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As `fit` does; also if the labels differ from those of the first call.
+        """
+        task, X = self._take_in(X, y, classes, sample_weight)
+        if task is None:
+            return self
+        self._model = self._configure(self._optimizer, len(X), stream=True).model()
+        self._tune_along(task, X)
+        n_inexact = self._optimizer.unconverged
+        self.loss_curve_.append(learn_batch(self, self._optimizer, task, X))
+        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        return self
+
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
+
+        The task is None if no sample has a weight.
+        """
+        hidden = self._check_params()
+        y, known = read_known(y)
+        first = not hasattr(self, "_graph")
+        if not first:
+            self._check_whole()
+        X, gold, classes, single = self._check_data(
+            X, y, reset=first, classes=classes, partial=True, has_unknown=known is not None
+        )
+        weights = check_sample_weight(sample_weight, len(X))
+        if first:
+            graph = self._make_graph(classes, single, gold, weights)
+        else:
+            graph = self._graph
+            given = [constraint for constraint, _ in read_constraints(self.constraints, classes)]
+            if given != [constraint for constraint, _ in graph.constraints]:
+                raise ValueError("constraints cannot change between calls of partial_fit; fit a clone")
+        self._check_known(known, graph)
+        X, gold, weights, known, n_violations = leave_out_violations(graph, X, gold, weights, known, partial=True)
+        if first:
+            rng = check_random_state(self.random_state)
+            self._begin(graph, classes, single, 0)
+            self._model = self._initial(X.values, hidden, rng)
+            self._optimizer = self._running = self._sets = None
+            self._draws = False
+            self.n_iter_, self.loss_curve_ = 0, []
+        elif self.loss != self._loss and "logistic" in (self.loss, self._loss):
+            raise ValueError(f"loss={self.loss!r}, but the model was fitted with {self._loss!r}; fit a clone")
+        elif (fitted := [c.shape[1] for c in self._model.coefs[:-1]]) != hidden:
+            raise ValueError(f"hidden_layer_sizes differ from the fitted model's, {tuple(fitted)}; fit a clone")
+        self._loss = self.loss
+        self.n_violations_ += n_violations
+        if not weights.any():
+            return None, X
+        if self._optimizer is None:
+            self._optimizer = self._new_begin()
+        return self._task(gold=gold, weights=weights, known=known), X
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the current model."""
+        return MinibatchOptimizer(self._model.copy(), check_random_state(self.random_state))
+
+    def _took_state(self):
+        self._model = self._optimizer.model()
+
+    def _labels_in(self, y):
+        """Return the labels that occur; None for an indicator matrix, which has a column for each label."""
+        return None if sparse.issparse(y) or np.ndim(y) == 2 else set(np.asarray(y).tolist())
+
+    def _configure_epoch(self, n_samples, number=0):
+        self._model = self._configure(self._optimizer, n_samples).model()
+
+    def _begin_pass(self):
+        self.n_violations_ = 0
+
+    def _validation_score(self, X, y):
+        task, X = self._held_out(X, y)
+        return self._validate(self._model, X.values, task)
+
+    def _held_out(self, X, y):
+        y, known = read_known(y)
+        X, gold, _, _ = self._check_data(X, y, reset=False, has_unknown=known is not None)
+        return self._task(gold=gold, weights=np.ones(len(X)), known=known), X
+
+    def _end_partitions(self, held):
+        self.threshold_ = 0.5 if self.threshold == "auto" else float(self.threshold)
+        if self._tunes_threshold(self._single):
+            task, X = self._held_out(*held.read_first())
+            tuning = self._new_tuning()
+            self._tune(tuning, self._model, X.values, task, self._sets)
+            self.threshold_, self._draws = tuning.best()
+
+    def _tune_along(self, task, X):
+        """Tune the threshold on samples of a stream before they are learned from."""
+        if self.threshold != "auto":
+            self.threshold_ = float(self.threshold)
+        elif self._tunes_threshold(self._single):
+            if self._running is None:
+                self._running = RunningThreshold()
+            for held in self._known_marginals(self._model, X.values, task):
+                self._running.update(*held)
+            self.threshold_ = self._running.threshold
 
     def _configure(self, optimizer, n_samples, stream=False):
         """Let an optimiser take over the parameters, which may have changed since it was made; return it."""
@@ -487,7 +611,7 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             )
         return "adam" if named or self.solver == "adam" else "lbfgs"
 
-    def _most_iter(self, solver):
+    def _most_iter(self, solver="adam"):
         return _MOST_ITER[solver] if self.max_iter is None else self.max_iter
 
     def _make_graph(self, classes, single, gold, weights):
@@ -606,18 +730,38 @@ class MultilabelLPSparseMAP(CallbackSupportMixin, StreamMixin, LabelSetClassifie
             was = "1-D" if self._single else "an indicator matrix"
             raise ValueError(f"y was {was} in the first call; got y of shape {y.shape}")
         if not single:
-            gold = read_indicator(y)
-            if known is not None and gold.shape[1] != len(known):
-                raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
-            if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
-                raise ValueError("classes differ from label_names; give one of them")
-            given = self.label_names if classes is None else classes
-            given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
-            if known is not None and given.tolist() != known.tolist():
-                raise ValueError("classes differ from those of the first call; fit a clone")
-            return X, gold, given, single
+            return X, *self._check_indicator(y, names, classes, known), single
         check_classification_targets(y)
         given = given_classes(classes, known) if partial else np.unique(y)
         codes = encode_labels(y.tolist(), given, np.arange(len(y) + 1))
         gold = sparse.csr_array((np.ones(len(y)), codes, np.arange(len(y) + 1)), shape=(len(y), len(given)))
         return X, gold, given, single
+
+    def _check_indicator(self, y, names, classes, known):
+        """Return an indicator matrix as CSR, and the names of its columns.
+
+        Parameters
+        ----------
+        y : array or CSR
+        names : object
+            `y` in the user's form, whose columns may have names.
+        classes : sequence or None
+            The parameter of `partial_fit`.
+        known : array or None
+            The names in earlier calls.
+        """
+        gold = read_indicator(y)
+        if known is not None and gold.shape[1] != len(known):
+            raise ValueError(f"y has {gold.shape[1]} labels, but the model was fitted with {len(known)}")
+        if classes is not None and self.label_names is not None and list(classes) != list(self.label_names):
+            raise ValueError("classes differ from label_names; give one of them")
+        given = self.label_names if classes is None else classes
+        given = read_names(given, names, gold.shape[1]) if known is None or classes is not None else known
+        if known is not None and given.tolist() != known.tolist():
+            raise ValueError("classes differ from those of the first call; fit a clone")
+        return gold, given
+
+
+def _as_network(model):
+    """Return a linear model as a network without hidden layers."""
+    return Network([model.coef.copy()], [model.intercept.copy()], np.zeros(0))

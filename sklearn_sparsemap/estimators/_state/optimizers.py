@@ -2,23 +2,24 @@
 
 import numpy as np
 
-from ...training._adam import Adam
 from ...training._curve import Course, highest_of
 from ...training._data import LinearModel
-from ...training._minibatch import AdaGrad, LinearMinibatchOptimizer, MinibatchOptimizer
+from ...training._minibatch import LinearMinibatchOptimizer, MinibatchOptimizer
 from ...training._network import Network
 from ...training._online.dense import N_SHRINKAGES, SINCE, STEP, UNCONVERGED, Dense
-from ...training._online.groups import GroupOptimizer
 from ...training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ...training._online.pairs import ATOM, COUNT, HEAD
 
+# Optimisers of linear models by their kind, and the kinds of AdaGrad.
+_LINEAR = {kind.kind: kind for kind in (OnlineOptimizer, MiraOptimizer, LinearMinibatchOptimizer)}
+_WITH_SQUARES = ("online", "minibatch")
 # Values of untouched weights in a slot, if not zero.
 BLANK = {"squares": OnlineOptimizer._first_state}
 
 
 def read_optimizer(optimizer):
     """Return the arguments of a `TrainingState`, as copies of an optimiser's arrays."""
-    return (_read_network if isinstance(optimizer, MinibatchOptimizer) else _read_store)(optimizer)
+    return (_read_network if optimizer.kind == "adam" else _read_store)(optimizer)
 
 
 def write_optimizer(state, make_groups=None, rng=None):
@@ -32,7 +33,7 @@ def write_optimizer(state, make_groups=None, rng=None):
     rng : RandomState, default=None
         For dropout.
     """
-    if state.kind in _NETWORKS:
+    if state.kind == "adam":
         return _write_network(state, rng)
     n_outputs, counters = state.shape[1], state.counters
     intercept, additional = np.split(state.dense["weights"], [n_outputs])
@@ -41,9 +42,8 @@ def write_optimizer(state, make_groups=None, rng=None):
         optimizer.load(LinearModel(state.coef(), intercept, additional), shrunk=False)
         _write_groups(state, optimizer)
     else:
-        kind = MiraOptimizer if state.kind == "mira" else OnlineOptimizer
         coef = state.coef() if state.holds_pairs else np.zeros(state.shape, state.dtype)
-        optimizer = kind(LinearModel(coef, intercept, additional), average="sums" in state.dense)
+        optimizer = _LINEAR[state.kind](LinearModel(coef, intercept, additional), average="sums" in state.dense)
     for place, name in _COUNTERS.items():
         optimizer.counters[place] = counters[name]
     store, n = optimizer.store, optimizer.store.n_dense
@@ -120,22 +120,17 @@ def _read_store(optimizer):
         # The store holds each change times the number of earlier steps.
         dense["sums"] = counters["n_steps"] * store.values[:n] - store.sums[:n]
         pairs["sums"] = (store.values[at] * so_far - store.sums[at]).astype(dtype, copy=False)
-    kind, is_group = "online", isinstance(optimizer, GroupOptimizer)
-    if is_group:
-        kind = "groups"
-    elif isinstance(optimizer, MiraOptimizer):
-        kind = "mira"
-    else:
+    if optimizer.kind in _WITH_SQUARES:
         dense["squares"], pairs["squares"] = store.state[:n].copy(), store.state[at]
     return {
-        "kind": kind,
+        "kind": optimizer.kind,
         "shape": (optimizer._n_features, store.n_outputs),
         "holds_pairs": not isinstance(store, Dense),
         "dense": dense,
         "places": places,
         "pairs": pairs,
         "counters": counters,
-        "groups": _read_groups(optimizer) if is_group else None,
+        "groups": _read_groups(optimizer) if optimizer.kind == "groups" else None,
     }
 
 
@@ -153,29 +148,23 @@ def _write_groups(state, optimizer):
     groups = state.groups
     optimizer.store.kept[:] = groups["kept"]
     optimizer.sigma[0] = groups["sigma"]
-    # States of older versions lack this.
-    optimizer.held[:] = groups.get("held", 0)
+    optimizer.held[:] = groups["held"]
     optimizer.curve = Course(highest_of)
     for step, count in groups["curve"].tolist():
         optimizer.curve.note((step, (count,)))
 
 
-# -- Networks, and what else is learned in mini-batches ---------------------------------------------------------------
-
-_NETWORKS = ("adam", "minibatch")
+# -- Networks ---------------------------------------------------------------------------------------------------------
 
 
 def _read_network(optimizer):
-    rule, slots = optimizer.rule, {"weights": optimizer.network.arrays}
-    if isinstance(rule, Adam):
-        slots |= {"first": rule.first, "second": rule.second}
-    else:
-        slots |= {"squares": rule.squares} | ({} if rule.sums is None else {"sums": rule.sums})
+    rule, arrays = optimizer.rule, optimizer.network.arrays
+    slots = {"weights": arrays, "first": rule.first, "second": rule.second}
     return {
-        "kind": "adam" if isinstance(rule, Adam) else "minibatch",
-        "shape": [array.shape for array in optimizer.network.arrays],
+        "kind": optimizer.kind,
+        "shape": [array.shape for array in arrays],
         "holds_pairs": False,
-        "dense": {name: np.concatenate([a.ravel() for a in arrays]) for name, arrays in slots.items()},
+        "dense": {name: np.concatenate([a.ravel() for a in values]) for name, values in slots.items()},
         "places": np.zeros(0, np.int64),
         "pairs": {},
         "counters": {"n_steps": rule.n_steps, "n_inexact": int(optimizer.unconverged)},
@@ -189,16 +178,8 @@ def _write_network(state, rng):
         return [part.reshape(shape).copy() for part, shape in zip(np.split(state.dense[name], ends), state.shape)]
 
     *layers, additional = arrays("weights")
-    coefs, intercepts = layers[: len(layers) // 2], layers[len(layers) // 2 :]
-    if state.kind == "adam":
-        network = Network(coefs, intercepts, additional)
-        rule = Adam(network.arrays)
-        rule.first, rule.second = arrays("first"), arrays("second")
-        optimizer = MinibatchOptimizer(network, rule, rng)
-    else:
-        average = "sums" in state.dense
-        optimizer = LinearMinibatchOptimizer(LinearModel(coefs[0], intercepts[0], additional), average=average)
-        optimizer.rule = rule = AdaGrad(optimizer.network.arrays, average)
-        rule.squares, rule.sums = arrays("squares"), arrays("sums") if average else None
-    rule.n_steps, optimizer.unconverged = state.counters["n_steps"], state.counters["n_inexact"]
+    optimizer = MinibatchOptimizer(Network(layers[: len(layers) // 2], layers[len(layers) // 2 :], additional), rng)
+    rule, counters = optimizer.rule, state.counters
+    rule.first, rule.second = arrays("first"), arrays("second")
+    rule.n_steps, optimizer.unconverged = counters["n_steps"], counters["n_inexact"]
     return optimizer

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 from functools import reduce
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ..._core.indices import are_places
 from ..._core.validation import quoted
-from .optimizers import BLANK
+from .optimizers import BLANK, read_optimizer, write_optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
 
 # Kinds whose weights are pairs of a feature and an output.
-_OF_PAIRS = ("online", "mira", "groups")
+_OF_PAIRS = ("online", "mira", "minibatch", "groups")
 # Attributes that must be equal in all states that are averaged.
 _MUST_AGREE = ("kind", "shape", "holds_pairs", "dtype")
+# Progress of the training, under the attribute names of the estimators.
+_PROGRESS = ("n_iter_", "loss_curve_", "validation_scores_", "_losses")
 
 
 class TrainingState:
     """State of online training: weights and optimiser accumulators. `get_training_state` returns it.
 
     The weights are in two parts. *Dense* weights are few: intercepts and additional scores, such as transitions; for a
-    network, and for a model over factor graphs, all weights. *Pairs* are the weights of a feature and an output, of
+    network all weights. *Pairs* are the weights of a feature and an output, of
     which only the touched ones are stored. Each weight has a value in each slot; all values have the type of the
     estimator's weights:
 
@@ -52,9 +57,9 @@ class TrainingState:
     pairs : dict of str -> ndarray of shape (n_pairs,)
         By slot.
     counters : dict of str -> int
-        ``n_steps`` (samples; for networks mini-batches), ``n_inexact`` (samples whose inference did not converge) and,
-        for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the penalty or shrinkage,
-        and number of shrinkages.
+        ``n_steps`` (samples; for networks and factor graphs mini-batches), ``n_inexact`` (samples whose inference did
+        not converge) and, for linear models, ``n_since`` and ``n_shrinkages``: samples since the last step of the
+        penalty or shrinkage, and number of shrinkages.
     groups : dict or None
         For `GroupLassoPerceptron`: ``norms`` of the groups, ``sigma``, the atoms of groups that the last shrinkage
         ``kept``, the ``curve`` of samples and numbers of weights, and the maximum number of weights that atoms have
@@ -121,6 +126,9 @@ class TrainingState:
             for name, values in slots.items():
                 if not isinstance(values, np.ndarray) or values.shape != (n,) or values.dtype != dtype:
                     raise ValueError(f"the slot {name!r} must hold {n} numbers of {dtype}")
+        self._check_counters()
+
+    def _check_counters(self):
         for name, number in self.counters.items():
             if not isinstance(number, Integral) or number < 0:
                 raise ValueError(f"the counter {name!r} is {number!r}; it must be an int that is not negative")
@@ -188,6 +196,96 @@ class TrainingState:
 
     def __repr__(self):
         return f"TrainingState(kind={self.kind!r}, n_steps={self.n_steps}, n_pairs={len(self.places)})"
+
+
+class TrainingStateMixin:
+    """Reads and writes the training state of an estimator.
+
+    A subclass has `_optimizer`, which is None after the end of training; a method `_new_begin`, which then returns an
+    optimiser that continues from `_model`; and `_set_by_fit`.
+    """
+
+    # The kinds of training state that the estimator can read.
+    _state_kinds: tuple[str, ...] = ()
+    # The type of weights in training.
+    _dtype = np.dtype(np.float64)
+
+    def get_training_state(self) -> TrainingState:
+        """Return the state from which `partial_fit` continues: weights, their sums, optimiser state, counters, curves.
+
+        Returns
+        -------
+        state : TrainingState
+            Its arrays are copies. After `fit`, which keeps only the model, it is the initial state of a stream from
+            that model.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If there is no model yet.
+        """
+        check_is_fitted(self)
+        optimizer = self._optimizer if self._optimizer is not None else self._new_begin()
+        known = vars(self)
+        return TrainingState(
+            **read_optimizer(optimizer),
+            progress={name: deepcopy(known[name]) for name in _PROGRESS if name in known},
+            attributes={name: known[name] for name in self._set_by_fit if name in known},
+        )
+
+    def set_training_state(self, state: TrainingState) -> Self:
+        """Load a training state, so that `partial_fit` continues from there.
+
+        Parameters
+        ----------
+        state : TrainingState
+            State of an estimator of this kind. Its arrays are copied. If it has no `attributes`, this estimator must
+            have seen data before.
+
+        Returns
+        -------
+        self : object
+            The estimator with the model of that state, ready for `predict`.
+
+        Raises
+        ------
+        ValueError
+            If the state is of another kind, or does not fit the estimator.
+        """
+        if not isinstance(state, TrainingState) or state.kind not in self._state_kinds:
+            raise ValueError(f"{state!r} is no training state of a {type(self).__name__}")
+        state._check()
+        if state.dtype != self._dtype:
+            raise ValueError(f"the state has weights of {state.dtype}, but this estimator has dtype={self._dtype}")
+        if not state.attributes and not self.__sklearn_is_fitted__():
+            raise ValueError(
+                "the state has no attributes, such as classes, and this estimator has seen no data yet; take a state "
+                "with attributes, or call partial_fit first"
+            )
+        for name, value in (state.attributes | state.progress).items():
+            setattr(self, name, deepcopy(value) if name in state.progress else value)
+        rng = check_random_state(self.random_state)
+        optimizer = write_optimizer(state, getattr(self, "_new_optimizer", None), rng)
+        self._optimizer, self._model = optimizer, None
+        self._took_state()
+        return self
+
+    def _took_state(self):
+        """Update attributes that depend on the optimiser."""
+
+    def _outcome(self, monitor, model):
+        """Return the attributes that a fit sets at its end, with the model that it has learned."""
+        return {
+            "_model": model,
+            "_optimizer": None,
+            "n_iter_": monitor.n_iter,
+            "loss_curve_": list(monitor.losses),
+            "validation_scores_": list(monitor.scores),
+        }
+
+    def _take_rounds(self, optimizers, monitor):
+        """Load the result of rounds of parameter mixing, in one phase or two; the estimator is then as after `fit`."""
+        vars(self).update(self._outcome(monitor, optimizers[-1].model()))
 
 
 def average_states(
@@ -289,9 +387,10 @@ def add_partial(first, second):
         found.counters["n_steps"] = max(first.n_steps, second.n_steps)
     if first.groups is not None:
         one, other = first.groups, second.groups
-        found.groups = one | {"kept": one["kept"] | other["kept"], "sigma": one["sigma"] + other["sigma"]}
-        if "held" in one:
-            found.groups["held"] = np.maximum(one["held"], other["held"])
+        held = np.maximum(one["held"], other["held"])
+        found.groups = one | {
+            "kept": one["kept"] | other["kept"], "sigma": one["sigma"] + other["sigma"], "held": held
+        }  # fmt: skip
     return found
 
 
@@ -299,10 +398,7 @@ def _union(first, second):
     """Return the union of the places of two partial mixtures, and the sums of their slots there."""
     if np.array_equal(first.places, second.places):
         return first.places, {name: values + second.pairs[name] for name, values in first.pairs.items()}
-    # Both are sorted, so a stable sort is a merge.
-    places = np.sort(np.concatenate([first.places, second.places]), kind="stable")
-    places = places[np.concatenate([[True], places[1:] != places[:-1]])] if len(places) else places
-    found = {}
+    places, found = np.union1d(first.places, second.places), {}
     at = [np.searchsorted(places, state.places) for state in (first, second)]
     for name in first.pairs:
         blank = BLANK.get(name, 0.0)

@@ -23,21 +23,18 @@ from ..._core.validation import (
     check_samples,
     check_scores,
 )
-from ...inference import sparsemap
 from ...losses import LOSSES
 from ...structures import DependencyTree, LinearChain, Matching, Simplex, Structure
 from ...training._partial_task import PartialTask
 from ...training._scores import linear_scores
 from ...training._structure_task import UNKNOWN, StructureTask, is_flat, object_array
-from ...training._task import split_scores
-from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin, flat_labels
-from .._state.mixin import TrainingStateMixin
+from .._state.state import TrainingStateMixin
 from .completions import blamed_on_known, codes_where_known
 from .feature_names import check_names_of_features
 from .graphs_of import GraphsOf
 from .labels import check_target, codes_of, encode_labels, flatten_labels, given_classes, sorted_labels, where_known
-from .questions import QuestionsMixin
+from .questions import QuestionsMixin, check_converged
 from .unfit import fit_trees
 from .weights import LearnedWeightsMixin
 
@@ -49,8 +46,6 @@ _SEVERAL_LABELS = (
     "for sets of labels use MultilabelLPSparseMAP with an indicator matrix, as "
     "sklearn.preprocessing.MultiLabelBinarizer makes it; for sequences name a structure, such as 'chain'"
 )
-# Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
-_INEXACT = 1e-8
 # Checks of the features of unstructured data, by the type of the weights.
 _CHECKS = {
     dtype: {"accept_sparse": "csr", "dtype": accepted, "order": "C"}
@@ -71,11 +66,6 @@ def resolve_structure(structure):
         f"structure={structure!r} is not one of {', '.join(map(repr, _STRUCTURES))}, a Structure, such as Matching(), "
         "or a function from a sample to a FactorGraph"
     )
-
-
-def lay_out(structure, X, n_outputs):
-    """Return samples as a task; `structure` is a result of `resolve_structure`."""
-    return structure.lay_out(X) if isinstance(structure, GraphsOf) else StructureTask(structure, X, n_outputs)
 
 
 def _has_proba(estimator):
@@ -177,43 +167,8 @@ class LinearStructuredClassifier(
         with blamed_on_known(known):
             marginals, gaps, objectives = task.marginals(*scores, self.n_jobs)
         if gaps is not None:
-            _check_converged(gaps, objectives)
+            check_converged(gaps, objectives)
         return marginals
-
-    def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
-        """Return the structures that SparseMAP selects for each sample, with their probabilities.
-
-        This holds for every loss. After training with crf, `predict_marginals` returns marginals of another
-        distribution.
-
-        Parameters
-        ----------
-        X : as in `fit`
-        known : sequence, default=None
-            As in `predict`.
-
-        Returns
-        -------
-        structures : list of lists of (structure, probability)
-            Most probable first. A structure is as in `predict`.
-        """
-        structure, X = self._check_predict(X)
-        if not isinstance(structure, Structure):
-            raise ValueError(
-                "predict_structures is for structures: LP-SparseMAP in a factor graph has marginals, but no "
-                "distribution; use predict_marginals"
-            )
-        task = self._task(X)
-        scores, additional = self._scores(task, X, self._current, "sparsemap", known)
-        additional = split_scores(additional, task.additional_shapes)
-        with blamed_on_known(known):
-            results = sparsemap(structure, list(task.in_shapes(scores)), n_jobs=self.n_jobs, **additional)
-        _check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
-        found = []
-        for result in results:
-            structures = [self.classes_[s] for s in result.structures] if structure.labelled else result.structures
-            found.append(list(zip(structures, result.weights.tolist())))
-        return found
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -292,35 +247,18 @@ class LinearStructuredClassifier(
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        dtype = self._dtype
         if is_flat(structure):
-            X = _flat_rows(X)
-            check_target(y, _SEVERAL_LABELS)
-            may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
-            unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
-            if unlabelled:
-                raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
-            values, y = validate_data(self, X, y, **_CHECKS[dtype.name], reset=reset, multi_output=False)
-            check_classification_targets(y)
-            X = _one_row_each(values, dtype)
+            X, y = self._check_flat(X, y, reset)
             labels = y.tolist()
         else:
-            if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
-                raise ValueError(
-                    "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
-                )
-            if hasattr(X, "__len__") and hasattr(y, "__len__"):
-                check_same_length(X, y)
-            check_names_of_features(self, X, reset=reset)
-            X = _check_structured(structure, X, None if reset else self.n_features_in_, dtype)
-            check_same_length(X, y)
+            X = self._check_sequences(structure, X, y, reset)
             labels = flatten_labels(y, X.lengths) if structure.labelled else None
             if labels is not None and not unknown and any(label is None for label in labels):
                 raise ValueError(
                     "y has labels of None, which are unknown; only fit of StructuredSparseMAPClassifier learns from "
                     "such"
                 )
-        check_magnitude(X, dtype)
+        check_magnitude(X, self._dtype)
         if not structure.labelled:
             codes = object_array(list(y))
         else:
@@ -331,6 +269,31 @@ class LinearStructuredClassifier(
             codes = codes if is_flat(structure) else RaggedArray(codes, X.indptr)
         self.n_features_in_ = X.values.shape[1]
         return X, codes, classes
+
+    def _check_flat(self, X, y, reset):
+        """Check training data with one label for each sample; return the rows as samples, and the labels."""
+        X = _flat_rows(X)
+        check_target(y, _SEVERAL_LABELS)
+        may_hold_none = isinstance(y, list | tuple) or (isinstance(y, np.ndarray) and y.dtype == object)
+        unlabelled = [i for i, label in enumerate(y) if label is None] if may_hold_none else []
+        if unlabelled:
+            raise ValueError(f"y[{unlabelled[0]}] is None; samples without a label say nothing, so leave them out")
+        values, y = validate_data(self, X, y, **_CHECKS[self._dtype.name], reset=reset, multi_output=False)
+        check_classification_targets(y)
+        return _one_row_each(values, self._dtype), y
+
+    def _check_sequences(self, structure, X, y, reset):
+        """Check the features of structured training data, and that y has as many samples."""
+        if isinstance(X, np.ndarray) and X.dtype != object and X.ndim == 2:
+            raise ValueError(
+                "X is one 2-D array, but this structure takes a list of them; for a single sample pass [X] and [y]"
+            )
+        if hasattr(X, "__len__") and hasattr(y, "__len__"):
+            check_same_length(X, y)
+        check_names_of_features(self, X, reset=reset)
+        X = _check_structured(structure, X, None if reset else self.n_features_in_, self._dtype)
+        check_same_length(X, y)
+        return X
 
     def _sample_weights(self, X, codes, classes, sample_weight):
         """Combine sample weights and class weights into one weight for each sample."""
@@ -368,9 +331,7 @@ class LinearStructuredClassifier(
         return self._structure, self._check_X(self._structure, X)
 
     def _linear_scores(self, X, model):
-        # Users of the scores report overflow, which edited models can cause.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return linear_scores(X.values, model, self.n_jobs)
+        return linear_scores(X.values, model, self.n_jobs)
 
     def _task(self, X):
         """Lay out samples for prediction."""
@@ -382,10 +343,11 @@ class LinearStructuredClassifier(
         return task
 
     def _lay_out(self, structure, X, n_outputs):
-        task = lay_out(structure, X, n_outputs)
-        if hasattr(task, "map_time_limit"):
-            check_parameters(self, ["map_time_limit"])
-            task.map_time_limit = self.map_time_limit
+        if not isinstance(structure, GraphsOf):
+            return StructureTask(structure, X, n_outputs)
+        check_parameters(self, ["map_time_limit"])
+        task = structure.lay_out(X)
+        task.map_time_limit = self.map_time_limit
         return task
 
     def _training_task(self, structure, X, codes, classes, weights, cost=None):
@@ -485,6 +447,14 @@ class LinearStructuredClassifier(
         """Return the labels that occur; None if structures are not made of labels."""
         return set(flat_labels(y)) if resolve_structure(self.structure).labelled else None
 
+    def _begin(self, structure, classes):
+        """Set the structure, loss and classes of the model."""
+        self._structure, self._loss = structure, self.loss
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+
     def _check_same_structure(self, structure):
         if structure != self._structure:
             raise ValueError(
@@ -509,16 +479,6 @@ class LinearStructuredClassifier(
             tags.estimator_type = None
             tags.classifier_tags = None
         return tags
-
-
-def _check_converged(gaps, objectives):
-    """Warn of samples whose probabilities are inexact."""
-    inexact = gaps > _INEXACT * (1.0 + np.abs(objectives))
-    if inexact.any():
-        warn_of_convergence(
-            f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
-            "probabilities are inexact; this happens where all scores all but tie"
-        )
 
 
 def _one_row_each(values, dtype):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,19 +25,18 @@ from ...structures import Structure
 from ...training._data import LinearModel
 from ...training._partial_task import PartialTask
 from .._fitting import (
+    Batch,
+    PartialBatch,
     Validation,
     adjust_optimizer,
-    fit_lbfgs,
-    fit_online,
     learn_batch,
+    learn_online,
     leaves_whole,
     new_optimizer,
     relative,
-    start_fit,
 )
-from .._progress import CallbackSupportMixin, with_callbacks
+from .._progress import CallbackSupportMixin, Progress, with_callbacks
 from .base import LinearStructuredClassifier, is_flat, resolve_structure
-from .partial import check_partial, fit_partial
 from .unfit import CHOICES, fit_trees
 
 if TYPE_CHECKING:
@@ -50,8 +48,7 @@ if TYPE_CHECKING:
     from ...factors import FactorGraph
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")
-_MAX_ITER = {"lbfgs": 1000, "adagrad": 100, "mira": 100}
-_NAMES = {"adagrad": "AdaGrad", "mira": "MIRA"}
+_MAX_ITER = {"lbfgs": 1000, "online": 100}
 # Up to this number of weights, L-BFGS is preferred: it is exact and needs no tuning.
 _MOST_BATCH_WEIGHTS = 50_000
 # Beyond this number of weights (512 MiB for each array), only updated weights are stored, if they are few. Dense
@@ -342,22 +339,34 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             X, task, validate = self._hold_out(structure, X, codes, task)
         task.weights = relative(task.weights)
         self._begin(structure, classes)
-        self._model, self._optimizer = model, None
+        learner = self._learner(task, X, model)
+        validate = validate and validate.narrowed(learner.columns)
+        progress = Progress(self, *data, learner.max_iter)
+        monitor = self.monitor_class(self, progress, validate, watch_loss=not isinstance(learner, Batch))
+        monitor.follow(learner)
+        monitor.take()
+        monitor.end()
+        return self
+
+    def _learner(self, task, X, model):
+        """Return the learner of `fit`, which starts from a model."""
         solver = self.solver
         if solver == "auto":
             is_small = np.prod(model.coef.shape) <= _MOST_BATCH_WEIGHTS
             solver = "lbfgs" if is_small and LOSSES[self.loss].argmax != "map" else "adagrad"
-        if isinstance(task, PartialTask):
-            check_partial(self.loss)
-        max_iter = _MAX_ITER[solver] if self.max_iter is None else self.max_iter
-        monitor = start_fit(self, data, model, validate, max_iter, watch_loss=solver != "lbfgs")
-        if solver == "lbfgs":
-            model, monitor.expand = model.astype(np.float64), lambda model: model.astype(self._dtype)
-        fit_batch = fit_partial if isinstance(task, PartialTask) else fit_lbfgs
-        ended = (fit_batch if solver == "lbfgs" else fit_online)(self, task, X, model, max_iter, monitor)
-        monitor.take()
-        monitor.end(*ended)
-        return self
+        if isinstance(task, PartialTask) and LOSSES[self.loss].margin:
+            raise ValueError(
+                f"y has labels of None, against which loss={self.loss!r} knows no cost; use 'sparsemap', 'perceptron' "
+                "or 'crf'"
+            )
+        max_iter = self._most_iter(solver)
+        if solver != "lbfgs":
+            return learn_online(self, task, X, model, max_iter, check_random_state(self.random_state))
+        kind = PartialBatch if isinstance(task, PartialTask) else Batch
+        return kind(
+            task, X, model.astype(np.float64), lambda model: model.astype(self._dtype), alpha=self.alpha, tol=self.tol,
+            max_iter=max_iter, n_jobs=self.n_jobs, fit_intercept=self.fit_intercept,
+        )  # fmt: skip
 
     @leaves_whole
     def partial_fit(
@@ -405,36 +414,25 @@ class StructuredSparseMAPClassifier(CallbackSupportMixin, LinearStructuredClassi
             self.n_iter_, self.loss_curve_ = 0, []
         self._begin(structure, classes)
         if self._optimizer is None:
-            self._optimizer = new_optimizer(self, task, self._startable(self._model))
+            self._optimizer = self._new_begin()
         elif self._optimizer.dtype != self._dtype:
             raise ValueError("dtype cannot change between calls of partial_fit; fit a clone")
         else:
-            adjust_optimizer(self, task, self._optimizer)
+            adjust_optimizer(self, self._optimizer)
         # From now on the optimiser has the weights, even if training is interrupted.
         self._model = None
         return task, X
 
     def _new_begin(self):
         """Return an optimiser that starts from the current model."""
-        task = SimpleNamespace(sequential=isinstance(self._structure, Structure))
-        return new_optimizer(self, task, self._startable(self._model))
+        return new_optimizer(self, self._startable(self._model))
 
-    def _configure_round(self, optimizer, task, n_samples, number):
-        """Configure an optimiser for a round over all samples."""
-        adjust_optimizer(self, task, optimizer)
+    def _configure_epoch(self, n_samples, number=0):
+        adjust_optimizer(self, self._optimizer)
 
-    def _online_course(self):
-        """Return the name of the online solver, and its maximum number of epochs."""
-        solver = "mira" if self.solver == "mira" else "adagrad"
-        return _NAMES[solver], _MAX_ITER[solver] if self.max_iter is None else self.max_iter
-
-    def _begin(self, structure, classes):
-        """Set the structure, loss and classes of the model."""
-        self._structure, self._loss = structure, self.loss
-        if classes is not None:
-            self.classes_ = classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
+    def _most_iter(self, solver="online"):
+        """Return the maximum number of iterations of a solver."""
+        return _MAX_ITER["lbfgs" if solver == "lbfgs" else "online"] if self.max_iter is None else self.max_iter
 
     @property
     def _dtype(self):

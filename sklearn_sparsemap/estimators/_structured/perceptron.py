@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
+from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...losses import LOSSES
 from ...losses._fenchel_young import inference_of
-from ...penalties import GroupOrder, as_group_weights, as_groups
+from ...penalties import GroupOrder, Groups, as_group_weights, as_groups
 from ...structures import Structure
+from ...training._curve import Course, mean_of
 from ...training._online.groups import GroupOptimizer
-from .._fitting import keep_if, leaves_whole, relative, visits
+from .._fitting import (
+    check_finite_loss,
+    keep_if,
+    learn_batch,
+    leaves_whole,
+    relative,
+    visits,
+    warn_of_inference,
+    warn_user,
+)
 from .._progress import CallbackSupportMixin, Progress, with_callbacks
-from ._phases.debiasing import MIRA, DebiasingMixin
-from ._phases.monitor import PairMonitor, final_state, wide_model
-from ._phases.rounds import RoundsMixin
-from ._phases.stream import StreamMixin
 from .base import LinearStructuredClassifier, resolve_structure
+from .phases import MIRA, Phase, final_state, kept_columns, wide_model
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 from .unfit import CHOICES, fit_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
     from typing_extensions import Self
 
 
@@ -38,11 +49,11 @@ _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50
 _BYTES_PER_COLUMN, _BYTES_PER_GROUP = 48, 56
 # Columns are 32-bit integers.
 _MOST_COLUMNS = 2**31 - 1
+# More samples than ever occur, so that the step size is constant.
+_NO_PERIOD = 2**62
 
 
-class GroupLassoPerceptron(
-    SelectionMixin, DebiasingMixin, StreamMixin, RoundsMixin, CallbackSupportMixin, LinearStructuredClassifier
-):
+class GroupLassoPerceptron(SelectionMixin, CallbackSupportMixin, LinearStructuredClassifier):
     """Linear structured classifier that selects groups of features while it learns: the "sparseptron".
 
     Learns online and, every `shrink_every` samples, shrinks each group of features as a whole: by the proximal operator
@@ -310,26 +321,158 @@ class GroupLassoPerceptron(
         X, codes, classes = self._check_data(structure, X, y, reset=True)
         weights = self._sample_weights(X, codes, classes, None)
         X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
-        groups, group_weights = self._make_groups(X)
         task = self._training_task(structure, X, codes, classes, relative(weights))
-        rng = check_random_state(self.random_state)
-        debiases = self._selects and self.debias is not None
-        norms = norms_before_shrinking(self, groups, group_weights, task, X)
-        optimizer = self._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
-        self._configure(optimizer, len(X))
-        self._begin(structure, classes, groups, group_weights, optimizer)
-        monitor = PairMonitor(self, optimizer, Progress(self, *data, self.max_iter + debiases * self.debias_max_iter))
-        keep_if(self, lambda: optimizer.n_steps > 0 and not monitor.diverged, lambda: self._take(monitor))
-        visit = visits(self, optimizer, task, X, rng, remember=False)
-        self._run_epochs(optimizer, visit, task.loss, len(X), self.max_iter, monitor)
+        self._begin(structure, classes, *self._make_groups(X))
+        self._optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
+        norms, rng = norms_before_shrinking(self, task, X), check_random_state(self.random_state)
+
+        def visit_with(optimizer):
+            return visits(self, optimizer, *self._data_of(optimizer, task, X), rng, remember=False)
+
+        return self._learn_phases(data, visit_with, len(X), norms)
+
+    def _learn_partitions(self, source, classes, n_samples, held, rng):
+        self._take_first(source, classes)
+        return self._learn_phases(
+            (source.source, None), lambda optimizer: partial(source.visit, self, optimizer, rng), n_samples
+        )
+
+    def _learn_phases(self, data, visit_with, n_samples, norms=None):
+        """Select groups, then learn the weights of the selected ones again.
+
+        Parameters
+        ----------
+        data : tuple
+            X and y as the user gave them.
+        visit_with : callable
+            Maps an optimiser to the function that visits all samples, and returns their mean loss.
+        n_samples : int
+        norms : array, default=None
+            See `warn_of_sizes`.
+        """
+        first, debiases = self._optimizer, self._selects and self.debias is not None
+        n_epochs = self.max_iter + debiases * self.debias_max_iter
+        monitor = self.monitor_class(self, Progress(self, *data, n_epochs))
+        self._configure(first, n_samples)
+        monitor.follow(Phase(self, first, first, visit_with(first), self.max_iter, n_samples))
         # The last shrinkage enforces the budget.
-        self._configure(optimizer, len(X))
+        self._configure(first, n_samples)
         if self._selects:
-            self._select(optimizer)
-            warn_of_sizes(self, norms, optimizer.alive_groups())
+            self._select(first)
+            warn_of_sizes(self, norms, first.alive_groups())
         if debiases and not monitor.stopped:
-            optimizer = self._learn_anew(optimizer, task, X, rng, monitor)
-        return self._end_fit(monitor)
+            last = self._debiasing_optimizer(first, n_samples)
+            monitor.follow(Phase(self, first, last, visit_with(last), self.debias_max_iter, n_samples))
+        monitor.take()
+        monitor.end()
+        return self
+
+    @leaves_whole
+    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | NDArray[Any] | None = None) -> Self:
+        """Learn online from a mini-batch: one pass over its samples, in their order, with shrinkage but no debiasing.
+
+        The step size decreases as ``eta0 / sqrt(t / shrink_every)`` with the number t of samples. The budget holds for
+        the weights after each shrinkage; between two shrinkages other groups may come up, and compete.
+        `selected_groups_` are those that the last shrinkage has kept. `finalize` ends the stream with a shrinkage and,
+        given samples, debiasing. After `fit` or `finalize`, training continues from their model.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that can occur; needed at the first call if structures are made of labels.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; also at the first call without `classes`, and for a label that is not among them.
+        """
+        task, X = self._take_in(X, y, classes)
+        if task is None:
+            return self
+        self._configure(self._optimizer, self.shrink_every)
+        n_inexact = self._optimizer.unconverged
+        self._losses.note(learn_batch(self, self._optimizer, task, X))
+        warn_of_inference(self._optimizer.unconverged - n_inexact)
+        return self
+
+    @leaves_whole
+    def finalize(self, X: Any = None, y: Any = None) -> Self:
+        """End a stream of `partial_fit`: shrink for the samples since the last shrinkage, and debias.
+
+        A stream stores no samples, so debiasing needs some: the last ones, or any of the same kind. Without them, the
+        weights remain as the shrinkage leaves them. After `fit`, only debiasing has an effect.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`. By default, only shrink.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the data are not as described; the message names the sample.
+        sklearn.exceptions.NotFittedError
+            If there is no model yet.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_sparsemap import GroupLassoPerceptron
+        >>> X = np.random.default_rng(0).normal(size=(90, 6))
+        >>> y = X[:, 2] + X[:, 3] > 0
+        >>> model = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], budget=1)
+        >>> for start in range(0, 90, 30):
+        ...     model = model.partial_fit(X[start : start + 30], y[start : start + 30], classes=[False, True])
+        >>> model.finalize(X, y).selected_groups_
+        array([1])
+        """
+        structure = self._check_params()
+        check_is_fitted(self)
+        if (X is None) != (y is None):
+            raise ValueError("finalize takes both X and y, or none of them")
+        self._check_same_structure(structure)
+        self._check_whole()
+        self._check_budget(self.groups_)
+        classes = self.classes_ if structure.labelled else None
+        if X is not None:
+            X, codes, _ = self._check_data(structure, X, y, reset=False, classes=classes)
+            weights = self._sample_weights(X, codes, classes, None)
+            X, codes, weights = fit_trees(self.unfit, structure, X, codes, weights)
+            task = self._check_task(self._training_task(structure, X, codes, classes, relative(weights)))
+        first = self._optimizer
+        if first is None:
+            first = self._new_begin()
+        self._configure(first, self.shrink_every)
+        exceeds = first.exceeds
+        if self._selects and (self._optimizer is not None or exceeds):
+            # The shrinkage is kept even if the following steps fail.
+            keep_if(self, lambda: True)
+            self._model, self._optimizer = None, first
+            self._select(first)
+        last, loss = first, self._latest_loss
+        if X is not None and self._selects and self.debias is not None:
+            last = self._debiasing_optimizer(first, len(X))
+            loss, rng = self._loss_of(last), check_random_state(self.random_state)
+            visit = visits(self, last, *self._data_of(last, task, X), rng, remember=False)
+            phase = Phase(self, first, last, visit, self.debias_max_iter, len(X))
+            phase.run(partial(check_finite_loss, step_size=self._step_size))
+            warn_of_inference(last.unconverged)
+        final = final_state(first, last, loss)
+        if self._final is not None and not exceeds:
+            final |= {name: self._final[name] for name in ("norms", "sigma", "curve")}
+        self._model = wide_model(last, self.n_features_in_, self.budget_weights)
+        self._final, self._optimizer = final, None
+        return self
 
     def _make_groups(self, X):
         n_features = X.values.shape[1]
@@ -357,47 +500,142 @@ class GroupLassoPerceptron(
         if self.budget is not None and self.budget > groups.n_groups:
             raise ValueError(f"budget={self.budget} is more than the {groups.n_groups} groups; lower it, or use None")
 
-    def _new_optimizer(self, groups, group_weights, n_outputs, n_additional):
-        return GroupOptimizer(groups, group_weights, n_outputs, n_additional, average=self.average, mira=False)
+    def _take_in(self, X, y, classes=None, sample_weight=None):
+        """Lay out samples of a stream, and make sure that there is an optimiser; return their task, and X.
 
-    def _configure(self, optimizer, period, *, frozen=None, eta0=None, selects=True):
-        """Set the optimiser's parameters; `selects` tells whether it is that of the first phase."""
+        The task is None if no sample is left; then nothing has changed.
+        """
+        first, structure, classes, X, task = self._check_stream(X, y, classes, sample_weight)
+        if task is None:
+            return None, X
+        if first:
+            self._begin(structure, classes, *self._make_groups(X))
+            self._optimizer = self._new_optimizer(task.n_outputs, task.n_additional)
+            self.n_iter_, self._losses = 0, Course(mean_of)
+        elif self._optimizer is None:
+            self._optimizer, self._final = self._new_begin(), None
+        self._check_budget(self.groups_)
+        if self._optimizer.average != self.average:
+            raise ValueError("average cannot change between calls of partial_fit; fit a clone")
+        self._loss = self.loss
+        # From now on the optimiser has the weights, even if training is interrupted.
+        self._model = None
+        return task, X
+
+    def _new_optimizer(self, n_outputs, n_additional, columns=None):
+        """Return an optimiser that selects groups, or one that learns the weights of selected columns again."""
+        groups, weights, mira = self.groups_, self.group_weights_, False
+        if columns is not None:
+            groups = Groups.partition(np.zeros(len(columns), np.int64), names=["selected"])
+            weights, mira = np.zeros(1), self.debias == MIRA
+        return GroupOptimizer(
+            groups, weights, n_outputs, n_additional, average=self.average, mira=mira, columns=columns
+        )
+
+    def _new_begin(self):
+        """Return an optimiser that starts from the current model."""
+        n_features, n_outputs, n_additional = self._model.sizes
+        self.groups_._check(n_features)
+        optimizer = self._new_optimizer(n_outputs, n_additional)
+        optimizer.load(self._model, self._final["shrunk"])
+        return optimizer
+
+    def _debiasing_optimizer(self, first, n_samples):
+        """Return an optimiser that learns the weights of the columns that another has kept, from zero."""
+        optimizer = self._new_optimizer(*first.sizes[1:], kept_columns(first, self.budget_weights is not None))
+        self._configure(optimizer, n_samples)
+        return optimizer
+
+    def _configure(self, optimizer, period, *, frozen=None, eta0=None):
+        """Set the optimiser's parameters."""
         strength = {"budget": self.budget, "budget_weights": self.budget_weights, "alpha": self.alpha}
-        if not selects:
+        if optimizer.columns is not None:
             strength = {"budget": None, "budget_weights": None, "alpha": 0.0}
         optimizer.configure(
             eta0=self.eta0 if eta0 is None else eta0, period=period, C=_finite(self.C), shrink_every=self.shrink_every,
             frozen=frozen, fit_intercept=self.fit_intercept, **strength,
         )  # fmt: skip
 
+    def _data_of(self, optimizer, task, X):
+        """Return samples with the loss and the columns of an optimiser's phase."""
+        if optimizer.columns is None:
+            return task, X
+        features = X.values[:, optimizer.columns]
+        if not sparse.issparse(features):
+            features = np.ascontiguousarray(features)
+        return task.under(self._loss_of(optimizer), self.temperature), RaggedArray(features, X.indptr)
+
+    def _loss_of(self, optimizer):
+        """Return the loss that an optimiser minimises."""
+        if optimizer.columns is None:
+            return self.loss
+        return "hinge" if self.debias == MIRA else self.debias
+
+    def _select(self, optimizer):
+        """Shrink one last time, so that the budget holds."""
+        optimizer.shrink_to_budget()
+        if optimizer.exceeds:
+            warn_user(
+                "the budget is exceeded: groups of weight 0 are never discarded, such as those of a single feature "
+                "with group_weights='log2'; use 'sqrt' or 'uniform'"
+            )
+        if not optimizer.alive_groups().any():
+            warn_user(
+                "no group of features has survived: the strength is too high, or the budget is smaller than each group "
+                "or (of nested or overlapping groups) than what dies together; raise the budget or shrink_every, or "
+                "lower alpha"
+            )
+
+    def _configure_epoch(self, n_samples, number=0):
+        """Configure the optimiser for a round over all samples, with a constant step size."""
+        optimizer = self._optimizer
+        is_frozen = optimizer.columns is None and self.freeze_after is not None and number >= self.freeze_after
+        frozen, eta0 = float(optimizer.sigma[0]) if is_frozen else None, self.eta0 / np.sqrt(number + 1.0)
+        self._configure(optimizer, _NO_PERIOD, frozen=frozen, eta0=eta0)
+
+    def _end_round(self, n_samples, number):
+        """Shrink the mixture of several shards after a round, so that the budget holds."""
+        optimizer = self._optimizer
+        self._configure_epoch(n_samples, number)
+        if self._selects:
+            optimizer.shrink(at_least=0 if self.alpha else 1)
+            if optimizer.exceeds:
+                # This happens with a frozen strength.
+                self._configure(optimizer, _NO_PERIOD)
+                optimizer.shrink_to_budget()
+
     @property
     def _selects(self):
         """Whether groups are shrunk."""
         return self.budget is not None or self.budget_weights is not None or self.alpha > 0.0
 
-    def _begin(self, structure, classes, groups, group_weights, optimizer):
+    def _begin(self, structure, classes, groups, group_weights):
         """Set the structure, loss, classes and groups of the model."""
-        self._structure, self._loss = structure, self.loss
-        self._model, self._optimizer = None, optimizer
-        self._final = None
+        super()._begin(structure, classes)
+        self._model = self._optimizer = self._final = None
         self.groups_, self.group_weights_ = groups, group_weights
-        if classes is not None:
-            self.classes_ = classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
 
-    def _take(self, monitor):
-        """Store the progress of a fit; optimisers are dropped unless the first phase was interrupted."""
-        self._losses = monitor.course
-        self.n_iter_ = max(1, min(len(monitor.losses), self.max_iter))
-        first = monitor.first
-        # Before its first step, the second phase has an empty model.
-        last = monitor.optimizer if monitor.is_complete or monitor.optimizer.n_steps else first
-        if last is first and not monitor.is_complete:
-            self._model, self._final, self._optimizer = None, None, first
-        else:
-            self._model = wide_model(last, self.n_features_in_, self.budget_weights)
-            self._final, self._optimizer = final_state(first, last, monitor.loss), None
+    def _outcome(self, monitor, model):
+        phase = monitor.learner
+        return self._ended_phases(monitor.losses, phase.first, phase.optimizer, model)
+
+    def _ended_phases(self, losses, first, last, model):
+        """Return the attributes that a fit sets at its end, given the optimisers of its phases, and its model."""
+        final = final_state(first, last, self._loss_of(last))
+        return self._progress_of(losses) | {"_model": model, "_optimizer": None, "_final": final}
+
+    def _progress_of(self, losses):
+        """Return the attributes that follow from the losses of all epochs."""
+        return {"_losses": Course.of(mean_of, losses), "n_iter_": max(1, min(len(losses), self.max_iter))}
+
+    def _take_rounds(self, optimizers, monitor):
+        first, last = optimizers[0], optimizers[-1]
+        model = wide_model(last, self.n_features_in_, self.budget_weights)
+        vars(self).update(self._ended_phases(monitor.losses, first, last, model))
+        self.validation_scores_, self.n_iter_ = list(monitor.scores), monitor.n_iter
+
+    def _took_state(self):
+        self._final = None
 
     def _edit(self, **arrays):
         if self._optimizer is not None:

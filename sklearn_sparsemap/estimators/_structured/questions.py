@@ -8,21 +8,49 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._core.validation import check_positive, check_same_length
-from ...inference import marginal_inference, n_best
+from ...inference import marginal_inference, n_best, sparsemap
 from ...inference._problems import lay_out
 from ...inference._sampling import draw_structures
 from ...losses import LOSSES, FenchelYoungLoss
 from ...structures import Structure
 from ...training._structure_task import is_flat
 from ...training._task import split_scores
+from .._fitting import warn_of_convergence
 from .completions import blamed_on_known, forbid_others
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
+_INEXACT = 1e-8
+
 
 class QuestionsMixin:
     """Methods of `LinearStructuredClassifier` that need only its scores."""
+
+    def predict_structures(self, X: Any, known: Any = None) -> list[list[tuple[Any, float]]]:
+        """Return the structures that SparseMAP selects for each sample, with their probabilities.
+
+        This holds for every loss. After training with crf, `predict_marginals` returns marginals of another
+        distribution.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        known : sequence, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        structures : list of lists of (structure, probability)
+            Most probable first. A structure is as in `predict`.
+        """
+        remedy = ", in which LP-SparseMAP has no distribution; use predict_marginals"
+        structure, scores, additional = self._problems_of(X, "sparsemap", known, "predict_structures", remedy)
+        with blamed_on_known(known):
+            results = sparsemap(structure, scores, n_jobs=self.n_jobs, **additional)
+        check_converged(np.array([r.gap for r in results]), np.array([r.objective for r in results]))
+        return [[(self._as_labels(s), weight) for s, weight in zip(r.structures, r.weights.tolist())] for r in results]
 
     def predict_n_best(self, X: Any, k: int, known: Any = None) -> list[list[tuple[Any, float]]]:
         """Find the `k` structures of highest score for each sample.
@@ -122,11 +150,11 @@ class QuestionsMixin:
                 f"loss={self._latest_loss!r})"
             )
 
-    def _problems_of(self, X, argmax, known, what):
+    def _problems_of(self, X, argmax, known, what, remedy=""):
         """Return the structure, a list with the scores of each sample, and the additional scores by name."""
         structure, X = self._check_predict(X)
         if not isinstance(structure, Structure):
-            raise ValueError(f"{what} is for structures, not for factor graphs")
+            raise ValueError(f"{what} is for structures, not for factor graphs{remedy}")
         task = self._task(X)
         scores, additional = self._scores(task, X, self._current, argmax, known)
         return structure, list(task.in_shapes(scores)), split_scores(additional, task.additional_shapes)
@@ -144,3 +172,13 @@ class QuestionsMixin:
         if is_flat(self._structure) and hasattr(known, "__len__") and not isinstance(known, str):
             known = [[label] for label in known]
         return forbid_others(self._structure, X, getattr(self, "classes_", None), known, scores)
+
+
+def check_converged(gaps, objectives):
+    """Warn of samples whose probabilities are inexact."""
+    inexact = gaps > _INEXACT * (1.0 + np.abs(objectives))
+    if inexact.any():
+        warn_of_convergence(
+            f"SparseMAP did not converge for {inexact.sum()} samples (largest duality gap {gaps.max():.1e}), so their "
+            "probabilities are inexact; this happens where all scores all but tie"
+        )

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
-from ...training._online.groups import GroupOptimizer
 from .._fitting import warn_user
+from .phases import final_state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +28,8 @@ class SelectionMixin:
 
     @property
     def selected_groups_(self) -> NDArray[np.int64]:
-        selected = np.flatnonzero(self._state("selected", GroupOptimizer.selected_groups))
-        if self._selects and not self._state("shrunk", lambda optimizer: optimizer.has_shrunk):
+        selected = np.flatnonzero(self._state("selected"))
+        if self._selects and not self._state("shrunk"):
             warn_user(
                 "groups have not been shrunk yet, so that selected_groups_ are all that have weights; this is done "
                 f"after every shrink_every={self.shrink_every} samples, at the end of fit and by finalize()"
@@ -37,31 +38,30 @@ class SelectionMixin:
 
     @property
     def loss_curve_(self) -> Any:
-        if "_losses" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self._losses.entries
 
     @property
     def group_norms_(self) -> NDArray[np.float64]:
-        return self._state("norms", GroupOptimizer.group_norms)
+        return self._state("norms")
 
     @property
     def sigma_(self) -> float:
-        return self._state("sigma", lambda optimizer: float(optimizer.sigma[0]))
+        return self._state("sigma")
 
     @property
     def memory_curve_(self) -> NDArray[np.int64]:
-        return self._state("curve", GroupOptimizer.joined_curve)[:, 1]
+        return self._state("curve")[:, 1]
 
     @property
     def memory_steps_(self) -> NDArray[np.int64]:
-        return self._state("curve", GroupOptimizer.joined_curve)[:, 0]
+        return self._state("curve")[:, 0]
 
-    def _state(self, name, of_optimizer):
+    def _state(self, name):
         """Return an attribute of the finished training or, in a stream, of the optimiser."""
-        if getattr(self, "_structure", None) is None:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return self._final[name] if self._final is not None else of_optimizer(self._optimizer)
+        check_is_fitted(self)
+        final = self._final or final_state(self._optimizer, self._optimizer, self._loss)
+        return final[name]
 
     @property
     def selected_group_names_(self) -> list[Any]:
@@ -101,21 +101,12 @@ class SelectionMixin:
         return np.flatnonzero(mask) if indices else mask
 
 
-def norms_before_shrinking(estimator, groups, group_weights, task, X):
-    """Return the norms of groups before the first shrinkage, if the budget depends on group sizes; else None.
-
-    Parameters
-    ----------
-    estimator : GroupLassoPerceptron
-    groups : Groups
-    group_weights : array of shape (n_groups,)
-    task : StructureTask
-    X : RaggedArray
-    """
+def norms_before_shrinking(estimator, task, X):
+    """Return the norms of groups before the first shrinkage, if the budget depends on group sizes; else None."""
     weights = estimator.group_weights
     if not isinstance(weights, str) or weights == "uniform" or estimator.budget is None:
         return None
-    optimizer = estimator._new_optimizer(groups, group_weights, task.n_outputs, task.n_additional)
+    optimizer = estimator._new_optimizer(task.n_outputs, task.n_additional)
     estimator._configure(optimizer, len(X))
     order = np.random.RandomState(0).permutation(len(X))[: estimator.shrink_every - 1]
     if len(order):

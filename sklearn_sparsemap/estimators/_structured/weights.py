@@ -166,8 +166,7 @@ class LearnedWeightsMixin:
     def _current(self):
         """The model, updated from the online optimiser if necessary."""
         if getattr(self, "_model", None) is None:
-            if getattr(self, "_optimizer", None) is None:
-                raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+            check_is_fitted(self)
             self._model = self._optimizer.model()
         return self._model
 

@@ -70,6 +70,29 @@ def _entries_of(rows, targets, order, start, stop):
     return n
 
 
+@kernel
+def _take_steps(rows, targets, order, store, rule, team, part, start, stop, moves):
+    """Count the samples of a block, whose residuals are known, and take their steps."""
+    own, n_outputs, n_additional, at = team.counters[part.me], store.n_outputs, store.n_dense - store.n_outputs, 0
+    for number in range(start, stop):
+        i, place = order[number], number - start
+        n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
+        loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
+        own[STEP] += 1
+        own[SINCE] += 1
+        if part.me == 0:
+            own[UNCONVERGED] += is_inexact(loss, gap)
+            team.total[0] += weight * loss
+        if weight != 0.0:
+            residual = team.residuals[at : at + n_outputs * n_rows]
+            additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
+            sample = Sample(
+                targets.row_ptr[i], n_rows, weight, loss, residual, additional_residual, part.share, team.multiplicity
+            )
+            take_step(rule, store, own, rows, sample, moves)
+        at += n_outputs * n_rows
+
+
 def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, team, part):
     """Visit the samples in this order, from place ``PLACE`` of the counters on, updating `store`.
 
@@ -127,24 +150,7 @@ def _epoch(oracle, solvers, form, rows, targets, order, store, rule, memory, tea
             return
         if team.signals[end_of_signals + _ABANDONED] != 0:
             break
-        at = 0
-        for number in range(start, stop):
-            i, place = order[number], number - start
-            n_rows, weight = targets.row_ptr[i + 1] - targets.row_ptr[i], targets.weights[i]
-            loss, gap = team.losses[2 * place], team.losses[2 * place + 1]
-            own[STEP] += 1
-            own[SINCE] += 1
-            if me == 0:
-                own[UNCONVERGED] += is_inexact(loss, gap)
-                team.total[0] += weight * loss
-            if weight != 0.0:
-                residual = team.residuals[at : at + n_outputs * n_rows]
-                additional_residual = team.additional[place * n_additional : (place + 1) * n_additional]
-                sample = Sample(
-                    targets.row_ptr[i], n_rows, weight, loss, residual, additional_residual, share, team.multiplicity
-                )
-                take_step(rule, store, own, rows, sample, moves)
-            at += n_outputs * n_rows
+        _take_steps(rows, targets, order, store, rule, team, part, start, stop, moves)
         start = stop
         if own[SINCE] >= rule.every:
             if not meet(team.signals, me, n_threads):

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from ..._core.jit import readonly
 from .._curve import Course, highest_of
-from .dense import N_RECORDS, N_SHRINKAGES
+from .dense import N_RECORDS, N_SHRINKAGES, SINCE
 from .optimizer import OnlineOptimizer
 from .pairs import new_pairs
 from .rules import Mira
@@ -34,6 +34,7 @@ class GroupOptimizer(OnlineOptimizer):
         The features, as columns of a larger problem.
     """
 
+    kind = "groups"
     # Shrinkage of groups replaces the squared penalty.
     alpha = 0.0
 
@@ -54,8 +55,7 @@ class GroupOptimizer(OnlineOptimizer):
         super().__setstate__(state)
         self.source._check(len(self.store.features))
         self.group_weights, self.sigma = np.array(self.group_weights), np.array(self.sigma)
-        # Older versions counted groups only.
-        self.held = np.array(state.get("held", np.zeros(self.source.n_atoms)), np.int64)
+        self.held = np.array(self.held)
 
     def load(self, model, shrunk):
         """Load the weights of a model with sparse `coef`; `shrunk` tells whether its groups are a selection."""
@@ -92,8 +92,23 @@ class GroupOptimizer(OnlineOptimizer):
         self._keep_curve()
         return total
 
-    def shrink(self):
-        """Shrink the groups for the samples since the last shrinkage, if any."""
+    @property
+    def exceeds(self):
+        """Whether there are more groups, or weights, than the budget allows."""
+        n = self.n_held if isinstance(self.rule, Counting) else self.alive_groups().sum()
+        return bool(0 <= self.rule.budget < n)
+
+    def shrink_to_budget(self):
+        """Shrink for the samples since the last shrinkage and, even if there are none, if the budget is exceeded.
+
+        That can happen after a shrinkage by a frozen strength, in an edited model, or with a smaller budget than
+        before.
+        """
+        self.shrink(at_least=int(self.exceeds))
+
+    def shrink(self, at_least=0):
+        """Shrink the groups for the samples since the last shrinkage, if any, or for at least some number of them."""
+        self.counters[SINCE] = max(at_least, self.counters[SINCE])
         self._new_curve(0)
         SHRINKAGES[type(self.rule)](self.rule, self.store, self.counters)
         self._keep_curve()

@@ -46,9 +46,12 @@ class OnlineOptimizer:
         The merged columns of `model`.
     """
 
+    # The kind of its training state, and its name for users.
+    kind, name = "online", "AdaGrad"
     _first_state = _FIRST_SQUARE
-    # Number of samples that see the same weights, and maximum number of threads.
-    _batch_size, _n_jobs, _columns = 1, 1, None
+    # Number of samples that see the same weights, and its default; maximum number of threads.
+    _batch_size = _default_batch_size = 1
+    _n_jobs, _columns = 1, None
 
     def __init__(self, model, *, average, columns=None):
         self._columns = columns
@@ -92,9 +95,10 @@ class OnlineOptimizer:
         if not _is_whole(self.store, self.counters):
             raise ValueError("the weights of the optimiser do not go together: the file is damaged, or was edited")
 
-    def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=1, n_jobs=None):
+    def configure(self, *, alpha, eta0, tol, fit_intercept, batch_size=None, n_jobs=None):
         """Set options that can change between epochs."""
-        self.alpha, self._batch_size, self._n_jobs = alpha, batch_size, n_jobs
+        self.alpha, self._n_jobs = alpha, n_jobs
+        self._batch_size = self._default_batch_size if batch_size is None else int(batch_size)
         self.rule = AdaGrad(float(tol), bool(fit_intercept), _NEVER, float(eta0), float(alpha))
 
     def epoch(self, inference, form, rows, targets, order, memory):
@@ -302,6 +306,7 @@ def _is_whole(store, counters):
 class MiraOptimizer(OnlineOptimizer):
     """1-best MIRA over a linear model, for the structured hinge loss; used like `OnlineOptimizer`."""
 
+    kind, name = "mira", "MIRA"
     _first_state = 0.0
 
     def configure(self, *, C, fit_intercept):

@@ -15,8 +15,8 @@ from collections import namedtuple
 import numpy as np
 from numba import types
 
-from ..._core.jit import INTS_2D_OUT, by_type, kernel
-from .dense import SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
+from ..._core.jit import FLOATS, INTS_2D_OUT, INTS_OUT, by_type, entry, kernel
+from .dense import DENSE, SINCE, STEP, Dense, add_at, locate_dense, no_space, score_dense
 from .pairs import Pairs, locate_pairs, most_space, move_pairs
 from .scores import score_pairs
 from .shrinkage import Gradient, end_gradient_sample, record, step_size
@@ -111,6 +111,13 @@ def _gather(rule, store, counters, rows, sample, r, moves):
 
 
 @kernel
+def _move_by_adagrad(values, sums, squares, place, gradient, rate, step):
+    """Take AdaGrad's step for a single weight."""
+    squares[place] += gradient * gradient
+    add_at(values, sums, place, -rate * gradient / np.sqrt(squares[place]), step)
+
+
+@kernel
 def _step_adagrad(rule, store, counters, rows, sample, moves):
     values, sums, squares, step = store.values, store.sums, store.state, counters[STEP]
     for r in range(sample.n_rows + 1):
@@ -121,9 +128,7 @@ def _step_adagrad(rule, store, counters, rows, sample, moves):
             for k in range(n):
                 place = moves.places[p * n + k]
                 gradient = weight * moves.values[k] * moves.residuals[p]
-                squares[place] += gradient * gradient
-                length = moves.times[k] * rule.eta0
-                add_at(values, sums, place, -length * gradient / np.sqrt(squares[place]), step)
+                _move_by_adagrad(values, sums, squares, place, gradient, moves.times[k] * rule.eta0, step)
 
 
 @kernel
@@ -196,3 +201,20 @@ take_step = by_type({AdaGrad: _step_adagrad, Gradient: _step_gradient, Counting:
 end_sample = by_type({
     AdaGrad: _penalise, Gradient: _end_gradient_sample, Counting: _end_counting_sample, Mira: _end_mira_sample
 })  # fmt: skip
+
+
+def _step_batch(rule, store, counters, gradient):
+    """Take AdaGrad's step for all weights, given the gradient of a mini-batch, and that of the penalty."""
+    step = counters[STEP] + 1
+    for place in range(gradient.shape[0]):
+        _move_by_adagrad(store.values, store.sums, store.state, place, gradient[place], rule.eta0, step)
+    # The penalty counts for the same step.
+    counters[SINCE] = 1
+    _penalise(rule, store, counters, store.n_outputs, gradient.shape[0])
+    counters[STEP] = step
+
+
+# By the type of the weights.
+STEPS_OF_BATCHES = {
+    dtype: entry(types.void(ADAGRAD, store, INTS_OUT, FLOATS))(_step_batch) for dtype, store in DENSE.items()
+}

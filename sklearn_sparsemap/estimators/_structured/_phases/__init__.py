@@ -1,1 +1,0 @@
-"""The phases of `GroupLassoPerceptron`: selecting groups, and re-learning the weights of the selected groups."""

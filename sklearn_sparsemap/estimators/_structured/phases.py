@@ -1,0 +1,103 @@
+"""The phases of `GroupLassoPerceptron`: selecting groups, and learning the weights of the selected groups again."""
+
+import numpy as np
+from scipy import sparse
+
+from ...training._data import LinearModel
+from ...training._online.pairs import COUNT
+from .._fitting import Epochs
+
+# The value of `debias` that is not the name of a loss.
+MIRA = "mira"
+
+
+class Phase(Epochs):
+    """A fixed number of epochs of one of the phases.
+
+    Parameters
+    ----------
+    estimator : GroupLassoPerceptron
+    first : GroupOptimizer
+        The optimiser of the first phase.
+    optimizer : GroupOptimizer
+        The optimiser of this phase.
+    visit : callable
+        Visits all samples, and returns their mean loss.
+    max_iter : int
+    n_samples : int
+    """
+
+    def __init__(self, estimator, first, optimizer, visit, max_iter, n_samples):
+        super().__init__(optimizer, visit, max_iter)
+        self.estimator, self.first, self.n_samples = estimator, first, n_samples
+
+    @property
+    def begun(self):
+        return self.first.n_steps > 0
+
+    def run(self, watch):
+        for number in range(self.max_iter):
+            loss = self.visit()
+            if number + 1 == self.estimator.freeze_after and self.optimizer is self.first:
+                self.estimator._configure(self.first, self.n_samples, frozen=float(self.first.sigma[0]))
+            if watch(loss):
+                break
+        return ""
+
+    def model(self):
+        return wide_model(self.optimizer, self.estimator.n_features_in_, self.estimator.budget_weights)
+
+    def keep(self, monitor):
+        """Store the progress; the first phase may go on, and before its first step the second one has no weights."""
+        if self.optimizer is not self.first and self.optimizer.n_steps:
+            monitor.take()
+        else:
+            progress = self.estimator._progress_of(monitor.losses)
+            vars(self.estimator).update(progress, _model=None, _final=None, _optimizer=self.first)
+
+
+def kept_columns(optimizer, counts):
+    """Return the columns of the groups that an optimiser has kept; with `counts`, only those that have weights."""
+    kept = optimizer.alive()[optimizer.source.atom_of]
+    if counts:
+        kept &= optimizer.store.features[:, COUNT] != 0
+    return np.flatnonzero(kept)
+
+
+def final_state(first, last, loss):
+    """Return the final state of the selecting optimiser and of the last one, with its loss."""
+    curve = first.joined_curve()
+    if last is not first:
+        curve = np.concatenate([curve, last.joined_curve() + [first.n_steps, 0]])
+    return {
+        "selected": first.selected_groups(),
+        "shrunk": first.has_shrunk,
+        "norms": first.group_norms(),
+        "sigma": float(first.sigma[0]),
+        "curve": curve,
+        "loss": loss,
+    }
+
+
+def wide_model(optimizer, n_features, most=None):
+    """Return an optimiser's model over all features, even if it learns only some of them.
+
+    Parameters
+    ----------
+    optimizer : GroupOptimizer
+    n_features : int
+    most : int, default=None
+        Maximum number of weights of the features; if an optimiser of some features has more, the smallest are dropped.
+    """
+    model = optimizer.model()
+    columns = optimizer.columns
+    if columns is None:
+        return model
+    if most is not None and model.coef.nnz > most:
+        model.coef.data[np.argsort(-np.abs(model.coef.data), kind="stable")[most:]] = 0.0
+        model.coef.eliminate_zeros()
+    lengths = np.zeros(n_features, np.int64)
+    lengths[columns] = np.diff(model.coef.indptr)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    coef = sparse.csr_array((model.coef.data, model.coef.indices, indptr), shape=(n_features, model.coef.shape[1]))
+    return LinearModel(coef, model.intercept, model.additional)
