@@ -12,20 +12,22 @@ do not change the tight facets. A face is stored in three arrays, like the solut
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, INTS, PARTS_2D_OUT, PARTS_OUT, Entry, FirstClass, copy_into, kernel
+from .._core.jit import FLOATS, INTS, PARTS, PARTS_OUT, Entry, FirstClass, copy_into, kernel
 from .._core.lanes import padded
 from .cholesky import solve_lower, solve_upper
+from .facets import as_products
 from .newton import factorize
+from .products import take_off_products
 
 # The equations of the face of a facet solver's solution: ``equations(dims, z, p, slots, weights)`` with the scores `z`,
-# the marginals `p`, and the slots and weights that the solver returned. Returns
+# the marginals `p`, and the slots (rows one after the other) and weights that the solver returned. Returns
 #
 # - block (n_parts,): the block of each part, whose sum is fixed; n_blocks if the part has none, and -1 off the support;
 # - n_blocks;
 # - ends (n_facets + 1,) and parts: the support's parts in each tight facet, one facet after the other;
 # - is_tied: whether ties leave the face undetermined.
 EQUATIONS_SIGNATURE = types.Tuple((PARTS_OUT, types.int64, PARTS_OUT, PARTS_OUT, types.boolean))(
-    INTS, FLOATS, FLOATS, PARTS_2D_OUT, FLOATS
+    INTS, FLOATS, FLOATS, PARTS, FLOATS
 )
 EQUATIONS = FirstClass(EQUATIONS_SIGNATURE)
 
@@ -56,20 +58,25 @@ def no_equations(dims, z, p, slots, weights):
 def _products(ints, n_parts, k, shares):
     """Return the upper triangle of the products of all pairs of tight facets, minus their means in the blocks."""
     ptr, parts, block = ints[n_parts : n_parts + k + 1], ints[n_parts + k + 1 :], ints[:n_parts]
-    products = np.zeros((k, k))
-    inside, counts = np.zeros(n_parts), np.zeros(shares.shape[0])
+    n_blocks, width = shares.shape[0], padded(k)
+    products, counts, means = np.zeros((k, width)), np.zeros((n_blocks, width)), np.empty((n_blocks, width))
+    # For each part its last place among the parts of facets; for each place the facet, and the part's place before.
+    last, facet, before = np.empty(n_parts, np.int32), np.empty(ptr[k], np.int32), np.empty(ptr[k], np.int32)
+    for i in range(n_parts):
+        last[i] = -1
     for a in range(k):
-        own = parts[ptr[a] : ptr[a + 1]]
-        for i in own:
-            inside[i] = 1.0
-            counts[block[i]] += shares[block[i]]
-        for b in range(a, k):
-            total = 0.0
-            for i in parts[ptr[b] : ptr[b + 1]]:
-                total += inside[i] - counts[block[i]]
-            products[a, b] = total
-        for i in own:
-            inside[i], counts[block[i]] = 0.0, 0.0
+        for place in range(ptr[a], ptr[a + 1]):
+            i = parts[place]
+            facet[place], before[place], last[i] = a, last[i], place
+            counts[block[i], a] += 1.0
+            earlier = place
+            while earlier >= 0:
+                products[facet[earlier], a] += 1.0
+                earlier = before[earlier]
+    for b in range(n_blocks):
+        for a in range(width):
+            means[b, a] = shares[b] * counts[b, a]
+    take_off_products(means, counts, k, products)
     return products
 
 
@@ -135,3 +142,21 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
             for i in parts[ptr[a] : ptr[a + 1]]:
                 direction[i] -= x[a]
         _centre(block, shares, means, direction)
+
+
+def face_products(name, equations):
+    """Make the Jacobian product of a facet solver, see `facets`, from the equations of the faces of its solutions."""
+    equations_of = kernel(equations.__wrapped__)
+
+    def products(
+        dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+    ):
+        """Project `direction` onto the face."""
+        copy_into(out, direction)
+        # Without the scores, because ties do not matter here.
+        block, n_blocks, ends, parts, _ = equations_of(dims, marginals, marginals, slots, weights)
+        ints, factor, shares = tight_face(block, n_blocks, ends, parts)
+        project_on_tight_face(ints, factor, shares, out, 2)
+
+    products.__name__ = name
+    return as_products(products)
