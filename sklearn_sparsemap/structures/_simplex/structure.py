@@ -45,6 +45,11 @@ def simplex_marginals(scores, additional, dims, work, slots, additional_slots):
     return top + np.log(total)
 
 
+def simplex_marginal_work(dims):
+    """Return the length of `work` that `simplex_marginals` needs."""
+    return int(dims[0])
+
+
 class Simplex(Structure):
     """One of n choices.
 
@@ -84,7 +89,7 @@ class Simplex(Structure):
         return 1, 0, 0
 
     def marginal_work(self, dims: NDArray[np.int64]) -> int:
-        return int(dims[0])
+        return simplex_marginal_work(dims)
 
     def places(self, dims: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.arange(dims[0])[None]
