@@ -7,7 +7,7 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, TIE, is_feasible
+from ...numerics.facets import HIDES_TIES, MOST_STEPS, TIE, is_feasible
 from ...numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
@@ -62,9 +62,6 @@ def matching_facets(
         n_tight = _count_full(rows, cuts, n == m)
         if best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
             weights[m] = 0.0
-            for c in range(m):
-                # Each full column has a multiplier in some solution.
-                weights[c] = max(weights[c], 2.0 * BINDING * n_tight[0, c])
     if size > HIDES_TIES:
         weights[m] = 1.0
     return none, none, weights, BY_FACETS, objective, gap, n_iter
@@ -80,11 +77,14 @@ def matching_equations(dims, z, p, slots, weights):
     block = np.empty(p.shape[0], np.int32)
     ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
     for c in range(m):
-        is_tight = n == m or weights[c] > BINDING
+        total = 0.0
         for r in range(n):
             part = r * steps[0] + c * steps[1]
             block[part] = r if p[part] > 0.0 else -1
-            if is_tight and p[part] > 0.0:
+            total += p[part]
+        for r in range(n if n == m or total >= 1.0 - TIE else 0):
+            part = r * steps[0] + c * steps[1]
+            if p[part] > 0.0:
                 parts = with_part(parts, used, part)
                 used += 1
         if used > ends[k]:

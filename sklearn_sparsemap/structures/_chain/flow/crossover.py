@@ -110,62 +110,47 @@ def onward(network, state, after, t, i, j):
 
 
 @kernel
-def _open_path(network, state, open_arcs, before, after, t, i, j):
-    """Open an arc, and the arcs of the best path through it up to nodes that have open arcs already."""
+def _value_of(network, state):
+    """Return the score of the flow under the scores minus u, and the magnitude of its terms."""
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
-    open_arcs[t, i, j] = 1.0
-    for way in (-1, 1):
-        s, node = (t, i) if way < 0 else (t + 1, j)
-        connected = False
-        while not connected and s + min(way, 0) >= 0 and s + max(way, 0) < n_steps:
-            best, best_node = -np.inf, np.int64(0)
-            for k in range(n_states):
-                if way < 0:
-                    connected |= open_arcs[s - 1, k, node] > 0.0
-                    total = before[s - 1, k] + onward(network, state, after, s - 1, k, node)
-                else:
-                    connected |= open_arcs[s, node, k] > 0.0
-                    total = onward(network, state, after, s, node, k)
-                if total > best:
-                    best, best_node = total, k
-            if not connected:
-                if way < 0:
-                    open_arcs[s - 1, best_node, node] = 1.0
-                else:
-                    open_arcs[s, node, best_node] = 1.0
-                s, node = s + way, best_node
+    value, size = 0.0, 0.0
+    for t in range(n_steps):
+        for i in range(n_states):
+            u = state.u[t, i]
+            if u > 0.0:
+                value += u * (network.scores[t, i] - u)
+                size += u * abs(network.scores[t, i])
+            if t < n_steps - 1:
+                for j in range(n_states):
+                    value += state.flow[t, i, j] * network.gains[t, i, j]
+    return value, size + abs(value)
 
 
 @kernel
-def _open_paths(network, state, open_arcs, before, after):
-    """Open the best closed arc of each step whose best path beats the paths with flow; tell if there is one.
+def _open_best_path(network, state, open_arcs, before, after):
+    """Open the arcs of the best path if it beats the paths with flow; tell if any of them was closed.
 
     Reduced gains by potentials are not meaningful for nodes without flow, whose potentials are not determined.
     """
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     best_paths(network, state, before, after)
-    here, size = 0.0, 0.0
-    for t in range(n_steps):
-        for i in range(n_states):
-            u = state.u[t, i]
-            if u > 0.0:
-                here += u * (network.scores[t, i] - u)
-                size += u * abs(network.scores[t, i])
-            if t < n_steps - 1:
-                for j in range(n_states):
-                    here += state.flow[t, i, j] * network.gains[t, i, j]
-    least, found = here + _WORTHWHILE * network.scale + 1e-14 * (size + abs(here)), False
+    value, size = _value_of(network, state)
+    node = np.int64(0)
+    for i in range(n_states):
+        if before[0, i] + after[0, i] > before[0, node] + after[0, node]:
+            node = i
+    found = False
+    if before[0, node] + after[0, node] <= value + _WORTHWHILE * network.scale + 1e-14 * size:
+        return found
     for t in range(n_steps - 1):
-        best, best_from, best_to = least, np.int64(-1), np.int64(-1)
-        for i in range(n_states):
-            for j in range(n_states):
-                if open_arcs[t, i, j] == 0.0:
-                    through = before[t, i] + onward(network, state, after, t, i, j)
-                    if through > best:
-                        best, best_from, best_to = through, i, j
-        if best_from >= 0:
-            _open_path(network, state, open_arcs, before, after, t, best_from, best_to)
-            found = True
+        best, best_node = -np.inf, np.int64(0)
+        for j in range(n_states):
+            total = onward(network, state, after, t, node, j)
+            if total > best:
+                best, best_node = total, j
+        found |= open_arcs[t, node, best_node] == 0.0
+        open_arcs[t, node, best_node] = 1.0
+        node = best_node
     return found
 
 
@@ -173,12 +158,7 @@ def _open_paths(network, state, open_arcs, before, after):
 def cross_over(network, state, open_arcs, on):
     """Make the flow exact; write the arcs and nodes that carry it to `open_arcs` and `on`.
 
-    Returns
-    -------
-    lowest : float
-        The smallest flow; negative if the correction failed.
-    best_price : float
-        The best reduced gain of a closed arc; positive if the correction failed.
+    If that fails, the certificate shows it.
     """
     n_steps, n_states = network.scores.shape[0], network.gains.shape[1]
     factors = new_factors(n_steps, n_states)
@@ -193,7 +173,6 @@ def cross_over(network, state, open_arcs, on):
                 if not is_open:
                     state.flow[t, i, j] = 0.0
     before, after = np.empty((n_steps, n_states)), np.empty((n_steps, n_states))
-    lowest, best_price = -np.inf, np.inf
     for _ in range(_MOST_REPAIRS):
         _nodes_of(open_arcs, on)
         residual = settle(network, open_arcs, on, 1.0, rho, state, factors)
@@ -210,7 +189,7 @@ def cross_over(network, state, open_arcs, on):
                     elif network.allowed[t, i, j] > 0.0:
                         best_price = max(best_price, network.gains[t, i, j] + state.out[t, i] + state.into[t + 1, j])
         if lowest >= 0.0 and best_price <= _WORTHWHILE * network.scale:
-            if not _open_paths(network, state, open_arcs, before, after):
+            if not _open_best_path(network, state, open_arcs, before, after):
                 break
             continue
         # Close arcs with negative flow. If there are none in a step, open its best closed arc.
@@ -227,4 +206,3 @@ def cross_over(network, state, open_arcs, on):
                             best, best_from, best_to = gain, i, j
             if best_from >= 0 and lowest >= 0.0:
                 open_arcs[t, best_from, best_to] = 1.0
-    return lowest, best_price
