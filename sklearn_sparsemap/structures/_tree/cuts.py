@@ -16,7 +16,7 @@ from ...numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import prefer_facets
 from ...numerics.tight_face import as_equations, face_products, with_part
-from .separation import contract_cycles, minimum_cuts
+from .separation import minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
 from .ties import settle
 
@@ -72,16 +72,13 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         if steps >= limit:
             return -1, steps
         since = k
-        for f in range(contract_cycles(rows.u, sets)):
+        found, violated = minimum_cuts(rows.u, sets)
+        for f in range(found):
             k = add_set(cuts, k, sets[f])
-        if k == since:
-            found, violated = minimum_cuts(rows.u, sets)
-            for f in range(found):
-                k = add_set(cuts, k, sets[f])
-            if violated == 0:
-                # Tight cuts were added, too; they are needed to tell whether the multipliers are unique.
-                evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
-                return k, steps
+        if violated == 0:
+            # Tight cuts were added, too; they are needed to tell whether the multipliers are unique.
+            evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
+            return k, steps
         if k > capacity - 2 * (n + 1):
             k = _forget(cuts, k, since)
             if k > capacity - 2 * (n + 1):
