@@ -42,7 +42,7 @@ FACES = {
 }
 
 
-def equations_of(name, shape, facets, p):
+def equations_of(name, shape, facets):
     """Return what each facet that a solution holds says of the parts, one a row."""
     size, found = int(np.prod(shape)), []
     parts = np.arange(size).reshape(shape)
@@ -61,9 +61,7 @@ def equations_of(name, shape, facets, p):
         for line in wide:
             add(line)
         for c, column in enumerate(wide.T):
-            is_full = p[column].sum() > 1.0 - 1e-9
-            assert is_full or facets[2][c] <= 1e-10
-            if is_full:
+            if shape[0] == shape[1] or facets[2][c] > 1e-10:
                 add(column)
     elif name == "simplex" or abs(facets[2][0]) > 1e-10:
         add(parts)
@@ -92,7 +90,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
                 facets = found[0], found[1], found[2]
             free = (p > 0.0) & ((p < 1.0) | (name != "subset"))
             directions = rng.normal(size=(2, p.size))
-            expected = directions @ naive_facets.projector(equations_of(name, shape, facets, p), free).T
+            expected = directions @ naive_facets.projector(equations_of(name, shape, facets), free).T
             *face, _ = FACES[name](dims, p, p, facets[0].ravel(), facets[2])
             project(*face, directions)
             assert_allclose(directions, expected, atol=1e-10, err_msg=family)

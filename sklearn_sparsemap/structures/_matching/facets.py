@@ -7,13 +7,16 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import HIDES_TIES, MOST_STEPS, TIE, is_feasible
+from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, TIE, is_feasible
 from ...numerics.newton import has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import prefer_facets
 from ...numerics.tight_face import as_equations, face_products, with_part
+
+# Stands for the multiplier of a full column that has none here, but has one in another solution.
+_SOME = 2.0 * BINDING
 
 
 @kernel
@@ -47,7 +50,8 @@ def matching_facets(
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
     cuts = new_cuts(m, m, False)
     if warm_weights.shape[0] == m + 1:
-        copy_into(cuts.multiplier, warm_weights[:m])
+        for c in range(m):
+            cuts.multiplier[c] = warm_weights[c] if warm_weights[c] != _SOME else 0.0
     n_free = m if n == m else np.int64(0)
     n_iter = maximise_dual(rows, cuts, m, n_free, size, min(MOST_STEPS, limit[0]))
     write_rows(rows, steps, marginals)
@@ -62,6 +66,8 @@ def matching_facets(
         n_tight = _count_full(rows, cuts, n == m)
         if best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
             weights[m] = 0.0
+            for c in range(m):
+                weights[c] = max(weights[c], _SOME * n_tight[0, c])
     if size > HIDES_TIES:
         weights[m] = 1.0
     return none, none, weights, BY_FACETS, objective, gap, n_iter
@@ -77,14 +83,11 @@ def matching_equations(dims, z, p, slots, weights):
     block = np.empty(p.shape[0], np.int32)
     ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
     for c in range(m):
-        total = 0.0
+        is_tight = n == m or weights[c] > BINDING
         for r in range(n):
             part = r * steps[0] + c * steps[1]
             block[part] = r if p[part] > 0.0 else -1
-            total += p[part]
-        for r in range(n if n == m or total >= 1.0 - TIE else 0):
-            part = r * steps[0] + c * steps[1]
-            if p[part] > 0.0:
+            if is_tight and p[part] > 0.0:
                 parts = with_part(parts, used, part)
                 used += 1
         if used > ends[k]:
