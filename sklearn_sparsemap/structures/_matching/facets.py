@@ -67,7 +67,8 @@ def matching_facets(
         if best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
             weights[m] = 0.0
             for c in range(m):
-                weights[c] = max(weights[c], _SOME * n_tight[0, c])
+                if n_tight[0, c] > 0.0:
+                    weights[c] = max(weights[c], _SOME)
     if size > HIDES_TIES:
         weights[m] = 1.0
     return none, none, weights, BY_FACETS, objective, gap, n_iter

@@ -8,6 +8,7 @@ from ....numerics.facets import TIE, as_products, certify
 from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ....numerics.sparsemax import highest, lower_to_zero, sparsemax
 from ....numerics.support import FEASIBLE
+from ..map import NO_TRANSITIONS, STATIONARY, places_of_ends
 from .blocks import new_factors
 from .crossover import best_paths, cross_over, onward, settle
 from .interior_point import Network, interior_point, new_flow, set_nodes
@@ -20,26 +21,14 @@ _RHO = 1e3
 _TOO_SPREAD, _TOO_SPREAD_IF_LONG = 1e3, 1e5
 # Number of steps from which on rounding can leave a gap above the tolerance.
 _LONG = 100
-# The layouts of LinearChain.
-_NO_TRANSITIONS, _STATIONARY = 0, 1
 
 
 @kernel
 def part_of(dims, t, i, j):
     """Return the additional part of a transition from state i of step t to state j of the next."""
     n_states = dims[1]
-    first = 0 if dims[2] == _STATIONARY else t * n_states * n_states
+    first = 0 if dims[2] == STATIONARY else t * n_states * n_states
     return first + i * n_states + j
-
-
-@kernel
-def _first_of_ends(dims):
-    """Return the beginning of the start scores, and of the end scores, in the additional scores."""
-    n_steps, n_states, layout = dims[0], dims[1], dims[2]
-    n_transitions = 0
-    if layout != _NO_TRANSITIONS:
-        n_transitions = n_states * n_states * (1 if layout == _STATIONARY else n_steps - 1)
-    return n_transitions, n_transitions + n_states * dims[3]
 
 
 @kernel
@@ -50,7 +39,7 @@ def node_scores(scores, additional, dims):
     for t in range(n_steps):
         for i in range(n_states):
             nodes[t, i] = scores[t * n_states + i]
-    start, end = _first_of_ends(dims)
+    start, end = places_of_ends(additional, dims)
     for i in range(n_states):
         if dims[3]:
             nodes[0, i] += additional[start + i]
@@ -120,7 +109,7 @@ def _independent_steps(nodes, dims, marginals):
 
 
 @kernel
-def _write_facets(dims, marginals, flow, open_arcs, tied):
+def _write_facets(additional, dims, marginals, flow, open_arcs, tied):
     """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     count = 0
@@ -142,7 +131,7 @@ def _write_facets(dims, marginals, flow, open_arcs, tied):
                     slots[r, 0], parts[r, 0] = t * n_states + i, part_of(dims, t, i, j)
                     weights[r] = max(flow[t, i, j], 0.0)
                     r += 1
-    start, end = _first_of_ends(dims)
+    start, end = places_of_ends(additional, dims)
     for i in range(n_states):
         if dims[3]:
             parts[r, 0], weights[r] = start + i, marginals[i]
@@ -230,7 +219,7 @@ def chain_interior_point(
 ):
     """Solve one problem exactly, by its flow; see `numerics.facets`."""
     nodes = node_scores(scores, additional, dims)
-    if dims[2] == _NO_TRANSITIONS or dims[0] == 1:
+    if dims[2] == NO_TRANSITIONS or dims[0] == 1:
         flow, open_arcs, n_iter, is_flow = np.empty((0, 0, 0)), np.empty((0, 0, 0)), 1, True
         tied = _independent_steps(nodes, dims, marginals)
     else:
@@ -238,7 +227,7 @@ def chain_interior_point(
     if tied < 0.0:
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
-    slots, parts, weights = _write_facets(dims, marginals, flow, open_arcs, tied)
+    slots, parts, weights = _write_facets(additional, dims, marginals, flow, open_arcs, tied)
     linear = 0.0
     for r in range(parts.shape[0]):
         if weights[r] > 0.0:
@@ -277,7 +266,7 @@ def chain_products(
         settle(network, open_arcs, on, 0.0, _RHO, state, new_factors(n_steps, n_states))
     else:
         set_nodes(network, on, n_steps, 0.0, state)
-    start, end = _first_of_ends(dims)
+    start, end = places_of_ends(additional_direction, dims)
     for i in range(n_states):
         if dims[3]:
             additional_out[start + i] += state.u[0, i]
