@@ -37,17 +37,6 @@ def as_equations(function):
     return Entry(function, EQUATIONS_SIGNATURE)
 
 
-@kernel
-def with_part(parts, used, part):
-    """Append a part to the first `used` ones; return the array, which is enlarged if necessary."""
-    if used == parts.shape[0]:
-        more = np.empty(2 * used + 8, np.int32)
-        copy_into(more, parts)
-        parts = more
-    parts[used] = part
-    return parts
-
-
 @as_equations
 def no_equations(dims, z, p, slots, weights):
     """Placeholder for structures without a facet solver."""
@@ -96,7 +85,10 @@ def tight_face(block, n_blocks, ends, parts):
     for b in range(n_blocks):
         shares[b] = 1.0 / max(shares[b], 1.0)
     shares[n_blocks] = 0.0
-    factor, rows, kept = np.zeros((k, k)), np.empty((k, padded(k))), np.empty(k, np.int64)
+    factor = np.zeros((k, k))
+    if k == 0:
+        return ints, factor, shares
+    rows, kept = np.empty((k, padded(k))), np.empty(k, np.int64)
     for a in range(k):
         kept[a] = a
     factorize(_products(ints[0], n_parts, k, shares), kept, k, 0.0, rows)
@@ -106,17 +98,16 @@ def tight_face(block, n_blocks, ends, parts):
 
 
 @kernel
-def _centre(block, shares, means, direction):
-    """Subtract from a direction its mean in each block, on the support (`block` is -1 elsewhere)."""
+def _centre(inside, block, shares, means, direction):
+    """Subtract from a direction its mean in each block; `inside` lists the support."""
     for b in range(means.shape[0]):
         means[b] = 0.0
-    for i in range(direction.shape[0]):
-        if block[i] >= 0:
-            means[block[i]] += direction[i]
+    for i in inside:
+        means[block[i]] += direction[i]
     for b in range(means.shape[0]):
         means[b] *= shares[b]
-    for i in range(direction.shape[0]):
-        direction[i] = direction[i] - means[block[i]] if block[i] >= 0 else 0.0
+    for i in inside:
+        direction[i] -= means[block[i]]
 
 
 @kernel
@@ -128,7 +119,15 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
     n_parts, k = direction.shape[0], factor.shape[0]
     block, ptr, parts = ints[0, :n_parts], ints[0, n_parts : n_parts + k + 1], ints[0, n_parts + k + 1 :]
     means, x = np.empty(shares.shape[0]), np.empty(k)
-    _centre(block, shares, means, direction)
+    inside, n_inside = np.empty(n_parts, np.int32), np.int64(0)
+    for i in range(n_parts):
+        if block[i] >= 0:
+            inside[n_inside] = i
+            n_inside += 1
+        else:
+            direction[i] = 0.0
+    inside = inside[:n_inside]
+    _centre(inside, block, shares, means, direction)
     if k == 0:
         return
     for _ in range(n_rounds):
@@ -141,7 +140,7 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
         for a in range(k):
             for i in parts[ptr[a] : ptr[a + 1]]:
                 direction[i] -= x[a]
-        _centre(block, shares, means, direction)
+        _centre(inside, block, shares, means, direction)
 
 
 def face_products(name, equations):

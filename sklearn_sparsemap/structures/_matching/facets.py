@@ -13,7 +13,7 @@ from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.rows import best_are_in_face, drop_rounding, has_ties, lower_rows, read_rows, write_rows
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import prefer_facets
-from ...numerics.tight_face import as_equations, face_products, with_part
+from ...numerics.tight_face import as_equations, face_products
 
 # Stands for the multiplier of a full column that has none here, but has one in another solution.
 _SOME = 2.0 * BINDING
@@ -82,14 +82,14 @@ def matching_equations(dims, z, p, slots, weights):
     """
     n, m, steps = min(dims[0], dims[1]), max(dims[0], dims[1]), _steps_of(dims[0], dims[1])
     block = np.empty(p.shape[0], np.int32)
-    ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
+    ends, parts, k, used = np.zeros(m + 1, np.int32), np.empty(p.shape[0], np.int32), np.int64(0), np.int64(0)
     for c in range(m):
         is_tight = n == m or weights[c] > BINDING
         for r in range(n):
             part = r * steps[0] + c * steps[1]
             block[part] = r if p[part] > 0.0 else -1
             if is_tight and p[part] > 0.0:
-                parts = with_part(parts, used, part)
+                parts[used] = part
                 used += 1
         if used > ends[k]:
             k += 1

@@ -15,7 +15,7 @@ from ...numerics.polytope_solver import PolytopeSolver, as_preference
 from ...numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ...numerics.sparsemax import prefer_facets
-from ...numerics.tight_face import as_equations, face_products, with_part
+from ...numerics.tight_face import as_equations, face_products
 from .separation import minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
 from .ties import settle
@@ -160,16 +160,22 @@ def tree_facets(
 @as_equations
 def tree_equations(dims, z, p, slots, weights):
     """Return the equations of a face: heads of each word, and tight cuts; see `numerics.tight_face`."""
-    n, n_sets, block = dims[0], slots.shape[0] // dims[0], np.empty(p.shape[0], np.int32)
-    for i in range(p.shape[0]):
-        block[i] = i % n if p[i] > 0.0 else -1
-    ends, parts, k, used = np.zeros(n_sets + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
+    n, n_sets, block, most = dims[0], slots.shape[0] // dims[0], np.empty(p.shape[0], np.int32), 0
+    for h in range(n + 1):
+        for m in range(n):
+            block[h * n + m] = m if p[h * n + m] > 0.0 else -1
+    sizes = np.zeros(n_sets, np.int64)
     for s in range(n_sets):
-        words = slots[s * n : (s + 1) * n]
+        while sizes[s] < n and slots[s * n + sizes[s]] > 0:
+            sizes[s] += 1
+        most += sizes[s] ** 2
+    ends, parts, k, used = np.zeros(n_sets + 1, np.int32), np.empty(most, np.int32), np.int64(0), 0
+    for s in range(n_sets):
+        words = slots[s * n : s * n + sizes[s]]
         for h in words:
             for m in words:
-                if h > 0 and m > 0 and p[h * n + m - 1] > 0.0:
-                    parts = with_part(parts, used, h * n + m - 1)
+                if p[h * n + m - 1] > 0.0:
+                    parts[used] = h * n + m - 1
                     used += 1
         if used > ends[k]:
             k += 1
