@@ -19,8 +19,8 @@ A Jacobian product by facets has one signature for all structures::
     products(dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out)
 
 Its arrays are those of the solution, rows one after the other. The Jacobian is symmetric, so one function serves `vjp`
-and `jvp`. It overwrites `out` and adds to `additional_out`. `tight_face.face_products` makes it from the equations of a
-face.
+and `jvp`. It overwrites `out` and adds to `additional_out`. `tight_face.face_products` makes one from the equations
+of a face.
 """
 
 import numpy as np
