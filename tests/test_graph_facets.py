@@ -91,7 +91,7 @@ def test_the_face_of_facets_is_that_of_their_equations(name):
             free = (p > 0.0) & ((p < 1.0) | (name != "subset"))
             directions = rng.normal(size=(2, p.size))
             expected = directions @ naive_facets.projector(equations_of(name, shape, facets), free).T
-            *face, _ = FACES[name](dims, p, p, facets[0], facets[2])
+            *face, _ = FACES[name](dims, p, p, facets[0].ravel(), facets[2])
             project(*face, directions)
             assert_allclose(directions, expected, atol=1e-10, err_msg=family)
             counts["moves"] += np.abs(expected).max() > 1e-3

@@ -178,7 +178,7 @@ def equations_of(structures, place, z, p):
     f = graph.structures[place]
     dims = graph.dims[graph.dims_ptr[f] : graph.dims_ptr[f + 1]]
     equations = _equations_at(structures.solvers.equations, graph.oracles[f])
-    return equations(dims, z, p, structures.slots[place], structures.weights[place])
+    return equations(dims, z, p, structures.slots[place].reshape(-1), structures.weights[place])
 
 
 @kernel

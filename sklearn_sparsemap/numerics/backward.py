@@ -22,23 +22,13 @@ PRODUCTS = types.NamedUniTuple(FLOATS_OUT, 2, Products)
 
 
 @kernel
-def _rows(flat, start, n_rows, n_columns):
-    """Copy consecutive rows that begin at `start` in a flat array."""
-    rows = np.empty((n_rows, n_columns), np.int32)
-    for r in range(n_rows):
-        for c in range(n_columns):
-            rows[r, c] = flat[start + r * n_columns + c]
-    return rows
-
-
-@kernel
 def _support_of(supports, sizes, i):
-    """Return the slots and additional slots of the structures of problem `i`."""
-    k = supports.first[i + 1] - supports.first[i]
-    return (
-        _rows(supports.slots, supports.slot_ptr[i], k, sizes[i, 0]),
-        _rows(supports.additional, supports.additional_ptr[i], k, sizes[i, 1]),
-    )
+    """Return the slots and additional slots of the structures of problem `i`, one a row."""
+    k, n_slots, n_additional = supports.first[i + 1] - supports.first[i], sizes[i, 0], sizes[i, 1]
+    at, at_additional = supports.slot_ptr[i], supports.additional_ptr[i]
+    slots = supports.slots[at : at + k * n_slots].copy()
+    additional_slots = supports.additional[at_additional : at_additional + k * n_additional].copy()
+    return slots.reshape((k, n_slots)), additional_slots.reshape((k, n_additional))
 
 
 @kernel

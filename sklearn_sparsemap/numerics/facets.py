@@ -19,7 +19,8 @@ A Jacobian product by facets has one signature for all structures::
     products(dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out)
 
 Its arrays are those of the solution, rows one after the other. The Jacobian is symmetric, so one function serves `vjp`
-and `jvp`. It overwrites `out` and adds to `additional_out`.
+and `jvp`. It overwrites `out` and adds to `additional_out`. `tight_face.face_products` makes one from the equations
+of a face.
 """
 
 import numpy as np
@@ -75,14 +76,3 @@ def is_feasible(oracle, scores, additional, dims, sizes):
     """Tell whether any structure is allowed; calls the oracle if scores forbid parts."""
     slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
     return oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots) > -np.inf
-
-
-@kernel
-def has_ties(rows):
-    """Tell whether an entry outside of the support ties with its row's threshold."""
-    for r in range(rows.u.shape[0]):
-        least = rows.threshold[r] - TIE
-        for i in range(rows.u.shape[1]):
-            if rows.u[r, i] <= TIE and rows.shifted[r, i] >= least:
-                return True
-    return False

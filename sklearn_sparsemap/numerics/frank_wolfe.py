@@ -90,22 +90,19 @@ def _solver(name, variant):
         work = np.zeros(n_work)
         new_slots, new_additional = np.empty(n_slots, np.int32), np.empty(n_additional, np.int32)
         reduced, forward = np.empty(scores.shape[0]), np.empty(scores.shape[0])
+        k, n_iter = np.int64(0), 0
+        if warm_weights.shape[0] == 0:
+            value = oracle(scores, additional, dims, work, new_slots, new_additional)
+            n_iter = 1
+            warm_slots, warm_additional = new_slots.reshape((1, n_slots)), new_additional.reshape((1, n_additional))
+            warm_weights = np.ones(1)
+            if value == -np.inf:
+                return warm_slots[:0], warm_additional[:0], np.empty(0), INFEASIBLE, 0.0, 0.0, n_iter
         n_warm = warm_weights.shape[0]
         capacity = max(16, 2 * n_warm)
         slots, extra = np.empty((capacity, n_slots), np.int32), np.empty((capacity, n_additional), np.int32)
         # Columns: weight, score.
         weights_and_scores = np.zeros((capacity, 2))
-        k, n_iter = np.int64(0), 0
-        if n_warm == 0:
-            value = oracle(scores, additional, dims, work, new_slots, new_additional)
-            n_iter = 1
-            if value == -np.inf:
-                return slots[:0], extra[:0], np.empty(0), INFEASIBLE, 0.0, 0.0, n_iter
-            copy_into(slots[0], new_slots)
-            copy_into(extra[0], new_additional)
-            weights_and_scores[0, 0] = 1.0
-            weights_and_scores[0, 1] = score(scores, additional, new_slots, new_additional)
-            k += 1
         total = 0.0
         for s in range(n_warm):
             total += warm_weights[s]

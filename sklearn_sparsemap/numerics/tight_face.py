@@ -12,20 +12,22 @@ do not change the tight facets. A face is stored in three arrays, like the solut
 import numpy as np
 from numba import types
 
-from .._core.jit import FLOATS, INTS, PARTS_2D_OUT, PARTS_OUT, Entry, FirstClass, copy_into, kernel
+from .._core.jit import FLOATS, INTS, PARTS, PARTS_OUT, Entry, FirstClass, copy_into, kernel
 from .._core.lanes import padded
 from .cholesky import solve_lower, solve_upper
+from .facets import as_products
 from .newton import factorize
+from .products import take_off_products
 
 # The equations of the face of a facet solver's solution: ``equations(dims, z, p, slots, weights)`` with the scores `z`,
-# the marginals `p`, and the slots and weights that the solver returned. Returns
+# the marginals `p`, and the slots (rows one after the other) and weights that the solver returned. Returns
 #
 # - block (n_parts,): the block of each part, whose sum is fixed; n_blocks if the part has none, and -1 off the support;
 # - n_blocks;
 # - ends (n_facets + 1,) and parts: the support's parts in each tight facet, one facet after the other;
 # - is_tied: whether ties leave the face undetermined.
 EQUATIONS_SIGNATURE = types.Tuple((PARTS_OUT, types.int64, PARTS_OUT, PARTS_OUT, types.boolean))(
-    INTS, FLOATS, FLOATS, PARTS_2D_OUT, FLOATS
+    INTS, FLOATS, FLOATS, PARTS, FLOATS
 )
 EQUATIONS = FirstClass(EQUATIONS_SIGNATURE)
 
@@ -33,17 +35,6 @@ EQUATIONS = FirstClass(EQUATIONS_SIGNATURE)
 def as_equations(function):
     """Make a module-level function one that returns the equations of a face."""
     return Entry(function, EQUATIONS_SIGNATURE)
-
-
-@kernel
-def with_part(parts, used, part):
-    """Append a part to the first `used` ones; return the array, which is enlarged if necessary."""
-    if used == parts.shape[0]:
-        more = np.empty(2 * used + 8, np.int32)
-        copy_into(more, parts)
-        parts = more
-    parts[used] = part
-    return parts
 
 
 @as_equations
@@ -56,20 +47,25 @@ def no_equations(dims, z, p, slots, weights):
 def _products(ints, n_parts, k, shares):
     """Return the upper triangle of the products of all pairs of tight facets, minus their means in the blocks."""
     ptr, parts, block = ints[n_parts : n_parts + k + 1], ints[n_parts + k + 1 :], ints[:n_parts]
-    products = np.zeros((k, k))
-    inside, counts = np.zeros(n_parts), np.zeros(shares.shape[0])
+    n_blocks, width = shares.shape[0], padded(k)
+    products, counts, means = np.zeros((k, width)), np.zeros((n_blocks, width)), np.empty((n_blocks, width))
+    # For each part its last place among the parts of facets; for each place the facet, and the part's place before.
+    last, facet, before = np.empty(n_parts, np.int32), np.empty(ptr[k], np.int32), np.empty(ptr[k], np.int32)
+    for i in range(n_parts):
+        last[i] = -1
     for a in range(k):
-        own = parts[ptr[a] : ptr[a + 1]]
-        for i in own:
-            inside[i] = 1.0
-            counts[block[i]] += shares[block[i]]
-        for b in range(a, k):
-            total = 0.0
-            for i in parts[ptr[b] : ptr[b + 1]]:
-                total += inside[i] - counts[block[i]]
-            products[a, b] = total
-        for i in own:
-            inside[i], counts[block[i]] = 0.0, 0.0
+        for place in range(ptr[a], ptr[a + 1]):
+            i = parts[place]
+            facet[place], before[place], last[i] = a, last[i], place
+            counts[block[i], a] += 1.0
+            earlier = place
+            while earlier >= 0:
+                products[facet[earlier], a] += 1.0
+                earlier = before[earlier]
+    for b in range(n_blocks):
+        for a in range(width):
+            means[b, a] = shares[b] * counts[b, a]
+    take_off_products(means, counts, k, products)
     return products
 
 
@@ -89,7 +85,10 @@ def tight_face(block, n_blocks, ends, parts):
     for b in range(n_blocks):
         shares[b] = 1.0 / max(shares[b], 1.0)
     shares[n_blocks] = 0.0
-    factor, rows, kept = np.zeros((k, k)), np.empty((k, padded(k))), np.empty(k, np.int64)
+    factor = np.zeros((k, k))
+    if k == 0:
+        return ints, factor, shares
+    rows, kept = np.empty((k, padded(k))), np.empty(k, np.int64)
     for a in range(k):
         kept[a] = a
     factorize(_products(ints[0], n_parts, k, shares), kept, k, 0.0, rows)
@@ -99,17 +98,16 @@ def tight_face(block, n_blocks, ends, parts):
 
 
 @kernel
-def _centre(block, shares, means, direction):
-    """Subtract from a direction its mean in each block, on the support (`block` is -1 elsewhere)."""
+def _centre(inside, block, shares, means, direction):
+    """Subtract from a direction its mean in each block; `inside` lists the support."""
     for b in range(means.shape[0]):
         means[b] = 0.0
-    for i in range(direction.shape[0]):
-        if block[i] >= 0:
-            means[block[i]] += direction[i]
+    for i in inside:
+        means[block[i]] += direction[i]
     for b in range(means.shape[0]):
         means[b] *= shares[b]
-    for i in range(direction.shape[0]):
-        direction[i] = direction[i] - means[block[i]] if block[i] >= 0 else 0.0
+    for i in inside:
+        direction[i] -= means[block[i]]
 
 
 @kernel
@@ -121,7 +119,15 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
     n_parts, k = direction.shape[0], factor.shape[0]
     block, ptr, parts = ints[0, :n_parts], ints[0, n_parts : n_parts + k + 1], ints[0, n_parts + k + 1 :]
     means, x = np.empty(shares.shape[0]), np.empty(k)
-    _centre(block, shares, means, direction)
+    inside, n_inside = np.empty(n_parts, np.int32), np.int64(0)
+    for i in range(n_parts):
+        if block[i] >= 0:
+            inside[n_inside] = i
+            n_inside += 1
+        else:
+            direction[i] = 0.0
+    inside = inside[:n_inside]
+    _centre(inside, block, shares, means, direction)
     if k == 0:
         return
     for _ in range(n_rounds):
@@ -134,4 +140,22 @@ def project_on_tight_face(ints, factor, shares, direction, n_rounds):
         for a in range(k):
             for i in parts[ptr[a] : ptr[a + 1]]:
                 direction[i] -= x[a]
-        _centre(block, shares, means, direction)
+        _centre(inside, block, shares, means, direction)
+
+
+def face_products(name, equations):
+    """Make the Jacobian product of a facet solver, see `facets`, from the equations of the faces of its solutions."""
+    equations_of = kernel(equations.__wrapped__)
+
+    def products(
+        dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
+    ):
+        """Project `direction` onto the face."""
+        copy_into(out, direction)
+        # Without the scores, because ties do not matter here.
+        block, n_blocks, ends, parts, _ = equations_of(dims, marginals, marginals, slots, weights)
+        ints, factor, shares = tight_face(block, n_blocks, ends, parts)
+        project_on_tight_face(ints, factor, shares, out, 2)
+
+    products.__name__ = name
+    return as_products(products)

@@ -123,6 +123,8 @@ class Structure:
     parts_can_be_known = False
     can_repair = False
     strict_encode = False
+    # The rows of a sample, for the message that others were given.
+    _rows_of_samples = "this structure has one row for each part"
     # Whether `decode` also accepts the slots of many structures of one shape, with one more axis.
     _decodes_stacks = False
 
@@ -262,7 +264,9 @@ class Structure:
         ValueError
             If there are no scores for a sample of this shape.
         """
-        raise NotImplementedError
+        if len(rows) != 1:
+            raise ValueError(f"a sample of {self._rows_of_samples}; got shape {rows}")
+        return (*rows, n_outputs) if self.labelled else rows
 
     def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         """Return the additional scores that a linear model learns: dict of name -> shape."""
@@ -293,6 +297,15 @@ class Structure:
 def as_parts(parts):
     """Return part indices as the int32 array that kernels take."""
     return np.ascontiguousarray(parts, dtype=np.int32)
+
+
+def as_ints(structure, shape, lowest, highest, form):
+    """Return a structure of ints as an array; raise ValueError, which says the right form, if it has another one."""
+    given = np.asarray(structure)
+    is_right = given.shape == shape and given.dtype.kind in "iu"
+    if not is_right or (given.size and (given.min() < lowest or given.max() > highest)):
+        raise ValueError(f"{form}; got {structure!r}")
+    return given.astype(np.int64)
 
 
 def check_known(what, choice, lowest, highest):

@@ -113,6 +113,7 @@ class CustomStructure(Structure):
     score_ndim = 1
     # An instance attribute here, set by a parameter.
     fixed_size = False
+    _rows_of_samples = "a custom structure has one row for each part"
     no_marginals = "a MAP oracle does not tell how to sum over all structures"
 
     def __init__(
@@ -158,6 +159,10 @@ class CustomStructure(Structure):
     def oracle(self) -> Any:
         return wrap_oracle(self.map_oracle, bool(self.additional)) if is_compiled(self.map_oracle) else python_oracle
 
+    @property
+    def _n_additional(self):
+        return sum(int(np.prod(shape)) for shape in self.additional.values())
+
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         return {name: (s,) for name, s in self.additional.items()}
 
@@ -173,7 +178,7 @@ class CustomStructure(Structure):
         return shape[0], self._number
 
     def sizes(self, dims: NDArray[np.int64]) -> tuple[int, ...]:
-        n_additional = sum(int(np.prod(shape)) for shape in self.additional.values())
+        n_additional = self._n_additional
         most = dims[0] + n_additional if self.max_additional_parts is None else self.max_additional_parts
         return dims[0], most if n_additional else 0, 0
 
@@ -181,8 +186,7 @@ class CustomStructure(Structure):
         n_parts = int(dims[0])
         n_slots, n_additional_slots, _ = self.sizes((n_parts,))
         found = structure if self._encode is None else self._encode(structure)
-        n_additional = sum(int(np.prod(shape)) for shape in self.additional.values())
-        parts, additional_parts = self.check_parts(found, n_parts, n_additional, "a structure has")
+        parts, additional_parts = self.check_parts(found, n_parts, self._n_additional, "a structure has")
         slots, additional_slots = np.full(n_slots, -1), np.full(n_additional_slots, -1)
         slots[parts] = parts
         additional_slots[: len(additional_parts)] = additional_parts
@@ -191,11 +195,6 @@ class CustomStructure(Structure):
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         parts = slots[slots >= 0].astype(np.int64)
         return parts if self._decode is None else self._decode(parts)
-
-    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
-        if len(rows) != 1:
-            raise ValueError(f"a sample of a custom structure has one row for each part; got shape {rows}")
-        return rows
 
     def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         return dict(self.additional)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,10 +131,10 @@ class LinearProgram(CustomStructure):
         if not self._found:
             raise ValueError("no solution was found yet; ask map_inference for those of some scores first")
         return CustomStructure(
-            _BestOf(self.pool),
+            partial(_best_of_pool, self.pool),
             n_parts=self.n_parts,
             encode=np.flatnonzero,
-            decode=_Indicator(self.n_parts),
+            decode=partial(np.isin, np.arange(self.n_parts)),
             fixed_size=self.fixed_size,
         )
 
@@ -206,28 +207,13 @@ class LinearProgram(CustomStructure):
         return f"LinearProgram({n} constraints of {self.n_parts} variables, integer={self.integer})"
 
 
-class _BestOf:
-    """The best of a list of solutions, as a MAP oracle."""
-
-    def __init__(self, pool):
-        self.pool = pool
-
-    def __call__(self, scores):
-        allowed = scores > -np.inf
-        totals = self.pool @ np.where(allowed, scores, 0.0)
-        totals[(self.pool & ~allowed).any(axis=1)] = -np.inf
-        best = int(np.argmax(totals))
-        return None if totals[best] == -np.inf else np.flatnonzero(self.pool[best])
-
-
-class _Indicator:
-    """Conversion from parts to a bool array."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def __call__(self, parts):
-        return np.isin(np.arange(self.n), parts)
+def _best_of_pool(pool, scores):
+    """Return the variables that are 1 in the best solution of a pool; None if all are forbidden."""
+    allowed = scores > -np.inf
+    totals = pool @ np.where(allowed, scores, 0.0)
+    totals[(pool & ~allowed).any(axis=1)] = -np.inf
+    best = int(np.argmax(totals))
+    return None if totals[best] == -np.inf else np.flatnonzero(pool[best])
 
 
 def _masked(scores):

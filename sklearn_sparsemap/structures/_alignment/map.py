@@ -3,12 +3,13 @@
 In a gapped alignment, the gaps after a match come in a fixed order: first those in rows, then those in columns. So each
 set of matched cells has one derivation. There are three tables with an entry for each number of processed rows and
 columns: the best alignment that ends with a match, the best that ends with a match or a gap in a row, and the best of
-all.
+all. With sums of exponentials in place of maxima, on logarithms, the same tables serve `gibbs.py`.
 """
 
 import numpy as np
 
 from ..._core.jit import as_oracle, kernel
+from .._exp import add_logs
 
 WARPING, GLOBAL, LOCAL = 0, 1, 2
 
@@ -21,19 +22,49 @@ def gap_scores(additional):
     return additional[0], additional[1]
 
 
-@kernel
-def _warp(scores, n, m, best):
-    """Fill in the best score of a path to each cell."""
-    for i in range(n):
-        for j in range(m):
-            before = 0.0 if i == 0 and j == 0 else -np.inf
-            if i > 0:
-                before = max(before, best[(i - 1) * m + j])
+def _table_fillers(plus):
+    """Make the kernels that fill the tables, with this function in place of a sum over alignments."""
+
+    @kernel
+    def warp(scores, n, m, paths):
+        """Fill in the sum over the paths to each cell."""
+        for i in range(n):
+            for j in range(m):
+                before = 0.0 if i == 0 and j == 0 else -np.inf
+                if i > 0:
+                    before = plus(before, paths[(i - 1) * m + j])
                 if j > 0:
-                    before = max(before, best[(i - 1) * m + j - 1])
-            if j > 0:
-                before = max(before, best[i * m + j - 1])
-            best[i * m + j] = before + scores[i * m + j]
+                    before = plus(before, paths[i * m + j - 1])
+                if i > 0 and j > 0:
+                    before = plus(before, paths[(i - 1) * m + j - 1])
+                paths[i * m + j] = before + scores[i * m + j]
+
+    @kernel
+    def align(scores, n, m, is_local, gaps, tables):
+        """Fill in the sums over alignments of the first rows and columns; see the docstring of the module."""
+        matched, paused, every = tables
+        width = m + 1
+        for i in range(n + 1):
+            for j in range(m + 1):
+                here = i * width + j
+                ends_here = 0.0 if i == 0 and j == 0 and not is_local else -np.inf
+                if i > 0 and j > 0:
+                    before = every[here - width - 1]
+                    ends_here = scores[(i - 1) * m + j - 1] + (plus(before, 0.0) if is_local else before)
+                matched[here] = ends_here
+                paused[here] = plus(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
+                every[here] = plus(paused[here], every[here - 1] + gaps[1]) if j > 0 else paused[here]
+
+    return warp, align
+
+
+@kernel
+def _larger(a, b):
+    return max(a, b)
+
+
+_best_warps, _best_alignments = _table_fillers(_larger)
+sum_warps, sum_alignments = _table_fillers(add_logs)
 
 
 @kernel
@@ -51,23 +82,6 @@ def _trace_warp(n, m, best, slots):
             value, to_i, to_j = best[i * m + j - 1], i, j - 1
         i, j = to_i, to_j
         slots[i + j] = i * m + j
-
-
-@kernel
-def _align(scores, n, m, is_local, gaps, tables):
-    """Fill in the best scores of alignments of the first rows and columns; see the docstring of the module."""
-    matched, paused, best = tables
-    width = m + 1
-    for i in range(n + 1):
-        for j in range(m + 1):
-            here = i * width + j
-            ends_here = 0.0 if i == 0 and j == 0 and not is_local else -np.inf
-            if i > 0 and j > 0:
-                before = best[here - width - 1]
-                ends_here = scores[(i - 1) * m + j - 1] + (max(before, 0.0) if is_local else before)
-            matched[here] = ends_here
-            paused[here] = max(ends_here, paused[here - width] + gaps[0]) if i > 0 else ends_here
-            best[here] = max(paused[here], best[here - 1] + gaps[1]) if j > 0 else paused[here]
 
 
 @kernel
@@ -107,14 +121,14 @@ def best_alignment(scores, additional, dims, work, slots, additional_slots):
     slots[:] = -1
     if kind == WARPING:
         best = work[: n * m]
-        _warp(scores, n, m, best)
+        _best_warps(scores, n, m, best)
         if best[n * m - 1] > -np.inf:
             _trace_warp(n, m, best, slots)
         return best[n * m - 1]
     additional_slots[:] = -1
     is_local, size = kind == LOCAL, (n + 1) * (m + 1)
     tables = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
-    _align(scores, n, m, is_local, gap_scores(additional), tables)
+    _best_alignments(scores, n, m, is_local, gap_scores(additional), tables)
     end = size - 1
     value = tables[2][end]
     if is_local:

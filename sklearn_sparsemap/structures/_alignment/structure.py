@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.validation import check_choice
-from .._base import Structure, as_parts
+from .._base import Structure, as_ints, as_parts
 from .gibbs import alignment_marginal_work, alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment
 
@@ -100,16 +100,12 @@ class Alignment(Structure):
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, m, kind, n_gaps = (int(d) for d in dims)
-        given = np.asarray(structure)
         if kind == WARPING:
-            return self._encode_path(given, n, m), as_parts([])
-        is_ints = given.shape == (n,) and given.dtype.kind in "iu"
-        if not is_ints or given.min() < -1 or given.max() >= m:
-            raise ValueError(
-                f"an alignment is {n} ints from 0 to {m - 1}, the column of each row, or -1; got {structure!r}"
-            )
+            return self._encode_path(np.asarray(structure), n, m), as_parts([])
+        form = f"an alignment is {n} ints from 0 to {m - 1}, the column of each row, or -1"
+        given = as_ints(structure, (n,), -1, m - 1, form)
         rows = np.flatnonzero(given >= 0)
-        columns = given[rows].astype(np.int64)
+        columns = given[rows]
         if (np.diff(columns) <= 0).any():
             raise ValueError(f"the columns of an alignment increase; got {given.tolist()}")
         slots = np.where(given >= 0, np.arange(n) * m + given, -1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, kernel
 from .._exp import exponentiate
-from .map import NO_TRANSITIONS, PER_STEP, STATIONARY
+from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, places_of_ends
 
 _NARROW = 150.0
 _SMALLEST = 1e-100
@@ -43,13 +43,13 @@ def _prepare(scores, additional, dims, states, moves):
     of all numbers that are not -inf.
     """
     n_steps, n_states = dims[0], dims[1]
-    at_start = additional.shape[0] - n_states * (dims[3] + dims[4])
+    at_start, at_end = places_of_ends(additional, dims)
     last = (n_steps - 1) * n_states
     copy_into(states, scores)
     for j in range(n_states * dims[3]):
         states[j] += additional[at_start + j]
     for j in range(n_states * dims[4]):
-        states[last + j] += additional[at_start + n_states * dims[3] + j]
+        states[last + j] += additional[at_end + j]
     total = lowest = lowest_finite = 0.0
     for t in range(n_steps):
         top, _, low = _shift_to_zero(states[t * n_states : (t + 1) * n_states])

@@ -2,10 +2,17 @@
 
 import numpy as np
 
-from ..._core.jit import as_oracle
+from ..._core.jit import as_oracle, kernel
 
 # Layouts of the transitions of a problem: dims[2].
 NO_TRANSITIONS, STATIONARY, PER_STEP = 0, 1, 2
+
+
+@kernel
+def places_of_ends(additional, dims):
+    """Return the beginning of the start scores, and of the end scores, in the additional scores."""
+    start = additional.shape[0] - dims[1] * (dims[3] + dims[4])
+    return start, start + dims[1] * dims[3]
 
 
 @as_oracle
@@ -19,13 +26,7 @@ def viterbi(scores, additional, dims, work, slots, additional_slots):
     has_start, has_end = dims[3], dims[4]
     block = n_states * n_states
     stride = block if layout == PER_STEP else 0
-    n_transitions = 0
-    if layout == STATIONARY:
-        n_transitions = block
-    elif layout == PER_STEP:
-        n_transitions = block * (n_steps - 1)
-    at_start = n_transitions
-    at_end = n_transitions + n_states * has_start
+    at_start, at_end = places_of_ends(additional, dims)
 
     for j in range(n_states):
         work[j] = scores[j] + additional[at_start + j] if has_start else scores[j]

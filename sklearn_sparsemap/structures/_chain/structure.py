@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import Structure, as_parts
+from .._base import Structure, as_ints, as_parts
 from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
@@ -54,6 +54,7 @@ class LinearChain(Structure):
     marginal_oracle = chain_marginals
     labelled = True
     strict_encode = True
+    _rows_of_samples = "a chain has one row for each step"
 
     def additional_shapes(self, shape: tuple[int, ...]) -> dict[str, tuple[tuple[int, ...], ...]]:
         n_steps, m = shape
@@ -87,10 +88,8 @@ class LinearChain(Structure):
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_steps, m, layout, has_start, has_end = (int(d) for d in dims)
-        path = np.asarray(structure)
-        if path.shape != (n_steps,) or path.dtype.kind not in "iu" or path.min() < 0 or path.max() >= m:
-            raise ValueError(f"a path is {n_steps} ints from 0 to {m - 1}, one for each step; got {structure!r}")
-        path = path.astype(np.int64)
+        form = f"a path is {n_steps} ints from 0 to {m - 1}, one for each step"
+        path = as_ints(structure, (n_steps,), 0, m - 1, form)
         additional = []
         n_transitions = 0
         if layout != NO_TRANSITIONS:
@@ -109,11 +108,6 @@ class LinearChain(Structure):
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots.astype(np.int64) - np.arange(slots.shape[-1]) * int(dims[1])
-
-    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
-        if len(rows) != 1:
-            raise ValueError(f"a sample of a chain has one row for each step; got shape {rows}")
-        return (*rows, n_outputs)
 
     def learned_shapes(self, n_outputs: int) -> dict[str, tuple[int, ...]]:
         return {"transitions": (n_outputs, n_outputs), "start": (n_outputs,), "end": (n_outputs,)}

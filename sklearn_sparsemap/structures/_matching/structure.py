@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._base import Structure, as_parts, check_known
+from .._base import Structure, as_ints, as_parts, check_known
 from .facets import MULTIPLIERS
 from .map import best_matching
 
@@ -83,13 +83,8 @@ class Matching(Structure):
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n_rows, n_cols = (int(d) for d in dims)
-        columns = np.asarray(structure)
-        is_ints = columns.shape == (n_rows,) and columns.dtype.kind in "iu"
-        if not is_ints or columns.min() < -1 or columns.max() >= n_cols:
-            raise ValueError(
-                f"a matching is {n_rows} ints from 0 to {n_cols - 1}, the column of each row, or -1; got {structure!r}"
-            )
-        columns = columns.astype(np.int64)
+        form = f"a matching is {n_rows} ints from 0 to {n_cols - 1}, the column of each row, or -1"
+        columns = as_ints(structure, (n_rows,), -1, n_cols - 1, form)
         matched = columns[columns >= 0]
         if len(np.unique(matched)) < len(matched):
             raise ValueError(f"a column can be matched once; got {columns.tolist()}")

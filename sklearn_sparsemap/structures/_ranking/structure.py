@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.jit import as_oracle
 from ..._core.select import order_downwards
 from ..._core.validation import check_positive
-from .._base import Structure, as_parts
+from .._base import Structure, as_ints, as_parts
 from .._matching.structure import Matching
 from .facets import ISOTONIC
 
@@ -88,6 +88,7 @@ class Ranking(Structure):
     fixed_size = True
     repeats = True
     strict_encode = True
+    _rows_of_samples = "a ranking has one row for each item"
     no_marginals = "no way is known to sum over all orders of many items"
 
     def __init__(self, top_k: int | None = None) -> None:
@@ -123,11 +124,8 @@ class Ranking(Structure):
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, n_points = (int(d) for d in dims)
         n_items = n if self.top_k is None else n_points
-        items = np.asarray(structure)
-        if items.shape != (n_items,) or items.dtype.kind not in "iu" or items.min() < 0 or items.max() >= n:
-            raise ValueError(
-                f"a ranking is {n_items} ints from 0 to {n - 1}, the items from the best one on; got {structure!r}"
-            )
+        form = f"a ranking is {n_items} ints from 0 to {n - 1}, the items from the best one on"
+        items = as_ints(structure, (n_items,), 0, n - 1, form)
         if len(np.unique(items)) < n_items:
             raise ValueError(f"each item is ranked once; got {items.tolist()}")
         return as_parts(np.sort(np.repeat(items[:n_points], np.arange(n_points, 0, -1)))), as_parts([])
@@ -147,11 +145,6 @@ class Ranking(Structure):
             place[np.asarray(items)] = np.arange(len(items))
         first, second = np.nonzero(right[:, None] < right)
         return found[first] < found[second]
-
-    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
-        if len(rows) != 1:
-            raise ValueError(f"a sample of a ranking has one row for each item; got shape {rows}")
-        return rows
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         return super().example_shapes() if self.top_k is None else ((self.top_k,), (self.top_k + 2,))

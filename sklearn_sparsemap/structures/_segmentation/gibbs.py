@@ -1,4 +1,4 @@
-"""Marginals of segmentations: forward and backward tables as in `map.py`, with log-sums instead of maxima."""
+"""Marginals of segmentations: the tables of `map.py` with log-sums instead of maxima, and then their derivatives."""
 
 import numpy as np
 
@@ -72,40 +72,32 @@ def _sum_forward(scores, additional, dims, entered, ended, spans):
 
 
 @kernel
-def _sum_backward(scores, additional, dims, begun, after, spans):
-    """Fill in the log-sums over completions that begin with a span at a step, and after a span that ended there."""
-    n, m = dims[N_STEPS], dims[N_LABELS]
-    at_transitions, _, at_end = places_of_additional(dims)
-    zeros = np.zeros(m)
-    begun[:] = -np.inf
-    for end in range(n, 0, -1):
+def _pass_spans(scores, additional, dims, tables, passed, spans, work):
+    """Write the probabilities of spans or of the labels of steps, and the expected counts of durations and transitions.
+
+    The derivative of log Z by an entry of a table is the probability that a span of the label ends or begins there.
+    Each is distributed over the summands of its sum. `passed` has both, of which the last steps are given.
+    """
+    entered, ended = tables
+    begins, ends = passed
+    m, n_parts, at_transitions = dims[N_LABELS], scores.shape[0], scores.shape[0] + places_of_additional(dims)[0]
+    for end in range(dims[N_STEPS], 0, -1):
         for label in range(m):
-            total = additional[at_end + label] if dims[END] else 0.0
-            if end < n:
-                at = at_transitions + label * m
-                row = additional[at : at + m] if dims[TRANSITIONS] else zeros
-                total = _log_sum(begun[end * m : (end + 1) * m], row, -1 if dims[BY_SPANS] else label)
-            after[end * m + label] = total
-        longest = score_spans(scores, additional, dims, end, spans)
-        for length in range(1, longest + 1):
-            for label in range(m):
-                at = (end - length) * m + label
-                begun[at] = add_logs(begun[at], spans[(length - 1) * m + label] + after[end * m + label])
-
-
-@kernel
-def _count_spans(scores, additional, dims, log_partition, tables, spans, work):
-    """Write the probabilities of spans or of the labels of steps, and the expected count of each duration."""
-    entered, after = tables
-    m, n_parts = dims[N_LABELS], scores.shape[0]
-    for end in range(1, dims[N_STEPS] + 1):
+            here = end * m + label
+            for last in range(m if begins[here] > 0.0 else 0):
+                total = ended[end * m + last] + way_in(additional, dims, last, label)
+                share = begins[here] * np.exp(total - entered[here])
+                ends[end * m + last] += share
+                if dims[TRANSITIONS]:
+                    work[at_transitions + last * m + label] += share
         longest = score_spans(scores, additional, dims, end, spans)
         for label in range(m):
-            covering = 0.0
+            here, covering = end * m + label, 0.0
             # A step is covered by all spans that begin at it or before it.
-            for length in range(longest, 0, -1):
+            for length in range(longest if ends[here] > 0.0 else 0, 0, -1):
                 row, step = (length - 1) * m + label, end - length
-                share = np.exp(entered[step * m + label] + spans[row] + after[end * m + label] - log_partition)
+                share = ends[here] * np.exp(entered[step * m + label] + spans[row] - ended[here])
+                begins[step * m + label] += share
                 covering += share
                 if dims[BY_SPANS]:
                     work[(step * dims[MAX_LENGTH] + length - 1) * m + label] = share
@@ -119,33 +111,28 @@ def _count_spans(scores, additional, dims, log_partition, tables, spans, work):
 def segmentation_marginals(scores, additional, dims, work, slots, additional_slots):
     """Compute the probabilities of the parts and the expected counts of additional parts; return log Z."""
     n, m, n_parts, n_found = dims[N_STEPS], dims[N_LABELS], scores.shape[0], scores.shape[0] + additional.shape[0]
-    for i in range(n_found):
-        work[i] = 0.0
     size = (n + 1) * m
-    entered, ended = work[n_found : n_found + size], work[n_found + size : n_found + 2 * size]
-    begun, after = work[n_found + 2 * size : n_found + 3 * size], work[n_found + 3 * size : n_found + 4 * size]
+    for i in range(n_found + 2 * size):
+        work[i] = 0.0
+    begins, ends = work[n_found : n_found + size], work[n_found + size : n_found + 2 * size]
+    entered, ended = work[n_found + 2 * size : n_found + 3 * size], work[n_found + 3 * size : n_found + 4 * size]
     spans = work[n_found + 4 * size :]
-    at_transitions, at_start, at_end = places_of_additional(dims)
+    _, at_start, at_end = places_of_additional(dims)
     _sum_forward(scores, additional, dims, entered, ended, spans)
     log_partition = -np.inf
     for label in range(m):
-        ended[n * m + label] += additional[at_end + label] if dims[END] else 0.0
-        log_partition = add_logs(log_partition, ended[n * m + label])
+        ends[n * m + label] = ended[n * m + label] + (additional[at_end + label] if dims[END] else 0.0)
+        log_partition = add_logs(log_partition, ends[n * m + label])
     if log_partition == -np.inf:
         return log_partition
-    _sum_backward(scores, additional, dims, begun, after, spans)
-    _count_spans(scores, additional, dims, log_partition, (entered, after), spans, work)
+    for label in range(m):
+        ends[n * m + label] = np.exp(ends[n * m + label] - log_partition)
+    _pass_spans(scores, additional, dims, (entered, ended), (begins, ends), spans, work)
     for label in range(m):
         if dims[START]:
-            work[n_parts + at_start + label] = np.exp(entered[label] + begun[label] - log_partition)
+            work[n_parts + at_start + label] = begins[label]
         if dims[END]:
-            work[n_parts + at_end + label] = np.exp(ended[n * m + label] - log_partition)
-        if not dims[TRANSITIONS]:
-            continue
-        for step in range(1, n):
-            for last in range(m):
-                total = ended[step * m + last] + way_in(additional, dims, last, label) + begun[step * m + label]
-                work[n_parts + at_transitions + last * m + label] += np.exp(total - log_partition)
+            work[n_parts + at_end + label] = ends[n * m + label]
     return log_partition
 
 

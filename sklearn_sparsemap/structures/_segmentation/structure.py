@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.validation import check_choice, check_positive
-from .._base import Structure, as_parts
+from .._base import Structure, as_ints, as_parts
 from .gibbs import segmentation_marginal_work, segmentation_marginals
 from .map import best_segmentation
 
@@ -70,6 +70,7 @@ class Segmentation(Structure):
     oracle = best_segmentation
     marginal_oracle = segmentation_marginals
     strict_encode = True
+    _rows_of_samples = "a segmentation has one row for each step"
 
     def __init__(self, max_length: int, parts: str = "steps") -> None:
         check_positive("max_length", max_length, integer=True)
@@ -176,9 +177,7 @@ class Segmentation(Structure):
 
     def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
         if self.parts == "steps":
-            if len(rows) != 1:
-                raise ValueError(f"a sample of a segmentation has one row for each step; got shape {rows}")
-            return (*rows, n_outputs)
+            return super().scores_shape(rows, n_outputs)
         if len(rows) != 3:
             raise ValueError(
                 f"with parts='spans' a sample has a row for each span and label; got shape {rows}, so pass a sample of "
@@ -201,9 +200,7 @@ class Segmentation(Structure):
 
 def _runs_of(structure, n, m):
     """Return the runs of equal labels as spans."""
-    labels = np.asarray(structure)
-    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= m:
-        raise ValueError(f"a segmentation is {n} ints from 0 to {m - 1}, the label of each step; got {structure!r}")
-    labels = labels.astype(np.int64)
+    form = f"a segmentation is {n} ints from 0 to {m - 1}, the label of each step"
+    labels = as_ints(structure, (n,), 0, m - 1, form)
     first = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
     return np.column_stack([first, np.append(first[1:], n), labels[first]])

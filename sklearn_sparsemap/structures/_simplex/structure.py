@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.jit import as_oracle
-from .._base import Structure, as_parts
+from .._base import Structure, as_ints, as_parts
 from .projection import PROJECTION
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ class Simplex(Structure):
         return np.arange(dims[0])[None]
 
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
-        choice = np.asarray(structure)
-        if choice.shape != () or choice.dtype.kind not in "iu" or not 0 <= choice < dims[0]:
-            raise ValueError(f"a choice is an int from 0 to {dims[0] - 1}; got {structure!r}")
+        choice = as_ints(structure, (), 0, dims[0] - 1, f"a choice is an int from 0 to {dims[0] - 1}")
         return as_parts([choice]), as_parts([])
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:

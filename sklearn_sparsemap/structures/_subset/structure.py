@@ -49,6 +49,7 @@ class Subset(Structure):
     polytope_solver = THRESHOLD
     marginal_oracle = subset_marginals
     strict_encode = True
+    _rows_of_samples = "a subset has one row for each item"
 
     def __init__(self, min_size: int = 0, max_size: int | None = None) -> None:
         for name, size in (("min_size", min_size), ("max_size", max_size)):
@@ -88,11 +89,6 @@ class Subset(Structure):
 
     def decode(self, slots: NDArray[np.int32], dims: NDArray[np.int64]) -> Any:
         return slots >= 0
-
-    def scores_shape(self, rows: tuple[int, ...], n_outputs: int) -> tuple[int, ...]:
-        if len(rows) != 1:
-            raise ValueError(f"a sample of a subset has one row for each item; got shape {rows}")
-        return rows
 
     def example_shapes(self) -> Sequence[tuple[int, ...]]:
         low = max(1, self.min_size)

@@ -9,14 +9,14 @@ import numpy as np
 
 from ..._core.jit import kernel
 from ...numerics.certificate import certify_rows, is_in_polytope
-from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, as_products, has_ties, is_feasible
+from ...numerics.facets import BINDING, HIDES_TIES, MOST_STEPS, is_feasible
 from ...numerics.newton import evaluate, has_flat_dual, maximise_dual, new_cuts, new_rows
 from ...numerics.polytope_solver import PolytopeSolver, as_preference
-from ...numerics.row_face import add_entry, project
+from ...numerics.rows import has_ties, lower_rows, read_rows, write_rows
 from ...numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ...numerics.sparsemax import lower_to_zero, prefer_facets
-from ...numerics.tight_face import as_equations, with_part
-from .separation import contract_cycles, minimum_cuts
+from ...numerics.sparsemax import prefer_facets
+from ...numerics.tight_face import as_equations, face_products
+from .separation import minimum_cuts
 from .sets import add_set, have_crossing, place_of_set, read_set
 from .ties import settle
 
@@ -29,15 +29,11 @@ def fill_rows(rows, scores, n):
 
     Return the largest difference, and whether any arc is forbidden.
     """
-    size, forbidden = 0.0, False
+    read_rows(rows, scores, (1, n))
     for m in range(n):
-        row = rows.scores[m]
-        for h in range(n + 1):
-            row[h] = scores[h * n + m] if h != m + 1 else -np.inf
-        difference, n_forbidden = lower_to_zero(row)
-        # The arc from the word to itself always is.
-        size, forbidden = max(size, difference), forbidden or n_forbidden > 1
-    return size, forbidden
+        rows.scores[m, m + 1] = -np.inf
+    size, n_forbidden = lower_rows(rows)
+    return size, n_forbidden > n
 
 
 @kernel
@@ -76,16 +72,13 @@ def cut_trees(rows, cuts, k, single_root, size, limit):
         if steps >= limit:
             return -1, steps
         since = k
-        for f in range(contract_cycles(rows.u, sets)):
+        found, violated = minimum_cuts(rows.u, sets)
+        for f in range(found):
             k = add_set(cuts, k, sets[f])
-        if k == since:
-            found, violated = minimum_cuts(rows.u, sets)
-            for f in range(found):
-                k = add_set(cuts, k, sets[f])
-            if violated == 0:
-                # Tight cuts were added, too; they are needed to tell whether the multipliers are unique.
-                evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
-                return k, steps
+        if violated == 0:
+            # Tight cuts were added, too; they are needed to tell whether the multipliers are unique.
+            evaluate(rows, cuts, k, cuts.multiplier, cuts.slope)
+            return k, steps
         if k > capacity - 2 * (n + 1):
             k = _forget(cuts, k, since)
             if k > capacity - 2 * (n + 1):
@@ -116,15 +109,6 @@ def _warm_cuts(cuts, k, slots, weights):
     return k
 
 
-@kernel
-def _write_marginals(rows, marginals):
-    """Write the marginals in the layout of the scores."""
-    n = rows.u.shape[0]
-    for h in range(n + 1):
-        for m in range(n):
-            marginals[h * n + m] = rows.u[m, h]
-
-
 @as_solver
 def tree_facets(
     oracle, scores, additional, dims, sizes, aim, tol, limit, warm_slots, warm_additional, warm_weights, marginals
@@ -143,7 +127,7 @@ def tree_facets(
     n_free = np.int64(single_root)
     k, steps = cut_trees(rows, cuts, k, single_root, size, min(MOST_STEPS, limit[0]))
     if k >= 0:
-        _write_marginals(rows, marginals)
+        write_rows(rows, (1, n), marginals)
         if is_in_polytope(rows, cuts, k, n_free):
             objective, gap, floor = certify_rows(scores, marginals, rows, cuts, k)
     if not gap <= max(tol, 4.0 * floor):
@@ -152,7 +136,7 @@ def tree_facets(
     if has_ties(rows) or have_crossing(cuts, k) or has_flat_dual(rows, cuts, k, n_free):
         tied, k, needed = settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size)
         if not tied:
-            _write_marginals(rows, marginals)
+            write_rows(rows, (1, n), marginals)
     kept = 0
     for c in range(k):
         needed[c] |= c < n_free or cuts.multiplier[c] > BINDING
@@ -173,42 +157,25 @@ def tree_facets(
     return sets, no_parts, weights, BY_FACETS, objective, gap, steps
 
 
-@as_products
-def tree_products(
-    dims, marginals, slots, additional_slots, weights, direction, additional_direction, out, additional_out
-):
-    """Multiply `direction` with the Jacobian; see `numerics.facets`."""
-    n, n_sets = dims[0], slots.shape[0] // dims[0]
-    rows, cuts = new_rows(n, n + 1), new_cuts(n_sets + 1, n + 1, True)
-    for m in range(n):
-        rows.count[m] = 0.0
-        for h in range(n + 1):
-            add_entry(rows, m, h, marginals[h * n + m], direction[h * n + m])
-    nodes, k = np.empty(n + 1, np.bool_), np.int64(0)
-    for c in range(n_sets):
-        read_set(slots[c * n : (c + 1) * n], nodes)
-        k = add_set(cuts, k, nodes)
-    tight = np.empty(k, np.int64)
-    for c in range(k):
-        tight[c] = c
-    project(rows, cuts, tight, k)
-    for m in range(n):
-        for h in range(n + 1):
-            out[h * n + m] = rows.shifted[m, h]
-
-
 @as_equations
 def tree_equations(dims, z, p, slots, weights):
     """Return the equations of a face: heads of each word, and tight cuts; see `numerics.tight_face`."""
-    n, block = dims[0], np.empty(p.shape[0], np.int32)
-    for i in range(p.shape[0]):
-        block[i] = i % n if p[i] > 0.0 else -1
-    ends, parts, k, used = np.zeros(slots.shape[0] + 1, np.int32), np.empty(8, np.int32), np.int64(0), np.int64(0)
-    for s in range(slots.shape[0]):
-        for h in slots[s]:
-            for m in slots[s]:
-                if h > 0 and m > 0 and p[h * n + m - 1] > 0.0:
-                    parts = with_part(parts, used, h * n + m - 1)
+    n, n_sets, block, most = dims[0], slots.shape[0] // dims[0], np.empty(p.shape[0], np.int32), 0
+    for h in range(n + 1):
+        for m in range(n):
+            block[h * n + m] = m if p[h * n + m] > 0.0 else -1
+    sizes = np.zeros(n_sets, np.int64)
+    for s in range(n_sets):
+        while sizes[s] < n and slots[s * n + sizes[s]] > 0:
+            sizes[s] += 1
+        most += sizes[s] ** 2
+    ends, parts, k, used = np.zeros(n_sets + 1, np.int32), np.empty(most, np.int32), np.int64(0), 0
+    for s in range(n_sets):
+        words = slots[s * n : s * n + sizes[s]]
+        for h in words:
+            for m in words:
+                if p[h * n + m - 1] > 0.0:
+                    parts[used] = h * n + m - 1
                     used += 1
         if used > ends[k]:
             k += 1
@@ -227,4 +194,5 @@ def prefers_cuts(scores, dims):
     return prefer_facets(scores, dims[0] + 1, dims[0], _ENOUGH)
 
 
+tree_products = face_products("tree_products", tree_equations)
 CUTS = PolytopeSolver("facets", tree_facets, tree_products, prefers_cuts, equations=tree_equations)

@@ -50,18 +50,15 @@ def _is_tree(heads, n, single_root, mark):
 
 
 @kernel
-def _enter_fresh(scores, n, c, offset, entering, modifiers):
-    """Update the best weights of entering a cycle from each head by the arcs into word `c`."""
+def _read_arcs(scores, n, c, entering, modifiers):
+    """Fill in the weights of entering word `c` from each head."""
     for h in range(n + 1):
-        weight = scores[h * n + c - 1] - offset
-        if weight > entering[h]:
-            modifiers[h] = c
-            entering[h] = weight
+        entering[h], modifiers[h] = scores[h * n + c - 1], c
 
 
 @kernel
-def _enter_merged(inner, inner_modifiers, offset, entering, modifiers):
-    """Update the best weights of entering a cycle from each head by the arcs into an inner cycle."""
+def _enter(inner, inner_modifiers, offset, entering, modifiers):
+    """Update the best weights of entering a cycle from each head by the arcs into a word or an inner cycle."""
     for h in range(inner.shape[0]):
         weight = inner[h] - offset
         if weight > entering[h]:
@@ -135,12 +132,9 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
                 first = length
                 into, into_modifiers = entering[u - 1], modifiers[u - 1]
                 if node_of[u] == u:
-                    for h in range(size):
-                        into[h] = -np.inf
-                    _enter_fresh(scores, n, u, best[u - 1], into, into_modifiers)
-                else:
-                    for h in range(size):
-                        into[h] -= best[u - 1]
+                    _read_arcs(scores, n, u, into, into_modifiers)
+                for h in range(size):
+                    into[h] -= best[u - 1]
                 c = -1
                 while c != u:
                     first -= 1
@@ -149,9 +143,8 @@ def chu_liu_edmonds(scores, n, single_root, work, slots):
                     if c != u:
                         state[c] = _MERGED
                         if node_of[c] == c:
-                            _enter_fresh(scores, n, c, best[c - 1], into, into_modifiers)
-                        else:
-                            _enter_merged(entering[c - 1], modifiers[c - 1], best[c - 1], into, into_modifiers)
+                            _read_arcs(scores, n, c, entering[c - 1], modifiers[c - 1])
+                        _enter(entering[c - 1], modifiers[c - 1], best[c - 1], into, into_modifiers)
                 node_of[u] = n_nodes
                 for h in range(size):
                     owner[h] = u if state[owner[h]] == _MERGED else owner[h]

@@ -32,26 +32,24 @@ def _put_labels(scores, n_labels, slots):
         slots[m] = first + label
 
 
-@as_oracle
-def best_labelled_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the best non-projective labelled tree; dims is (n words, projective, single_root, n_labels)."""
-    n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
-    _take_best(scores, dims[3], work[:n_arcs])
-    value = chu_liu_edmonds(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
-    if value > -np.inf:
-        _put_labels(scores, dims[3], slots)
-    return value
+def _labelled_oracle(name, find_tree):
+    """Make the MAP oracle of labelled trees from the kernel that finds the best tree."""
+
+    def best_tree(scores, additional, dims, work, slots, additional_slots):
+        """Find the best labelled tree; dims is (n words, projective, single_root, n_labels)."""
+        n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
+        _take_best(scores, dims[3], work[:n_arcs])
+        value = find_tree(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
+        if value > -np.inf:
+            _put_labels(scores, dims[3], slots)
+        return value
+
+    best_tree.__name__ = name
+    return as_oracle(best_tree)
 
 
-@as_oracle
-def best_labelled_projective_tree(scores, additional, dims, work, slots, additional_slots):
-    """Find the best projective labelled tree; dims as above."""
-    n, n_arcs = dims[0], dims[0] * (dims[0] + 1)
-    _take_best(scores, dims[3], work[:n_arcs])
-    value = eisner(work[:n_arcs], n, dims[2] != 0, work[n_arcs:], slots)
-    if value > -np.inf:
-        _put_labels(scores, dims[3], slots)
-    return value
+best_labelled_tree = _labelled_oracle("best_labelled_tree", chu_liu_edmonds)
+best_labelled_projective_tree = _labelled_oracle("best_labelled_projective_tree", eisner)
 
 
 @kernel

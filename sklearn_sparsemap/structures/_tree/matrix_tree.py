@@ -17,7 +17,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle, copy_into, kernel
 from .inside_outside import inside_outside, projective_work
-from .weights import LARGEST, SMALLEST, log_weights, weights_of
+from .weights import LARGEST, SMALLEST, normalise
 
 # Failures that `_eliminate` reports: the weights span too wide a range for floating point, or another word has to be
 # eliminated last.
@@ -176,12 +176,13 @@ def matrix_tree(scores, n, single_root, work):
     size = (n + 1) * n
     arcs, weights, gradient = work[:size], work[size : 2 * size], work[2 * size : 3 * size]
     parts = work[3 * size : 3 * size + n + 1]
-    shift = weights_of(scores, n, single_root, arcs, gradient, weights)
-    in_logs = np.isnan(shift)
-    if in_logs:
-        shift = log_weights(scores, n, single_root, arcs)
+    # The logarithms are kept until the space is needed for derivatives.
+    logs = gradient
+    shift, in_logs = normalise(scores, n, single_root, arcs, logs, weights)
     if shift == -np.inf:
         return shift
+    if in_logs:
+        copy_into(arcs, logs)
     last = 1
     while True:
         copy_into(weights, arcs)
@@ -193,7 +194,7 @@ def matrix_tree(scores, n, single_root, work):
             break
         if trouble == _TOO_WIDE:
             in_logs = True
-            log_weights(scores, n, single_root, arcs)
+            copy_into(arcs, logs)
             _exchange(arcs, n, last)
         elif single_root and k > 1 and last == 1:
             # No remaining word reaches word k. If any word reaches all others, then word k does, so eliminate it last.

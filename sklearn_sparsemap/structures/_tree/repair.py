@@ -47,10 +47,16 @@ def _as_tree(heads):
     n = len(heads) if heads.ndim == 1 else 0
     if not n or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
         return None
+    return None if len(words_in_cycles(heads)) else heads.astype(np.int64)
+
+
+def words_in_cycles(heads):
+    """Return the words whose heads do not lead to the root."""
+    # After k doublings `above` is the ancestor 2^k steps up. In a tree, this becomes the root for all words.
     above = np.concatenate([[0], heads])
-    for _ in range(n.bit_length()):
+    for _ in range(len(heads).bit_length()):
         above = above[above]
-    return None if above.any() else heads.astype(np.int64)
+    return np.flatnonzero(above)
 
 
 def _find_unfit_arc(heads):

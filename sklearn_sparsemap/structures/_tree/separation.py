@@ -8,74 +8,13 @@ import numpy as np
 
 from ..._core.jit import copy_into, kernel
 
-# An inflow below 1 by more than this violates a cut: thresholds of contraction, and of minimum cuts, which decide.
-_CLEARLY_BELOW, _BELOW = 1e-9, 1e-10
+# An inflow below 1 by more than this violates a cut.
+_BELOW = 1e-10
 # A cut is tight if its inflow exceeds 1 by at most this.
 _ABOVE = 1e-9
 # Largest residual capacity or excess that counts as rounding error.
 _NOTHING = 1e-14
 _AWAKE = -1
-
-
-@kernel
-def _heaviest(weights, inside):
-    """Return the node outside of the component `inside` with the largest weight into it."""
-    best = 0
-    for h in range(1, weights.shape[0]):
-        if weights[h] > weights[best] and h != inside:
-            best = h
-    return best
-
-
-@kernel
-def contract_cycles(u, sets):
-    """Contract cycles of heaviest arcs, as Edmonds does; return the number of contracted sets that violate their cut.
-
-    This is fast and finds most, but not all, of the sets that `minimum_cuts` would find.
-    """
-    n_nodes = u.shape[1]
-    weights, owner = np.empty((n_nodes, n_nodes)), np.empty(n_nodes, np.int64)
-    head, mark = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    for m in range(n_nodes):
-        owner[m], mark[m], head[m] = m, 0, 0
-        for h in range(n_nodes):
-            weights[m, h] = u[m - 1, h] if h != m and m > 0 else 0.0
-        if m > 0:
-            head[m] = _heaviest(weights[m], m)
-    found = 0
-    # Walk along heads from each node. A walk that meets itself has found a cycle, and continues from the contracted
-    # cycle.
-    for start in range(1, n_nodes):
-        v = owner[start]
-        while v != 0 and (mark[v] == 0 or mark[v] == start):
-            if mark[v] == 0:
-                mark[v] = start
-                v = owner[head[v]]
-                continue
-            x = owner[head[v]]
-            while x != v:
-                above = owner[head[x]]
-                for h in range(n_nodes):
-                    weights[v, h] += weights[x, h]
-                for q in range(n_nodes):
-                    if owner[q] == x:
-                        owner[q] = v
-                for q in range(1, n_nodes):
-                    weights[q, v] += weights[q, x]
-                    weights[q, x] = 0.0
-                x = above
-            inflow = 0.0
-            for h in range(n_nodes):
-                if owner[h] == v:
-                    weights[v, h] = 0.0
-                inflow += weights[v, h]
-            if inflow < 1.0 - _CLEARLY_BELOW:
-                for q in range(n_nodes):
-                    sets[found, q] = owner[q] == v
-                found += 1
-            head[v] = _heaviest(weights[v], v)
-            mark[v] = 0
-    return found
 
 
 @kernel

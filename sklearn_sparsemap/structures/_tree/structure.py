@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
-from .._base import Structure, as_parts, check_known
+from .._base import Structure, as_ints, as_parts, check_known
 from .cuts import CUTS
 from .edmonds import chu_liu_edmonds
 from .eisner import eisner
@@ -19,7 +19,7 @@ from .labels import (
     labelled_tree_marginals,
 )
 from .matrix_tree import tree_marginal_work, tree_marginals
-from .repair import make_fit, misfits_of
+from .repair import make_fit, misfits_of, words_in_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -183,15 +183,10 @@ class DependencyTree(Structure):
     def encode(self, structure: Any, dims: NDArray[np.int64]) -> Any:
         n, projective, single_root = (int(d) for d in dims[:3])
         heads, labels = self._split(structure, n)
-        if heads.shape != (n,) or heads.dtype.kind not in "iu" or heads.min() < 0 or heads.max() > n:
-            raise ValueError(f"a tree is {n} ints from 0 (root) to {n}, the head of each word; got {structure!r}")
-        heads = heads.astype(np.int64)
-        # After k doublings `above` is the ancestor 2^k steps up. In a tree, this becomes the root for all words.
-        above = np.concatenate([[0], heads])
-        for _ in range(n.bit_length()):
-            above = above[above]
-        if above.any():
-            raise ValueError(f"these heads form a cycle at word {int(np.flatnonzero(above)[0])}: {heads.tolist()}")
+        heads = as_ints(heads, (n,), 0, n, f"a tree is {n} ints from 0 (root) to {n}, the head of each word")
+        cycle = words_in_cycles(heads)
+        if len(cycle):
+            raise ValueError(f"these heads form a cycle at word {int(cycle[0])}: {heads.tolist()}")
         if single_root and np.count_nonzero(heads == 0) > 1:
             raise ValueError(f"more than one word has the root as its head, but single_root=True: {heads.tolist()}")
         if projective and not is_projective(heads):

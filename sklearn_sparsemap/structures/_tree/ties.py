@@ -1,40 +1,18 @@
 """Decide whether the solution of a tree is at a kink, if the multipliers of Newton's method do not tell.
 
-Multipliers are seldom unique: if arcs have all the weight of their words, or sets overlap, some may vary. Newton's
-method ends anywhere, often where an arc ties, or a tight set has no multiplier. A solution u for scores s is away from
-kinks if and only if all best trees under s - u are in the face of u. Then there are multipliers for which no arc
-without weight ties, and all tight sets have one (strict complementarity). The derivative is then the projection onto
-the face, whatever the multipliers are.
-
-One call of the oracle checks both. Arcs without weight get a slightly higher score, and arcs within tight sets a
-slightly lower one, which favours trees that leave the face. If still no tree is better than u, no best tree leaves the
-face.
+The oracle decides, see `numerics.rows.best_are_in_face`, given all tight sets. This finds them.
 """
 
 import numpy as np
 
 from ..._core.jit import kernel
-from ...numerics.facets import BINDING, ROUNDING, TIE
+from ...numerics.facets import BINDING, TIE
 from ...numerics.newton import dependent_cuts
+from ...numerics.rows import best_are_in_face, drop_rounding
 from .sets import cross, holds, place_of_set, same
 
 # Maximum number of uncrossing steps for each set.
 _PATIENCE = 20
-
-
-@kernel
-def _drop_rounding(rows):
-    """Remove weights that are rounding errors; return whether all other weights are clearly positive."""
-    for r in range(rows.u.shape[0]):
-        count = 0.0
-        for i in range(rows.u.shape[1]):
-            u = rows.u[r, i]
-            if ROUNDING < u <= TIE:
-                return False
-            rows.u[r, i] = u if u > ROUNDING else 0.0
-            count += u > ROUNDING
-        rows.count[r] = count
-    return True
 
 
 @kernel
@@ -78,27 +56,14 @@ def _nested_sets(cuts, k, n_free):
 
 
 @kernel
-def _all_best_in_face(oracle, additional, dims, sizes, rows, family, size):
-    """Tell whether all best trees under scores minus marginals are in the face of the marginals; see above."""
-    n = rows.u.shape[0]
-    # The margin is above the rounding of scores of this magnitude.
-    margin = TIE * max(1.0, 1e-4 * size)
-    scores, value = np.empty((n + 1) * n), 0.0
-    for m in range(n):
-        for h in range(n + 1):
-            u = rows.u[m, h]
-            reduced = rows.scores[m, h] - u
-            if u == 0.0:
-                reduced += margin
-            for s in range(family.shape[0]):
-                if holds(family[s], m + 1) and holds(family[s], h):
-                    reduced -= margin
-            scores[h * n + m] = reduced
-            if u > 0.0:
-                value += u * reduced
-    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
-    best = oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots)
-    return best - value <= 0.5 * margin
+def _count_sets(family, n):
+    """Return for each arc, by its word and its head, the number of sets that hold both."""
+    counts = np.zeros((n, n + 1))
+    for s in range(family.shape[0]):
+        for m in range(n):
+            for h in range(n + 1):
+                counts[m, h] += holds(family[s], m + 1) and holds(family[s], h)
+    return counts
 
 
 @kernel
@@ -115,12 +80,13 @@ def settle(oracle, additional, dims, sizes, rows, cuts, k, n_free, size):
         Mask of cuts without a multiplier that the face needs.
     """
     nothing = np.zeros(k, np.bool_)
-    if not _drop_rounding(rows):
+    if not drop_rounding(rows):
         return True, k, nothing
     family = _nested_sets(cuts, k, n_free)
     if family.shape[0] == 0 or k + family.shape[0] > cuts.bound.shape[0]:
         return True, k, nothing
-    if not _all_best_in_face(oracle, additional, dims, sizes, rows, family, size):
+    n_tight, steps = _count_sets(family, rows.u.shape[0]), (1, rows.u.shape[0])
+    if not best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
         return True, k, nothing
     nodes = np.empty(cuts.member.shape[1], np.bool_)
     order, n = np.empty(cuts.bound.shape[0], np.int64), np.int64(0)

@@ -13,45 +13,6 @@ from .._exp import exponentiate
 SMALLEST, LARGEST = 1e-140, 1e140
 
 
-@kernel
-def log_weights(scores, n, single_root, weights):
-    """Normalise the scores of each word's heads to log-probabilities; return what this subtracts from every tree.
-
-    With a single root, the root is left out of the normalisation, and its scores are shifted to a maximum of 0.
-    """
-    total = 0.0
-    for m in range(1, n + 1):
-        top = -np.inf
-        for h in range(single_root, n + 1):
-            top = scores[h * n + m - 1] if h != m and scores[h * n + m - 1] > top else top
-        if top == -np.inf:
-            # With a single root, only the root can be the head. Otherwise there is no tree, which the elimination
-            # detects.
-            top = scores[m - 1]
-            if top == -np.inf:
-                return top
-        norm = 0.0
-        for h in range(n + 1):
-            at = h * n + m - 1
-            weights[at] = scores[at] - top if h != m else -np.inf
-            if h >= single_root:
-                norm += np.exp(weights[at])
-        norm = np.log(norm) if norm > 0.0 else 0.0
-        for h in range(n + 1):
-            weights[h * n + m - 1] -= norm
-        total += top + norm
-    if single_root:
-        top = -np.inf
-        for m in range(n):
-            top = max(top, weights[m])
-        if top == -np.inf:
-            return top
-        for m in range(n):
-            weights[m] -= top
-        total += top
-    return total
-
-
 @kernel(no_nans=True)
 def _take_larger(tops, row):
     for m in range(tops.shape[0]):
@@ -59,38 +20,55 @@ def _take_larger(tops, row):
 
 
 @kernel
-def _any_too_small(weights, scores):
+def _any_too_small(weights, logs):
     found = False
     for i in range(weights.shape[0]):
-        found |= weights[i] < SMALLEST and scores[i] > -np.inf
+        found |= weights[i] < SMALLEST and logs[i] > -np.inf
     return found
 
 
 @kernel
-def weights_of(scores, n, single_root, weights, scratch, more_scratch):
-    """Fill `weights` with the exponentials of the result of `log_weights`; return the same value.
+def normalise(scores, n, single_root, weights, logs, scratch):
+    """Normalise the scores of each word's heads to probabilities, `weights`, and to their logarithms, `logs`.
 
-    NaN means that an allowed arc has a weight below SMALLEST. Both scratch arrays are as long as the scores.
+    With a single root, the root is left out of the normalisation, and its scores are shifted to a maximum of 0.
+
+    Parameters
+    ----------
+    scores : array of shape ((n + 1) * n,)
+    n : int
+        Number of words.
+    single_root : int
+        1 or 0.
+    weights, logs, scratch : arrays, shape of scores
+        The results, and space for exponentials.
+
+    Returns
+    -------
+    shift : float
+        What this subtracts from the score of every tree; -inf if there is no tree.
+    is_small : bool
+        Whether an allowed arc has a weight below SMALLEST, so that only the logarithms can be used.
     """
-    tops, norms = scratch[:n], scratch[n : 2 * n]
-    copy_into(weights, scores)
+    tops, norms = np.empty(n), np.zeros(n)
+    copy_into(logs, scores)
     for m in range(n):
-        weights[(m + 1) * n + m] = tops[m] = -np.inf
-        norms[m] = 0.0
+        logs[(m + 1) * n + m] = tops[m] = -np.inf
     for h in range(single_root, n + 1):
-        _take_larger(tops, weights[h * n : (h + 1) * n])
+        _take_larger(tops, logs[h * n : (h + 1) * n])
     total = root_top = 0.0
     for m in range(n):
         # With a single root, a word may have no head except the root.
-        tops[m] = weights[m] if tops[m] == -np.inf else tops[m]
+        tops[m] = logs[m] if tops[m] == -np.inf else tops[m]
         if tops[m] == -np.inf:
-            return tops[m]
+            return tops[m], False
         total += tops[m]
     for h in range(n + 1):
-        row = weights[h * n : (h + 1) * n]
+        row = logs[h * n : (h + 1) * n]
         for m in range(n):
             row[m] -= tops[m]
-    exponentiate(weights[single_root * n :], more_scratch)
+    copy_into(weights, logs)
+    exponentiate(weights[single_root * n :], scratch)
     for h in range(single_root, n + 1):
         row = weights[h * n : (h + 1) * n]
         for m in range(n):
@@ -100,23 +78,19 @@ def weights_of(scores, n, single_root, weights, scratch, more_scratch):
         tops[m] = np.log(norms[m])
         total += tops[m]
         norms[m] = 1.0 / norms[m]
-    for h in range(single_root, n + 1):
-        row = weights[h * n : (h + 1) * n]
+    for h in range(n + 1):
+        row, log_row = weights[h * n : (h + 1) * n], logs[h * n : (h + 1) * n]
         for m in range(n):
             row[m] *= norms[m]
+            log_row[m] -= tops[m]
     if single_root:
         root_top = -np.inf
         for m in range(n):
-            weights[m] -= tops[m]
-            root_top = max(root_top, weights[m])
+            root_top = max(root_top, logs[m])
         if root_top == -np.inf:
-            return root_top
+            return root_top, False
         for m in range(n):
-            weights[m] -= root_top
-        exponentiate(weights[:n], more_scratch)
-    for m in range(n):
-        weights[(m + 1) * n + m] = 1.0
-    too_small = _any_too_small(weights, scores)
-    for m in range(n):
-        weights[(m + 1) * n + m] = 0.0
-    return np.nan if too_small else total + root_top
+            logs[m] -= root_top
+        copy_into(weights, logs[:n])
+        exponentiate(weights[:n], scratch)
+    return total + root_top, _any_too_small(weights, logs)

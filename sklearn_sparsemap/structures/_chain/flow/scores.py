@@ -4,9 +4,7 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import padded
-
-# The layouts of LinearChain.
-NO_TRANSITIONS, STATIONARY = 0, 1
+from ..map import STATIONARY, places_of_ends
 
 
 @kernel
@@ -18,16 +16,6 @@ def part_of(dims, t, i, j):
 
 
 @kernel
-def first_of_ends(dims):
-    """Return the beginning of the start scores, and of the end scores, in the additional scores."""
-    n_steps, n_states, layout = dims[0], dims[1], dims[2]
-    n_transitions = 0
-    if layout != NO_TRANSITIONS:
-        n_transitions = n_states * n_states * (1 if layout == STATIONARY else n_steps - 1)
-    return n_transitions, n_transitions + n_states * dims[3]
-
-
-@kernel
 def node_scores(scores, additional, dims):
     """Return the scores of the nodes (T, P), including the start and end scores."""
     n_steps, n_states = dims[0], dims[1]
@@ -35,7 +23,7 @@ def node_scores(scores, additional, dims):
     for t in range(n_steps):
         for i in range(n_states):
             nodes[t, i] = scores[t * n_states + i]
-    start, end = first_of_ends(dims)
+    start, end = places_of_ends(additional, dims)
     for i in range(n_states):
         if dims[3]:
             nodes[0, i] += additional[start + i]

@@ -7,11 +7,12 @@ from ...._core.lanes import padded
 from ....numerics.facets import TIE, as_products, certify
 from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
 from ....numerics.sparsemax import lower_to_zero, sparsemax
+from ..map import NO_TRANSITIONS, places_of_ends
 from .blocks import new_factors
 from .crossover import settle
 from .interior_point import Network, new_flow, set_nodes
 from .parts import LONG, new_arcs, new_found, solve_by_parts
-from .scores import NO_TRANSITIONS, first_of_ends, node_scores, part_of
+from .scores import node_scores, part_of
 from .working_sets import choose_states, most_states, new_sets, next_part
 
 # The proximal weight of Jacobian products.
@@ -36,7 +37,7 @@ def _independent_steps(nodes, dims, marginals):
 
 
 @kernel
-def _write_facets(dims, marginals, found, arcs, tied):
+def _write_facets(additional, dims, marginals, found, arcs, tied):
     """Return the rows of the arcs with flow, and of the start and the end; see `numerics.facets`."""
     n_steps, n_states = dims[0], dims[1]
     n_rows = n_states * (dims[3] + dims[4])
@@ -50,7 +51,7 @@ def _write_facets(dims, marginals, found, arcs, tied):
             i, j = arcs.ends[a] // n_states, arcs.ends[a] % n_states
             slots[r, 0], parts[r, 0], weights[r] = t * n_states + i, part_of(dims, t, i, j), arcs.flow[a]
             r += 1
-    start, end = first_of_ends(dims)
+    start, end = places_of_ends(additional, dims)
     for i in range(n_states):
         if dims[3]:
             parts[r, 0], weights[r] = start + i, marginals[i]
@@ -82,7 +83,7 @@ def chain_interior_point(
     if tied < 0.0:
         none = np.empty((0, 1), np.int32)
         return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
-    slots, parts, weights = _write_facets(dims, marginals, found, arcs, tied)
+    slots, parts, weights = _write_facets(additional, dims, marginals, found, arcs, tied)
     linear = 0.0
     for r in range(parts.shape[0]):
         if weights[r] > 0.0:
@@ -177,7 +178,7 @@ def chain_products(
             additional_out[additional_slots[r]] += out[(t + 1) * n_states + j]
         elif sets.counts[t + 1] == 1:
             additional_out[additional_slots[r]] += out[t * n_states + i]
-    first_of_start, first_of_end = first_of_ends(dims)
+    first_of_start, first_of_end = places_of_ends(additional_direction, dims)
     for i in range(n_states):
         if dims[3]:
             additional_out[first_of_start + i] += out[i]

@@ -1,0 +1,103 @@
+"""Rows that are points of the simplex, for trees (the heads of each word) and matchings (the columns of each row).
+
+Conventions as in `newton`. Entry (r, i) is part ``r * steps[0] + i * steps[1]``.
+"""
+
+import numpy as np
+
+from .._core.jit import kernel
+from .facets import ROUNDING, TIE
+from .sparsemax import lower_to_zero
+
+
+@kernel
+def read_rows(rows, scores, steps):
+    """Copy the scores of the parts into the rows."""
+    for r in range(rows.u.shape[0]):
+        for i in range(rows.u.shape[1]):
+            rows.scores[r, i] = scores[r * steps[0] + i * steps[1]]
+
+
+@kernel
+def lower_rows(rows):
+    """Subtract from each row its best score; return the largest difference and the number of forbidden entries."""
+    size, n_forbidden = 0.0, 0
+    for r in range(rows.u.shape[0]):
+        difference, count = lower_to_zero(rows.scores[r])
+        size, n_forbidden = max(size, difference), n_forbidden + count
+    return size, n_forbidden
+
+
+@kernel
+def write_rows(rows, steps, marginals):
+    """Write the marginals of the parts."""
+    for r in range(rows.u.shape[0]):
+        for i in range(rows.u.shape[1]):
+            marginals[r * steps[0] + i * steps[1]] = rows.u[r, i]
+
+
+@kernel
+def has_ties(rows):
+    """Tell whether an entry outside of the support ties with its row's threshold."""
+    for r in range(rows.u.shape[0]):
+        least = rows.threshold[r] - TIE
+        for i in range(rows.u.shape[1]):
+            if rows.u[r, i] <= TIE and rows.shifted[r, i] >= least:
+                return True
+    return False
+
+
+@kernel
+def drop_rounding(rows):
+    """Remove weights that are rounding errors; return whether all other weights are clearly positive."""
+    for r in range(rows.u.shape[0]):
+        count = 0.0
+        for i in range(rows.u.shape[1]):
+            u = rows.u[r, i]
+            if ROUNDING < u <= TIE:
+                return False
+            rows.u[r, i] = u if u > ROUNDING else 0.0
+            count += u > ROUNDING
+        rows.count[r] = count
+    return True
+
+
+@kernel
+def best_are_in_face(oracle, additional, dims, sizes, rows, n_tight, steps, size):
+    """Tell whether all best structures under scores minus marginals are in the face of the marginals.
+
+    Then, and only then, the solution is not at a kink: there are multipliers for which no entry without weight ties,
+    and all tight cuts have one (strict complementarity). The derivative is the projection onto the face, whatever the
+    multipliers are. They are seldom unique, and Newton's method ends anywhere, so they do not tell.
+
+    One call of the oracle does. Entries without weight get a slightly higher score, and entries of tight cuts a
+    slightly lower one, which favours structures that leave the face. If still none is better than the marginals, no
+    best structure leaves the face.
+
+    Parameters
+    ----------
+    oracle, additional, dims, sizes
+        The problem.
+    rows : Rows
+        The scores and the solution.
+    n_tight : array of shape (n_rows, n_columns)
+        The number of tight cuts that each entry is in.
+    steps : tuple of int
+        The layout of the parts.
+    size : float
+        The magnitude of the scores. The margin by which scores change is above its rounding.
+    """
+    margin = TIE * max(1.0, 1e-4 * size)
+    scores, value = np.empty(rows.u.size), 0.0
+    for r in range(rows.u.shape[0]):
+        for i in range(rows.u.shape[1]):
+            u = rows.u[r, i]
+            reduced = rows.scores[r, i] - u - margin * n_tight[r, i]
+            if u == 0.0:
+                reduced += margin
+            else:
+                value += u * reduced
+            scores[r * steps[0] + i * steps[1]] = reduced
+    slots, additional_slots = np.empty(sizes[0], np.int32), np.empty(sizes[1], np.int32)
+    best = oracle(scores, additional, dims, np.zeros(sizes[2]), slots, additional_slots)
+    return best - value <= 0.5 * margin
