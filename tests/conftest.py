@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -13,3 +14,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell's background jobs ignore Ctrl-C, and so would the tests of it, for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Refuse kernels that are used where a module of tests is imported: each worker would compile them."""
+    jit = sys.modules.get("sklearn_sparsemap._core.jit")
+    if jit is not None:
+        used = jit.compile_statistics()
+        assert not any(used.values()), f"importing the tests compiled or loaded kernels: {used}"

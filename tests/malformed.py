@@ -651,4 +651,6 @@ def run_arguments(cases):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     for group in sys.argv[1:]:
+        sys.stdout.write(f"group {group}\n")
+        sys.stdout.flush()
         globals()[f"run_{group}"](Cases())

@@ -5,14 +5,23 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sklearn_sparsemap import structures
+from sklearn_sparsemap import sparsemap, structures
+from sklearn_sparsemap._core.jit import Entry
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 ROOT_FILES = {"_compile_ahead", "compile"}
+
+
+@lru_cache(maxsize=1)
+def nodes_by_path():
+    """Return all nodes of the syntax trees of the package's files: path -> list of nodes."""
+    return {path: list(ast.walk(ast.parse(path.read_text()))) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def read_picture():
@@ -25,7 +34,7 @@ def read_picture():
 def rooms_imported(path):
     """Return the top-level modules of the package that a file imports."""
     inside = path.relative_to(PACKAGE).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_by_path()[path]:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = inside[: len(inside) - node.level]
             target = base + tuple((node.module or "").split(".")) if node.module else base
@@ -40,7 +49,7 @@ def rooms_imported(path):
 
 def test_imports_go_one_way_as_the_picture_shows():
     found, picture = {}, read_picture()
-    for path in PACKAGE.rglob("*.py"):
+    for path in nodes_by_path():
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if room != "__init__" and room not in ROOT_FILES:
             found.setdefault(room, set()).update(set(rooms_imported(path)) - {room})
@@ -60,10 +69,10 @@ STRUCTURES = {name for name in structures.__all__ if name != "Structure"}
 
 
 def test_no_room_but_structures_asks_which_structure_it_is():
-    for path in PACKAGE.rglob("*.py"):
+    for path, nodes in nodes_by_path().items():
         if path.relative_to(PACKAGE).parts[0] == "structures":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
                 named = {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)} & STRUCTURES
                 assert not named, f"{path.relative_to(PACKAGE)}:{node.lineno} asks for {named}"
@@ -98,8 +107,8 @@ print(*(name in sys.modules for name in ("matplotlib", "numba")))
 
 def test_only_who_is_made_for_them_imports_torch_jax_and_dask():
     named = {"torch": set(), "jax": set(), "dask": set(), "distributed": set()}
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, nodes in nodes_by_path().items():
+        for node in nodes:
             absolute = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             absolute += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in {name.split(".")[0] for name in absolute} & named.keys():
@@ -207,8 +216,8 @@ FIRST_CLASS = {"as_oracle", "as_solver"}
 
 def kernels():
     """Yield each kernel of the package: its path, its name, its decorators and the number of its parameters."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, nodes in nodes_by_path().items():
+        for node in nodes:
             if isinstance(node, ast.FunctionDef):
                 called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
                 decorators = {getattr(d, "id", getattr(d, "attr", None)) for d in called}
@@ -225,38 +234,25 @@ def test_no_kernel_has_more_than_ten_parameters():
     assert counted > 150
 
 
-def test_few_frames_are_between_a_call_and_its_kernel():
+def test_few_frames_are_between_a_call_and_its_kernel(monkeypatch):
     """At most 9 of the package's own from `sparsemap` on, and 12 from a layer on."""
-    code = """
-import sys
-import numpy as np
-from sklearn_sparsemap import sparsemap
-from sklearn_sparsemap._core.jit import Entry
-from sklearn_sparsemap.structures import DependencyTree
+    call, counts = Entry.__call__, []
 
-call, counts = Entry.__call__, {}
+    def counted(self, *args):
+        frame, count = sys._getframe(1), 1
+        while frame is not None:
+            count += frame.f_globals.get("__name__", "").startswith("sklearn_sparsemap")
+            frame = frame.f_back
+        counts.append(count)
+        return call(self, *args)
 
-def counted(self, *args):
-    frame, count = sys._getframe(1), 1
-    while frame is not None:
-        count += frame.f_globals.get("__name__", "").startswith("sklearn_sparsemap")
-        frame = frame.f_back
-    counts[kind] = max(counts.get(kind, 0), count)
-    return call(self, *args)
+    monkeypatch.setattr(Entry, "__call__", counted)
+    scores = np.random.default_rng(0).normal(size=(6, 5))
+    sparsemap(structures.DependencyTree(), scores)
+    assert 1 < max(counts) <= 9
+    torch = pytest.importorskip("torch")
+    from sklearn_sparsemap.torch import sparsemap as layer
 
-Entry.__call__ = counted
-kind, scores = "function", np.random.default_rng(0).normal(size=(6, 5))
-sparsemap(DependencyTree(), scores)
-try:
-    import torch
-except ImportError:
-    counts["layer"] = 1
-else:
-    from sklearn_sparsemap.torch import sparsemap
-    kind = "layer"
-    sparsemap(DependencyTree(), torch.tensor(scores[None]))
-print(counts["function"], counts["layer"])
-"""
-    of_function, of_layer = map(int, run_python(code))
-    assert 1 < of_function <= 9
-    assert 1 <= of_layer <= 12
+    counts.clear()
+    layer(structures.DependencyTree(), torch.tensor(scores[None]))
+    assert 1 < max(counts) <= 12

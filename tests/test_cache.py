@@ -16,11 +16,39 @@ from sklearn_sparsemap._core.compile.sources import digest_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "sklearn_sparsemap"
 linked = pytest.mark.skipif(not IS_LINKED, reason="plain Numba reads damaged files, and its kernels can be called")
-CODE = """
+# A user's module whose kernels need neither scikit-learn nor long to compile.
+SMALL = """
+import numpy as np
+from numba import types
+from sklearn_sparsemap._core.jit import FLOATS, FLOATS_OUT, compile_statistics, copy_into, entry
+
+@entry(types.void(FLOATS_OUT, FLOATS))
+def copy(target, source):
+    copy_into(target, source)
+
+@entry(types.void(FLOATS_OUT, types.float64))
+def scale(target, by):
+    for i in range(target.shape[0]):
+        target[i] *= by
+
+@entry(types.float64(FLOATS))
+def total(values):
+    found = 0.0
+    for i in range(values.shape[0]):
+        found += values[i]
+    return found
+
+def use():
+    copied = np.zeros(2)
+    copy(copied, np.array([1.0, 2.0]))
+    scale(copied, 2.0)
+    print(total(copied), compile_statistics()["compiled"])
+"""
+PUBLIC = """
 from sklearn_sparsemap import marginal_inference
 from sklearn_sparsemap._core.jit import compile_statistics
 from sklearn_sparsemap.structures import Simplex
-print(*marginal_inference(Simplex(), [0.0, 0.0]).marginals, compile_statistics()["compiled"])
+print(marginal_inference(Simplex(), [0.0, 0.0]).marginals.sum(), compile_statistics()["compiled"])
 """
 
 
@@ -32,30 +60,18 @@ def python(folder, *arguments, **variables):
     return out
 
 
-def run(folder, **variables):
-    """Return the marginals that the copy of the package in a folder computes, and how many entries it compiled."""
-    *marginals, compiled = python(folder, "-c", CODE, **variables).stdout.split()
-    return [float(u) for u in marginals], int(compiled)
-
-
-def copy_package(folder):
-    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-
-
-@pytest.fixture(scope="module")
-def used(tmp_path_factory):
-    """A copy of the package that has compiled what it needs."""
-    folder = tmp_path_factory.mktemp("used")
-    copy_package(folder)
-    marginals, compiled = run(folder)
-    assert marginals == [0.5, 0.5] and compiled > 0
-    return folder
+def run(folder, code="import small; small.use()", **variables):
+    """Return a number that compiled code of the copy of the package finds, and how many entries it compiled."""
+    found, compiled = python(folder, "-c", code, **variables).stdout.split()
+    return float(found), int(compiled)
 
 
 @pytest.fixture
-def installed(used, tmp_path):
-    """A copy of that copy, of its own for each test."""
-    return shutil.copytree(used, tmp_path, dirs_exist_ok=True)
+def installed(tmp_path):
+    """A copy of the package that has compiled nothing, and a user's module beside it."""
+    shutil.copytree(PACKAGE, tmp_path / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "small.py").write_text(SMALL)
+    return tmp_path
 
 
 def edit(folder, name, old, new):
@@ -69,14 +85,20 @@ def edit(folder, name, old, new):
 @pytest.mark.parametrize("plain", ["0", "1"])
 def test_changed_callees_are_compiled_again_and_changed_comments_are_not(installed, plain):
     mode = {"SKLEARN_SPARSEMAP_PLAIN_NUMBA": plain}
-    run(installed, **mode)
-    assert run(installed, **mode) == ([0.5, 0.5], 0)
-    # The entry that copies the marginals is in another file, which stays as it is.
+    assert run(installed, **mode) == (6.0, 3)
+    # The entry that calls it is in another file, which stays as it is.
     edit(installed, "_core/jit.py", "target[i] = source[i]", "target[i] = source[i]  # a comment")
-    assert run(installed, **mode) == ([0.5, 0.5], 0)
+    assert run(installed, **mode) == (6.0, 0)
     edit(installed, "_core/jit.py", "target[i] = source[i]", "target[i] = 2 * source[i]")
-    marginals, compiled = run(installed, **mode)
-    assert marginals == [1.0, 1.0] and compiled > 0
+    assert run(installed, **mode) == (12.0, 1)
+
+
+def test_an_upgrade_changes_the_results_of_public_functions(installed):
+    marginals, compiled = run(installed, PUBLIC)
+    assert marginals == 1.0 and compiled > 0
+    edit(installed, "_core/jit.py", "target[i] = source[i]", "target[i] = 2 * source[i]")
+    marginals, compiled = run(installed, PUBLIC)
+    assert marginals == 2.0 and compiled > 0
 
 
 def test_the_digest_is_that_of_all_code_that_a_function_uses():
@@ -126,25 +148,25 @@ def test_code_that_uses_what_no_digest_can_tell_is_compiled_in_each_process():
 
 
 def test_code_that_checks_indices_is_cached_apart(installed):
-    # One of them is that of this process, which the copy has compiled already.
-    assert sum(run(installed, NUMBA_BOUNDSCHECK=checks)[1] > 0 for checks in "01") == 1
-    for checks in "0101":
-        assert run(installed, NUMBA_BOUNDSCHECK=checks) == ([0.5, 0.5], 0)
+    for checks in "01":
+        assert run(installed, NUMBA_BOUNDSCHECK=checks) == (6.0, 3)
+    for checks in "01":
+        assert run(installed, NUMBA_BOUNDSCHECK=checks) == (6.0, 0)
 
 
 @linked
 def test_damaged_files_are_compiled_anew(installed):
-    damaged = 0
-    for path in sorted(installed.rglob("*.nb?")):
+    assert run(installed) == (6.0, 3)
+    files = sorted(installed.rglob("*.nb?"))
+    # The index and the code of each entry, so that each kind of damage happens to both.
+    assert len(files) == 6
+    for k, path in enumerate(files):
         found = path.read_bytes()
         middle = len(found) // 2
         changed = found[:middle] + bytes([found[middle] ^ 255]) + found[middle + 1 :]
-        path.write_bytes((found[:middle], changed, b"")[damaged % 3])
-        damaged += 1
-    # The index and the code of two entries.
-    assert damaged >= 4
-    assert run(installed)[0] == [0.5, 0.5]
-    assert run(installed) == ([0.5, 0.5], 0)
+        path.write_bytes((found[:middle], changed, b"")[k % 3])
+    assert run(installed) == (6.0, 3)
+    assert run(installed) == (6.0, 0)
 
 
 USE_FEATURES = """
@@ -157,7 +179,10 @@ from sklearn_sparsemap.features import TemplateVectorizer
 # Whichever of the two was imported first, the name of the package is the function.
 assert compile is sklearn_sparsemap.compile
 compile("features", 1)
-print(TemplateVectorizer(["word[0]"]).fit_transform([["a", "b"]]).values.nnz, compile_statistics()["compiled"])
+before = sum(compile_statistics().values())
+n_stored = TemplateVectorizer(["word[0]"]).fit_transform([["a", "b"]]).values.nnz
+# What was compiled ahead is all that the use needs.
+print(n_stored, compile_statistics()["compiled"], sum(compile_statistics().values()) - before)
 try:
     main(["simplx"])
 except SystemExit as left:
@@ -165,12 +190,13 @@ except SystemExit as left:
 """
 
 
-def test_compile_ahead(tmp_path):
-    copy_package(tmp_path)
-    out = python(tmp_path, "-m", "sklearn_sparsemap.compile", "features", "--n-jobs", "1")
+def test_compile_ahead():
+    """In the cache of all tests, some of which then find what is compiled here."""
+    cache = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
+    out = python(PACKAGE.parent, "-m", "sklearn_sparsemap.compile", "features", "--n-jobs", "1", **cache)
     assert out.stderr.startswith("1/1: features in "), out.stderr
-    out = python(tmp_path, "-c", USE_FEATURES)
-    assert out.stdout == "2 0\n2\n"
+    out = python(PACKAGE.parent, "-c", USE_FEATURES, **cache)
+    assert out.stdout == "2 0 0\n2\n"
     assert "what=['simplx'] cannot be compiled; choose among chain," in out.stderr
 
 
@@ -197,18 +223,13 @@ def test_a_kernel_called_from_python_is_an_error_not_a_crash():
         jit.copy_into(np.zeros(1), np.zeros(1))
 
 
-def test_an_installation_without_a_place_for_its_cache_works(tmp_path):
-    """Where no folder can be written, each process compiles for itself. Files stand where Numba would make folders."""
-    copy_package(tmp_path)
-    package = tmp_path / PACKAGE.name
-    for folder in (package, *[path for path in package.rglob("*") if path.is_dir()]):
+def test_an_installation_without_a_place_for_its_cache_works(installed):
+    """If no folder can be written, each process compiles for itself. Files stand where Numba would make folders."""
+    for folder in (installed, *[path for path in installed.rglob("*") if path.is_dir()]):
         (folder / "__pycache__").touch()
-    common = {"PATH": os.environ["PATH"], "NUMBA_CACHE_DIR": f"{os.devnull}/none", "XDG_CACHE_HOME": os.devnull}
-    for environment in ({"HOME": os.devnull}, {}):
-        out = subprocess.run(
-            [sys.executable, "-B", "-c", CODE], cwd=tmp_path, env=common | environment, capture_output=True, text=True
-        )
-        assert out.returncode == 0, out.stderr
-        *marginals, compiled = out.stdout.split()
-        assert [float(u) for u in marginals] == [0.5, 0.5] and int(compiled) > 0
-    assert not list(tmp_path.rglob("*.nb?"))
+    nowhere = {"NUMBA_CACHE_DIR": f"{os.devnull}/none", "XDG_CACHE_HOME": os.devnull}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("HOME", raising=False)
+        for home in ({"HOME": os.devnull}, {}):
+            assert run(installed, **nowhere, **home) == (6.0, 3)
+    assert not list(installed.rglob("*.nb?"))

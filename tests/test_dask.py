@@ -53,16 +53,20 @@ FLAT_GROUPS = GroupLassoPerceptron(groups=[0, 0, 1, 1, 2, 2], shrink_every=20, m
 
 @pytest.fixture(scope="module")
 def client():
-    """Two workers, each a process with one thread."""
+    """Two workers, each a process with one thread, forked from one that has imported what they need."""
     settings = {"distributed.worker.memory.terminate": False, "distributed.admin.log-format": "%(message)s"}
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+    settings["distributed.worker.multiprocessing-method"] = "forkserver"
+    with dask.config.set(settings):
+        # Each new worker would import for seconds.
+        context = distributed.utils.get_mp_context()
+        context.set_forkserver_preload(["distributed", "sklearn_sparsemap.distributed", "sklearn_sparsemap.inference"])
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def separate(u, sets):
 def test_separation_finds_a_violated_set_where_there_is_one():
     rng = np.random.default_rng(1)
     outcomes = Counter()
-    for _ in range(600):
+    for _ in range(250):
         n = int(rng.integers(1, 8))
         # From spread to concentrated: bounds settle the first.
         u = rng.random((n, n + 1)) ** rng.choice([0.2, 1.0, 3.0]) * (rng.random((n, n + 1)) < rng.choice([0.6, 1.0]))
@@ -85,7 +85,7 @@ def test_separation_finds_a_violated_set_where_there_is_one():
             words = np.flatnonzero(nodes)
             inflow = u[words - 1][:, ~nodes].sum()
             assert inflow <= 1.0 + 1e-9 and not nodes[0]
-    assert min(outcomes[True], outcomes[False]) > 100
+    assert min(outcomes[True], outcomes[False]) > 40
 
 
 @njit

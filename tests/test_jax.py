@@ -13,6 +13,9 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
+# Programmes run once, so that most of the time is XLA's for making them fast.
+jax.config.update("jax_disable_most_optimizations", True)
+
 from sklearn_sparsemap.jax import _functions, _states, lp_sparsemap, sparsemap  # noqa: E402
 
 CASES = all_cases()

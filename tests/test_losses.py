@@ -41,7 +41,7 @@ def test_loss_and_gradient_equal_their_definition(name, kind):
     rng = np.random.default_rng(0)
     for options in ({}, {"scale": 0.1}, {"scale": 10.0}, {"forbid": True}, {"temperature": 0.4}, {"temperature": 3.0}):
         temperature = options.pop("temperature", 1.0)
-        for _ in range(8):
+        for _ in range(4):
             instance = RANDOM[kind](rng, **options)
             gold, place, M, theta = random_gold(instance, rng)
             loss = FenchelYoungLoss(instance.structure, name, temperature=temperature)
@@ -76,7 +76,7 @@ def test_losses_by_facets_equal_those_by_structures(structure):
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))
 def test_loss_is_zero_exactly_at_an_optimal_gold(name, kind):
     rng = np.random.default_rng(1)
-    for _ in range(15):
+    for _ in range(8):
         instance = RANDOM[kind](rng)
         gold, place, M, theta = random_gold(instance, rng)
         loss = FenchelYoungLoss(instance.structure, name)
@@ -112,7 +112,7 @@ def along_a_line(instance, name, rng):
 @pytest.mark.parametrize(("name", "kind"), pairs(LOSSES))
 def test_loss_is_convex(name, kind):
     rng = np.random.default_rng(2)
-    for _ in range(8):
+    for _ in range(4):
         instance = RANDOM[kind](rng)
         value_at, slope = along_a_line(instance, name, rng)
         here = value_at(0.0)

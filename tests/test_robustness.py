@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 
 import joblib
 import numpy as np
@@ -505,26 +505,31 @@ def test_warnings_point_at_the_user():
     assert caught[0].filename == __file__
 
 
-RINGS = make_rings(30, 0)
-LABELS = (FLAT_X[:, :3] > 0.5).astype(int)
 ENDLESS = {"tol": 0.0, "max_iter": 10**6, "n_iter_no_change": 10**6}
-# What each way to train is, data for it, and the method in which it takes its first step.
+# By name: an estimator, and the method in which it takes its first step.
 TRAININGS = {
-    "lbfgs": (chain(solver="lbfgs", **ENDLESS), (X, Y), (BatchObjective, "loss_gradient")),
-    "adagrad": (chain(solver="adagrad", **ENDLESS), (X, Y), (OnlineOptimizer, "epoch")),
-    "mira": (chain(solver="mira", loss="hinge", **ENDLESS), (X, Y), (OnlineOptimizer, "epoch")),
+    "lbfgs": (chain(solver="lbfgs", **ENDLESS), (BatchObjective, "loss_gradient")),
+    "adagrad": (chain(solver="adagrad", **ENDLESS), (OnlineOptimizer, "epoch")),
+    "mira": (chain(solver="mira", loss="hinge", **ENDLESS), (OnlineOptimizer, "epoch")),
     "graphs, lbfgs": (
-        StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), RINGS, (BatchObjective, "loss_gradient"),
+        StructuredSparseMAPClassifier(graph_of, solver="lbfgs", **ENDLESS), (BatchObjective, "loss_gradient"),
     ),
     "graphs, adagrad": (
-        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), RINGS,
-        (LinearMinibatchOptimizer, "epoch"),
+        StructuredSparseMAPClassifier(graph_of, solver="adagrad", **ENDLESS), (LinearMinibatchOptimizer, "epoch"),
     ),
-    "multilabel": (MultilabelLPSparseMAP(**ENDLESS, solver="adam"), (FLAT_X, LABELS), (MinibatchOptimizer, "epoch")),
+    "multilabel": (MultilabelLPSparseMAP(**ENDLESS, solver="adam"), (MinibatchOptimizer, "epoch")),
     "perceptron": (
-        GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (X, Y), (GroupOptimizer, "epoch"),
+        GroupLassoPerceptron("chain", budget=2, shrink_every=7, max_iter=10**6), (GroupOptimizer, "epoch"),
     ),
 }  # fmt: skip
+
+
+@cache
+def data_of(training):
+    """Return samples and targets for one of these."""
+    if "graphs" in training:
+        return make_rings(30, 0)
+    return (FLAT_X, (FLAT_X[:, :3] > 0.5).astype(int)) if training == "multilabel" else (X, Y)
 
 
 def fitted_attributes(estimator):
@@ -535,7 +540,7 @@ def fitted_attributes(estimator):
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("training", TRAININGS)
 def test_before_the_first_step_an_estimator_stays_as_it_was(training, exception, monkeypatch):
-    endless, (X, y), first_step = TRAININGS[training]
+    (endless, first_step), (X, y) = TRAININGS[training], data_of(training)
     model = clone(endless).set_params(max_iter=2)
     before = [np.asarray(one) for one in model.fit(X, y).predict(X)]
     names = fitted_attributes(model)
@@ -567,7 +572,7 @@ def test_before_the_first_step_an_estimator_stays_as_it_was(training, exception,
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:groups have not been shrunk yet")
 @pytest.mark.parametrize("training", TRAININGS)
 def test_ctrl_c_keeps_what_the_last_step_left(training, monkeypatch):
-    model, (X, y), (owner, name) = TRAININGS[training]
+    (model, (owner, name)), (X, y) = TRAININGS[training], data_of(training)
     model, n_calls, original = clone(model), 0, getattr(owner, name)
     # Everything is compiled before the timer starts.
     clone(model).set_params(max_iter=2).fit(X, y).predict(X)

@@ -96,7 +96,7 @@ def check_solution(instance, result, atol=1e-8):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_sparsemap_equals_the_enumerated_qp(kind, options):
     rng = np.random.default_rng(2)
-    for _ in range(20):
+    for _ in range(12):
         instance = RANDOM[kind](rng, **options)
         check_solution(instance, sparsemap(instance.structure, instance.scores, **instance.additional))
 
@@ -117,7 +117,7 @@ def test_a_closed_form_equals_the_general_solver():
 def test_conditional_gradient_reaches_the_same_solution(solver, kind, options):
     rng = np.random.default_rng(9)
     converged = 0
-    for _ in range(8):
+    for _ in range(4):
         instance = RANDOM[kind](rng, **options)
         structures, M, theta = instance.enumerate()
         u, _ = naive.solve_qp(M, theta)

@@ -1,6 +1,5 @@
 """How Ctrl-C reaches kernels: by a watching thread, or by a thread of the kernels' own where that cannot be."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ from sklearn_sparsemap._core import jit
 from sklearn_sparsemap._core.threads import ends_at, over_ranges
 
 LONG = """
-import _thread, os, signal, socket, threading, time
+import _thread, os, signal, socket, sys, threading, time
 import numpy as np
 from sklearn_sparsemap import sparsemap
 from sklearn_sparsemap._core import threads
@@ -48,38 +47,14 @@ work(max_iter=2)
 expected = sparsemap(LinearChain(), small).marginals
 """
 
+# In this order. No way but the last two starts a thread that waits for kernels.
 WAYS = {
     "the watching thread, again and again": """
 for _ in range(3):
     press(0.1)
     print(interrupted(long))
-    # What was pressed has no effect on the next call.
+    # A signal that was handled has no effect on the next call.
     print((sparsemap(LinearChain(), small).marginals == expected).all(), signal.set_wakeup_fd(-1) == -1)
-print("worker", threads._kept_threads.cache_info().currsize)
-""",
-    "another one waits for signals": """
-inbox, outbox = socket.socketpair()
-outbox.setblocking(False)
-signal.set_wakeup_fd(outbox.fileno())
-press(0.1)
-print(interrupted(long))
-print(signal.set_wakeup_fd(-1) == outbox.fileno(), inbox.recv(1) == bytes([signal.SIGINT]))
-print("worker", threads._kept_threads.cache_info().currsize)
-""",
-    "a handler of one's own": """
-def handler(*arguments):
-    raise KeyboardInterrupt
-
-
-signal.signal(signal.SIGINT, handler)
-press(0.1)
-print(interrupted(long))
-signal.signal(signal.SIGINT, lambda *arguments: None)
-press(0.05)
-result = work(max_iter=3000)
-time.sleep(0.1)
-# This one ends nothing.
-print(result.n_iter == work(max_iter=3000).n_iter)
 print("worker", threads._kept_threads.cache_info().currsize)
 """,
     "a call within a call": """
@@ -99,7 +74,7 @@ print((sparsemap(LinearChain(), small).marginals == expected).all(), signal.set_
 """,
     "in another thread": """
 found = []
-thread = threading.Thread(target=lambda: found.append(work(max_iter=2000).n_iter))
+thread = threading.Thread(target=lambda: found.append(work(max_iter=1000).n_iter))
 press(0.02)
 try:
     thread.start()
@@ -108,43 +83,74 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 thread.join()
-print(found[0] == work(max_iter=2000).n_iter)
+print(found[0] == work(max_iter=1000).n_iter)
+""",
+    "a forked process": """
+if hasattr(os, "fork"):
+    child = os.fork()
+    if child == 0:
+        press(0.1)
+        os._exit(0 if interrupted(long) == "interrupted" else 1)
+    # The signals of a child are not those of its parent.
+    result = work(max_iter=1000)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), result.n_iter == work(max_iter=1000).n_iter)
+    press(0.1)
+    print(interrupted(long))
+else:
+    print("0 True interrupted")
+""",
+    "another one waits for signals": """
+inbox, outbox = socket.socketpair()
+outbox.setblocking(False)
+signal.set_wakeup_fd(outbox.fileno())
+press(0.1)
+print(interrupted(long))
+print(signal.set_wakeup_fd(-1) == outbox.fileno(), inbox.recv(1) == bytes([signal.SIGINT]))
+print("worker", threads._kept_threads.cache_info().currsize)
+""",
+    "a handler of one's own": """
+threads._kept_threads.cache_clear()
+
+
+def handler(*arguments):
+    raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGINT, handler)
+press(0.1)
+print(interrupted(long))
+signal.signal(signal.SIGINT, lambda *arguments: None)
+press(0.05)
+result = work(max_iter=1000)
+time.sleep(0.1)
+# This one ends nothing.
+print(result.n_iter == work(max_iter=1000).n_iter)
+print("worker", threads._kept_threads.cache_info().currsize)
 """,
 }
 EXPECTED = {
     "the watching thread, again and again": ["interrupted", "True", "True"] * 3 + ["worker", "0"],
-    "another one waits for signals": ["interrupted", "True", "True", "worker", "1"],
-    "a handler of one's own": ["interrupted", "True", "worker", "1"],
     "a call within a call": ["interrupted", "interrupted", "True", "True"],
     "in another thread": ["interrupted", "True"],
+    "a forked process": ["0", "True", "interrupted"],
+    "another one waits for signals": ["interrupted", "True", "True", "worker", "1"],
+    "a handler of one's own": ["interrupted", "True", "worker", "1"],
 }
 
 
-def run(code):
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=600)
-    return done.stdout.split(), done.stderr
+@pytest.fixture(scope="module")
+def process():
+    """One process in which all ways are tried; return the words that each writes, and the errors of all."""
+    code = LONG + "for way in sys.argv[1:]:\n    exec(way, dict(globals()))\n    print('--', flush=True)\n"
+    command = [sys.executable, "-W", "ignore", "-c", code, *WAYS.values()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    return dict(zip(WAYS, map(str.split, done.stdout.split("--")))), done.stderr
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_ctrl_c_reaches_kernels(way):
-    out, error = run(LONG + WAYS[way])
-    assert out == EXPECTED[way], error
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_ctrl_c_in_a_forked_process_is_not_that_of_its_parent():
-    code = """
-child = os.fork()
-if child == 0:
-    press(0.1)
-    os._exit(0 if interrupted(long) == "interrupted" else 1)
-result = work(max_iter=2000)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), result.n_iter == work(max_iter=2000).n_iter)
-press(0.1)
-print(interrupted(long))
-"""
-    out, error = run(LONG + code)
-    assert out == ["0", "True", "interrupted"], error
+def test_ctrl_c_reaches_kernels(way, process):
+    out, error = process
+    assert out.get(way) == EXPECTED[way], error
 
 
 def test_time_limits_stand_still_while_kernels_are_compiled(monkeypatch):
