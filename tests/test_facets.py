@@ -6,6 +6,7 @@ from collections import Counter
 import naive_facets
 import numpy as np
 import pytest
+from interpreted import interpreted
 from numba import njit
 from registry import RANDOM, Instance
 from scipy.sparse import block_array, csr_array
@@ -42,7 +43,7 @@ NO_ROWS, NO_WEIGHTS = np.empty((0, 0), np.int32), np.empty(0)
 LIMIT = np.array([100_000])
 
 
-@njit
+@interpreted
 def project_rows(rows, guesses, out):
     for r in range(rows.shape[0]):
         sparsemax(rows[r], guesses[r], out[r])
@@ -60,7 +61,7 @@ def test_sparsemax_from_any_guess_equals_sorting():
         np.testing.assert_allclose(out, [naive_facets.sparsemax(row) for row in rows], atol=1e-13)
 
 
-@njit
+@interpreted
 def separate(u, sets):
     return minimum_cuts(u, sets)
 
@@ -331,7 +332,7 @@ def test_trees_are_taken_for_ties_at_kinks_only():
             compare(instance, counts, f"{n_words} {scale}", rng)
 
 
-@njit
+@interpreted
 def certify_trees(scores, sets, multipliers, marginals):
     n = sets.shape[1] - 1
     rows, cuts, k = new_rows(n, n + 1), new_cuts(sets.shape[0] + 1, n + 1, True), 0

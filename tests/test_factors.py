@@ -6,8 +6,8 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from interpreted import interpreted
 from naive_graphs import Case, polytopes
-from numba import njit
 from numpy.testing import assert_allclose
 
 from sklearn_sparsemap import lp_sparsemap, map_inference
@@ -135,13 +135,8 @@ def test_reference_cases():
         assert compared > 0, case
 
 
-@njit
-def solve_threshold(z, c, b, start, low, high):
-    return threshold(z, c, b, start, low, high)
-
-
 def test_threshold_solves_its_equation():
-    rng = np.random.default_rng(1)
+    rng, solve = np.random.default_rng(1), interpreted(threshold)
     for scale in (1e-3, 1.0, 1e6):
         for _ in range(300):
             n = int(rng.integers(1, 8))
@@ -149,12 +144,12 @@ def test_threshold_solves_its_equation():
             c = rng.choice([-2.0, -1.0, 0.5, 1.0, 3.0], size=n)
             low, high = c[c < 0].sum(), c[c > 0].sum()
             b = float(rng.choice([low, high, 0.5 * (low + high), low + rng.random() * (high - low)]))
-            mu = solve_threshold(z, c, b, float(rng.normal()) * scale, -np.inf, np.inf)
+            mu = solve(z, c, b, float(rng.normal()) * scale, -np.inf, np.inf)
             reached = c @ np.clip(z - c * mu, 0, 1)
             assert abs(reached - b) <= 1e-13 * max(1, scale) * n, (z, c, b, mu)
     # Bounds, and equations without a root.
-    assert solve_threshold(np.array([0.5]), np.ones(1), 0.25, 0.0, 0.5, np.inf) == 0.5
-    assert solve_threshold(np.array([0.5]), np.ones(1), 2.0, 0.0, -np.inf, np.inf) == -np.inf
+    assert solve(np.array([0.5]), np.ones(1), 0.25, 0.0, 0.5, np.inf) == 0.5
+    assert solve(np.array([0.5]), np.ones(1), 2.0, 0.0, -np.inf, np.inf) == -np.inf
 
 
 def test_wrong_factors_are_refused():

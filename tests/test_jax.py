@@ -49,7 +49,9 @@ def function_of(case, what=None, **options):
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_of_first_and_second_order(name):
     function, inputs = function_of(CASES[name])
-    check_grads(jax.jit(function), inputs, order=2, modes=["fwd", "rev"], atol=1e-6, rtol=1e-6)
+    # Those of second order are made in the same way for all; `test_torch.py` tries each.
+    order = 2 if name in SOME else 1
+    check_grads(jax.jit(function), inputs, order=order, modes=["fwd", "rev"], atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -221,7 +223,7 @@ def test_calls_outside_of_jit_compile_once():
         jax.monitoring.clear_event_listeners()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("padded", [False, True])
 def test_empty_batches(name, padded):
     case, options = CASES[name], {}
@@ -236,7 +238,7 @@ def test_empty_batches(name, padded):
         return sum(part.sum() for part in jax.tree.leaves(function(scores, *values)))
 
     places = tuple(range(1 + len(values)))
-    for wrap in (lambda f: f, jax.jit) if name in SOME else (lambda f: f,):
+    for wrap in (lambda f: f, jax.jit):
         u, v = wrap(function)(scores, *values)
         assert u.shape == scores.shape and all(len(part) == 0 for part in jax.tree.leaves(v))
         for gradient, value in zip(wrap(jax.grad(total, places))(scores, *values), (scores, *values), strict=True):

@@ -5,7 +5,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from numba import njit
+from interpreted import interpreted
 from registry import RANDOM, Instance, listed
 
 from sklearn_sparsemap import map_inference, sparsemap
@@ -26,7 +26,7 @@ class SlowSimplex(Simplex):
     polytope_solver = None
 
 
-@njit
+@interpreted
 def follow_updates(K, theta):
     """Append columns 0..n-1 of K, remove 2, 0 and the last, append 2 again; return the constrained solution."""
     n = K.shape[0]
