@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, PathLike
 from .ragged import RaggedArray
 from .validation import check_matrix
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 _FORMAT = "sklearn_sparsemap partition 1"
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
 from .indices import can_pick, check_each, check_sparse, ends_fit, place_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 class RaggedArray:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from .._core.validation import FRACTION, N_JOBS, NOT_NEGATIVE, POSITIVE_INT, check_parameters
 from ..estimators._fitting import Monitor, leaves_whole
 from ..estimators._progress import CallbackSupportMixin, Progress, with_callbacks
@@ -19,11 +20,7 @@ from ._rounds import Training
 from ._sources import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-    from typing_extensions import Self
 
 
 def _has(name):

@@ -6,12 +6,13 @@ import sys
 import warnings
 from copy import copy
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from .._core.annotations import Any, Callable
 from .._core.ragged import RaggedArray
 from ..losses import LOSSES
 from ..structures import Structure
@@ -24,7 +25,6 @@ from ..training._online.optimizer import MiraOptimizer, OnlineOptimizer
 from ..training._scores import linear_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TypeVar
 
     Method = TypeVar("Method")

@@ -7,20 +7,17 @@ from copy import copy
 from functools import partial
 from itertools import chain
 from os import PathLike
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from .._core.annotations import Any, Self
 from .._core.partition_files import load_partition
 from .._core.ragged import RaggedArray
 from .._core.validation import quoted
 from ._fitting import Epochs, Monitor, leaves_whole
 from ._progress import Progress, with_callbacks
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Partitions:

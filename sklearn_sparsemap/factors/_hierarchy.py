@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numbers
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.annotations import Any, Sequence
 from .._core.validation import quoted
 from ._label_constraints import LabelConstraint, _index_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _LONGEST_CYCLE = 12  # labels of a cycle that a message shows
 

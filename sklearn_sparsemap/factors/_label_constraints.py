@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.annotations import Any, Iterable, NDArray, Sequence
 from ._logic import Factor, check_name
 from ._variables import Variables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
 
 
 class Count(Factor):

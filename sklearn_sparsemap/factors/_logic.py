@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.annotations import ArrayLike, Iterable, NDArray
 from .._core.validation import check_numbers
 from ..graphs.arrays import COUNT, OR_OUT, PAIR, STRUCTURE
 from ..structures import Structure
 from ._variables import Variables, as_literals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike, NDArray
 
 # Largest ratio of the costs of a knapsack; beyond it, sums in floating point lose the smaller cost.
 _LARGEST_RATIO = 1e9

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core.annotations import ArrayLike, Iterable, NDArray
 from .._core.validation import check_numbers
 from ..graphs.arrays import TABLE
 from ..structures import LinearChain
@@ -15,10 +16,6 @@ from ._logic import Factor, check_name
 from ._variables import Variables, as_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike, NDArray
-
     from ._graph import FactorGraph
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .._core.annotations import Any, Iterator
 
 
 class Variables:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.annotations import Any, Callable, DTypeLike, Mapping, NDArray, Self, Sequence
 from .._core.ragged import RaggedArray
 from .._core.threads import over_ranges
 from .._core.validation import N_JOBS, POSITIVE_INT, check_parameters
@@ -16,12 +17,6 @@ from ._fields import check_derived_fields
 from ._rows.output import RaggedTransformer
 from ._template import as_templates
 from ._tokens.columns import HashedColumns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
-    from typing_extensions import Self
 
 
 class BaseVectorizer(RaggedTransformer, auto_wrap_output_keys=None):

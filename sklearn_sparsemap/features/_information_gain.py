@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import chain
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -13,13 +12,10 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._core.annotations import Any, ArrayLike, Self
 from .._core.indices import are_places
 from .._core.ragged import RaggedArray
 from .._core.validation import check_matrix, check_no_missing, check_same_length, check_samples
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from typing_extensions import Self
 
 
 class InformationGainSelector(SelectorMixin, BaseEstimator):

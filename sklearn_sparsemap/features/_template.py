@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
+from .._core.annotations import Any, Self
 from .._core.template_grammar import read_template
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _FIELD = re.compile(r"[^\s\[\]|]+")
 # Sentences are padded by the largest offset.

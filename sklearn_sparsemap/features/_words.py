@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .._core.annotations import Any, Callable
 
 _LONGEST_AFFIX = 5
 

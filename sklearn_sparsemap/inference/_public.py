@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._core.annotations import Any, Sequence
 from .._core.validation import check_choice, check_n_jobs, check_positive
 from ..factors import FactorGraph
 from ..numerics.argmax import map_argmax
@@ -15,8 +16,6 @@ from ._problems import check_structure, lay_out
 from ._results import MAPBatch, MarginalBatch, SparseMAPBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..structures import Structure
 
 

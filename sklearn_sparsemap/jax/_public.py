@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core.annotations import Any, Callable
 from .._layers.forms import (
     check_options,
     flatten_additional,
@@ -22,8 +23,6 @@ from .._layers.structures import structure_operator
 from ._functions import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jax import Array
 
     from ..factors import FactorGraph

@@ -10,10 +10,11 @@ argmax (SparseMAP, MAP or Gibbs marginals) is passed as a first-class function.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from .._core.annotations import Any, ArrayLike
 from .._core.jit import readonly
 from .._core.threads import over_ranges
 from .._core.validation import check_choice, check_n_jobs, check_numbers, check_positive, check_same_length
@@ -27,8 +28,6 @@ from ._kernel import Losses, LossForm, join_gold, losses_of_range, new_memory
 from ._recipes import LOSSES
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from ..structures import Structure
 
 

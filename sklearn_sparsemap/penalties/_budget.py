@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from numba import types
 
+from .._core.annotations import Any, ArrayLike
 from .._core.jit import FLOATS, FLOATS_OUT, INTS, copy_into, entry, kernel
 from .._core.select import select_highest
 from .._core.validation import check_not_negative, check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import Groups
 from ._shrink import group_ratio, power_of_two, shrink
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 # Maximum number of halvings of an interval of floating-point numbers.
 _MAX_HALVINGS = 2200

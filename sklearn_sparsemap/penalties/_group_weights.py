@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from .._core.annotations import ArrayLike, NDArray
 from .._core.validation import check_choice, check_not_negative, check_numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 def as_group_weights(

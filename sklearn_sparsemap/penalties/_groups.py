@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.indices import are_ends, are_places
 from .._core.jit import readonly
 from .._core.validation import check_positive
 from ._columns import check_columns, check_covered, check_ids, check_names, name_columns, resolve_columns
 from ._order import GroupOrder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 
 class Groups:

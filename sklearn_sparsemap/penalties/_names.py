@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from .._core.annotations import Any, NDArray
 from .._core.validation import check_choice
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def groups_from(transformer: Any, by: str = "transformer") -> dict[str, NDArray[np.int64]]:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from copy import copy
 from graphlib import CycleError, TopologicalSorter
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.annotations import Any, Iterable, NDArray, Self, Sequence
 from .._core.template_grammar import read_places
 from ._columns import check_columns, check_names, name_columns, resolve_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-    from typing_extensions import Self
 
 
 class GroupOrder:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from .._core.annotations import Any, ArrayLike, NDArray
 from .._core.validation import check_choice, check_numbers, check_positive
 from ._group_weights import as_group_weights
 from ._groups import as_groups
 from ._shrink import power_of_two, shrink_atoms, solve_overlapping
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _LARGEST = 1e100
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.annotations import Any, Mapping, NDArray, Sequence
 from ..numerics.polytope_solver import always
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 
 class Structure:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import objmode
 
+from .._core.annotations import Any, Callable, Mapping, NDArray, Sequence
 from .._core.jit import as_oracle, is_compiled, readonly, wrap_oracle
 from .._core.threads import deferred_errors
 from .._core.validation import check_positive
 from ._base import Structure, as_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 # The structures whose Python oracle is called from kernels, by the number that identifies them in `dims`.
 _called = weakref.WeakValueDictionary()

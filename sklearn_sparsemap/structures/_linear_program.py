@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint
 
+from .._core.annotations import Any, ArrayLike, NDArray, Sequence
 from .._core.highs import milp
 from ._base import as_parts
 from ._custom import CustomStructure
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 # Largest violation of a constraint by a solution; HiGHS's tolerance.
 _FEASIBLE = 1e-6

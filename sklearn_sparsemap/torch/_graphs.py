@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from .._core.annotations import Any, Callable
 from .._layers.forms import Form, check_options, flatten_additional, form_of_graph, label_of, nest_additional
 from .._layers.graphs import graph_operator
 from ._forms import as_additional, as_scores, as_tensors, result_dtype, split_joined
 from ._functions import solve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..factors import FactorGraph
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from .._core.annotations import Any, Callable
 from .._core.validation import check_choice
 from .._layers.forms import check_options
 from .._layers.losses import gold_of, loss_operator
@@ -18,8 +19,6 @@ from ._graphs import prepare_graph
 from ._structures import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..structures import Structure
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from .._core.annotations import Any, Callable
 from .._layers.forms import check_options
 from ._graphs import lp_sparsemap
 from ._structures import sparsemap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..factors import FactorGraph
     from ..structures import Structure
 

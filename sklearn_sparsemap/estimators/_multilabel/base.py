@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..._core.annotations import Any, ArrayLike, NDArray, Sequence
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_choice, check_magnitude, check_matrix, check_parameters, check_positive
 from ...inference._labels import LabelGraph
@@ -18,11 +19,6 @@ from .._fitting import warn_of_convergence
 from .._partitions import PartitionsMixin
 from .._state.state import TrainingStateMixin
 from .data import read_known
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
 
 DECISIONS = ("auto", "seen", "threshold", "map")
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     FRACTION,
@@ -51,11 +52,6 @@ from .sets import SeenSets
 from .threshold import RunningThreshold, Tuning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-    from typing_extensions import Self
-
     from ...factors._label_constraints import LabelConstraint
 
 _SOLVERS = ("auto", "lbfgs", "adam")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,11 +16,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state
 from sklearn.utils.validation import _num_samples
 
+from ..._core.annotations import Any, Iterable, Sequence
 from ..._core.validation import check_choice, check_matrix, check_n_jobs, check_positive
 from .pipeline import draw_seeds, last_step, names_of_groups, transform_with
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # The parameter that limits groups, and the one that limits weights.
 _PARAMETER_OF = {"groups": "budget", "weights": "budget_weights"}

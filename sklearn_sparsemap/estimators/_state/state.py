@@ -5,22 +5,16 @@ from __future__ import annotations
 from copy import copy, deepcopy
 from functools import reduce
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, ArrayLike, NDArray, Self, Sequence
 from ..._core.indices import are_places
 from ..._core.validation import quoted
 from .optimizers import BLANK, read_optimizer, write_optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-    from typing_extensions import Self
 
 # Kinds whose weights are pairs of a feature and an output.
 _OF_PAIRS = ("online", "mira", "minibatch", "groups")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..._core.annotations import Any, ArrayLike, NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import (
     check_magnitude,
@@ -37,9 +36,6 @@ from .labels import check_target, codes_of, encode_labels, flatten_labels, given
 from .questions import QuestionsMixin, check_converged
 from .unfit import fit_trees
 from .weights import LearnedWeightsMixin
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 # The remedy in messages about several labels a sample.
 _SEVERAL_LABELS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
+from ..._core.annotations import Any, ArrayLike, Callable, DTypeLike, Mapping, NDArray, Self, Sequence
 from ..._core.validation import (
     FRACTION,
     N_JOBS,
@@ -40,11 +41,6 @@ from .base import LinearStructuredClassifier, is_flat, resolve_structure
 from .unfit import CHOICES, fit_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
-    from typing_extensions import Self
-
     from ...factors import FactorGraph
 
 _SOLVERS = ("auto", "lbfgs", "adagrad", "mira")

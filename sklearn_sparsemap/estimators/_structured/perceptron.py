@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, ArrayLike, Mapping, NDArray, Self, Sequence
 from ..._core.ragged import RaggedArray
 from ..._core.validation import N_JOBS, NOT_NEGATIVE, POSITIVE, POSITIVE_INT, POSITIVE_OR_INF, check_parameters
 from ...losses import LOSSES
@@ -35,13 +36,6 @@ from .base import LinearStructuredClassifier, resolve_structure
 from .phases import MIRA, Phase, final_state, kept_columns, wide_model
 from .selection import SelectionMixin, norms_before_shrinking, warn_of_sizes
 from .unfit import CHOICES, fit_trees
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-    from typing_extensions import Self
-
 
 # Range of step sizes in which squares of weights neither underflow nor overflow.
 _SMALLEST_STEP, _LARGEST_STEP = 1e-50, 1e50

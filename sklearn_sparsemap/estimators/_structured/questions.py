@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..._core.annotations import Any, NDArray
 from ..._core.validation import check_positive, check_same_length
 from ...inference import marginal_inference, n_best, sparsemap
 from ...inference._problems import lay_out
@@ -17,9 +16,6 @@ from ...training._structure_task import is_flat
 from ...training._task import split_scores
 from .._fitting import warn_of_convergence
 from .completions import blamed_on_known, forbid_others
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Largest duality gap, relative to 1 + the objective, that is not reported at prediction.
 _INEXACT = 1e-8

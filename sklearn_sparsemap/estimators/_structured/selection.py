@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, NDArray
 from .._fitting import warn_user
 from .phases import final_state
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Number of groups named in a warning.
 _SHOWN = 3

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, ArrayLike, NDArray, Self
 from ..._core.validation import check_matrix, check_numbers
 from ...training._task import n_scores, split_scores
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-    from typing_extensions import Self
 
 
 class LearnedWeightsMixin:

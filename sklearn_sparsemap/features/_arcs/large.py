@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
 
+from ..._core.annotations import Sequence
 from .._template import check_field
 from .templates import ArcTemplate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # How arcs run, from nothing to all that is known of it.
 _RELATIONS = ((), (("direction",),), (("distance",),), (("direction",), ("distance",)))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from ..._core.annotations import Any, Callable, DTypeLike, Mapping, Sequence
 from .._base import BaseTemplateVectorizer
 from .columns import ArcPlan, arcs_of, as_columns, fill, learn_arcs
 from .templates import ArcTemplate, dependency_templates
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import DTypeLike
 
 
 class ArcVectorizer(BaseTemplateVectorizer, auto_wrap_output_keys=None):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Sequence
 from ..._core.validation import is_missing, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def sentences_from_frame(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -11,13 +10,10 @@ from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, NDArray, Self
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_matrix
 from .output import MetaRaggedTransformer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from typing_extensions import Self
 
 
 def _inner_has_partial_fit(on_rows):

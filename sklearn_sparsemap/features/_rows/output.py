@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ..._core.annotations import Self
 from ..._core.validation import check_choice
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class RaggedTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):

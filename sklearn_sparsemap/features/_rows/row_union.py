@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
@@ -11,15 +9,10 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
+from ..._core.annotations import Any, NDArray, Self, Sequence
 from ..._core.ragged import RaggedArray
 from ..._core.validation import check_matrix, check_samples
 from .output import MetaRaggedTransformer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from typing_extensions import Self
 
 _WORDS = "drop", "passthrough"
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from ..._core.annotations import Any, DTypeLike, NDArray
 from ..._core.ragged import RaggedArray
 from ..._core.validation import POSITIVE_INT, Number
 from .._base import BaseVectorizer
 from .._fields import hash_values
 from .token_pairs import TokenPairs
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
 
 # Columns are numbered in int32.
 _MOST_COLUMNS = 2**31 - 1

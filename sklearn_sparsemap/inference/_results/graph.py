@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from ..._core.annotations import Any, Mapping
 from ...graphs.jacobian import GraphJacobian, has_converged, structures_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Marginals within this distance of 0 or 1 count as integral.
 _INTEGRAL = 1e-6

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.annotations import Any, ArrayLike, NDArray
 from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
@@ -15,9 +16,6 @@ from ...numerics.loops import GAP, N_ITER, OBJECTIVE, take_problems
 from ...numerics.solver import AIM, most_calls
 from ...numerics.support import EPS
 from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_weights
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 class MAPResult(NamedTuple):

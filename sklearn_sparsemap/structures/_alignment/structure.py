@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.validation import check_choice
 from .._base import Structure, as_ints, as_parts
 from .gibbs import alignment_marginal_work, alignment_marginals
 from .map import GLOBAL, LOCAL, WARPING, best_alignment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 _KINDS = {"warping": WARPING, "global": GLOBAL, "local": LOCAL}
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray
 from .._base import Structure, as_ints, as_parts
 from .flow.choice import FLOW
 from .gibbs import chain_marginal_work, chain_marginals
 from .map import NO_TRANSITIONS, PER_STEP, STATIONARY, viterbi
 from .n_best import best_paths
 from .sampling import draw_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 
 class LinearChain(Structure):

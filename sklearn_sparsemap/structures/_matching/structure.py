@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Structure, as_ints, as_parts, check_known
 from .facets import MULTIPLIERS
 from .map import best_matching
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 
 class Matching(Structure):

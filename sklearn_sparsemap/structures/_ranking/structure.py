@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.select import order_downwards
 from ..._core.validation import check_positive
 from .._base import Structure, as_ints, as_parts
 from .._matching.structure import Matching
 from .facets import ISOTONIC
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 
 @as_oracle

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.validation import check_choice, check_positive
 from .._base import Structure, as_ints, as_parts
 from .gibbs import segmentation_marginal_work, segmentation_marginals
 from .map import best_segmentation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 _PARTS = ("steps", "spans")
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray
 from ..._core.jit import as_oracle
 from .._base import Structure, as_ints, as_parts
 from .projection import PROJECTION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 
 @as_oracle

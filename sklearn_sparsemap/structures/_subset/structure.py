@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from .._base import Structure, as_parts
 from .facets import THRESHOLD
 from .gibbs import subset_marginal_work, subset_marginals
 from .map import best_subset
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 
 class Subset(Structure):

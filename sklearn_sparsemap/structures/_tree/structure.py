@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._core.annotations import Any, Mapping, NDArray, Sequence
 from ..._core.jit import as_oracle
 from ..._core.validation import check_positive
 from .._base import Structure, as_ints, as_parts, check_known
@@ -22,10 +23,6 @@ from .matrix_tree import tree_marginal_work, tree_marginals
 from .repair import make_fit, misfits_of, words_in_cycles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from ...numerics.polytope_solver import PolytopeSolver
 
 
