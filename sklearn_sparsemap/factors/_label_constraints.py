@@ -18,7 +18,7 @@ class Count(Factor):
         super().__init__(variables)
         self.low, self.high = low, high
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return self.low, self.high
 
     def _arguments(self):
@@ -216,7 +216,7 @@ class AtMost(_Counted):
     >>> graph.add(AtMost(2, u))
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, float(self.k)
 
 
@@ -241,7 +241,7 @@ class AtLeast(_Counted):
     AtLeast(1, labels=['jazz', 'rock'])
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return float(self.k), np.inf
 
 
@@ -266,7 +266,7 @@ class Exactly(_Counted):
     Exactly(2, labels=['a', 'b', 'c'], name='two of three')
     """
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return float(self.k), float(self.k)
 
 
@@ -296,7 +296,7 @@ class Exclusive(LabelConstraint):
             raise ValueError("Exclusive needs its labels: a list of names or indices")
         super().__init__(labels, name=name)
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return -np.inf, 1.0
 
     def __repr__(self):
@@ -336,7 +336,7 @@ class Implies(LabelConstraint):
     def _polarities(self, n):
         return np.append(-np.ones(n - 1), 1.0)
 
-    def bounds(self):
+    def bounds(self) -> tuple[float, float]:
         return 1.0, np.inf
 
     def __repr__(self):

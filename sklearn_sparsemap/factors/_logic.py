@@ -64,7 +64,7 @@ class Factor:
         """Return the interval in which ``coefficients @ literals`` must lie."""
         return -np.inf, np.inf
 
-    def rows(self):
+    def rows(self) -> list[tuple]:
         """Return the inequalities that the factor consists of, unless it has scores.
 
         Returns
@@ -292,7 +292,7 @@ class OrOut(Factor):
         # The sum of the inputs minus the output is not negative.
         return np.append(np.ones(self.literals.size - 1), -1.0)
 
-    def rows(self):
+    def rows(self) -> list[tuple]:
         coefs = self.coefficients
         n, one_input = len(coefs) - 1, np.array([1.0, -1.0])
         rows = [(np.array([i, n]), one_input, 0.0, 0.0, np.inf) for i in range(n)]

@@ -217,7 +217,7 @@ class SparseMAPBatch(_OfStructures):
     def _make(self, i):
         return SparseMAPResult(self, i)
 
-    def only(self, i):
+    def only(self, i: int) -> "SparseMAPBatch":
         """Return the batch of one of the samples."""
         if len(self) == 1:
             return self
@@ -227,7 +227,7 @@ class SparseMAPBatch(_OfStructures):
             self._structure, samples, samples.problems, self._own_names, *solution, self._tol, 1, self._max_iter
         )
 
-    def solution_of(self, i):
+    def solution_of(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """Return the slots, additional slots and weights of a sample's structures or, if solved by these, facets."""
         pools = self._weights, self._slots, self._additional_slots
         weights, slots, additional = (pool[ptr[i] : ptr[i + 1]] for pool, ptr in zip(pools, self._ptr))
