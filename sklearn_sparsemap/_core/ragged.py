@@ -198,7 +198,9 @@ class RaggedArray:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        # NumPy checks the key. scikit-learn's is (indices, ...).
+        # NumPy checks the key, except for an empty mask. scikit-learn's key is (indices, ...).
+        if getattr(key, "dtype", None) == bool and len(key) != len(self):
+            raise IndexError(f"the mask has {len(key)} entries for {len(self)} samples")
         first, last = self.indptr[:-1][key], self.indptr[1:][key]
         if first.ndim == 0:
             return self._rows(first, last)

@@ -395,7 +395,7 @@ def learn_online(estimator, task, X, model, max_iter, rng):
         large = is_sparse and np.prod(shape) > _MOST_DENSE
         narrow = LinearModel.zeros(*shape, 0, sparse_coef=large, dtype=model.dtype)
         model = LinearModel(narrow.coef, model.intercept, model.additional)
-    optimizer = new_optimizer(estimator, model, columns)
+    optimizer = new_optimizer(estimator, model, columns, task.sequential)
     return Epochs(optimizer, visits(estimator, optimizer, task, X, rng), max_iter, columns, is_sparse)
 
 
@@ -425,13 +425,14 @@ def learn_batch(estimator, optimizer, task, X, keep=False):
     return float(loss / max(task.weights.sum(), np.finfo(float).tiny))
 
 
-def new_optimizer(estimator, model, columns=None):
-    """Make the online optimiser for an estimator's parameters."""
-    return adjust_optimizer(estimator, _kind(estimator)(model, average=estimator.average, columns=columns))
+def new_optimizer(estimator, model, columns=None, sequential=True):
+    """Make the online optimiser for an estimator's parameters, and for tasks that are `sequential` or not."""
+    kind = _kind(estimator, sequential)
+    return _configured(estimator, kind(model, average=estimator.average, columns=columns))
 
 
-def _kind(estimator):
-    if not isinstance(estimator._structure, Structure):
+def _kind(estimator, sequential=True):
+    if not (sequential and isinstance(estimator._structure, Structure)):
         if estimator.solver == "mira":
             raise ValueError("solver='mira' is not for factor graphs; use 'adagrad'")
         return LinearMinibatchOptimizer
@@ -444,6 +445,10 @@ def adjust_optimizer(estimator, optimizer):
         raise ValueError("average cannot change between calls of partial_fit; fit a clone")
     if type(optimizer) is not _kind(estimator):
         raise ValueError("solver cannot change to or from 'mira' between calls of partial_fit; fit a clone")
+    return _configured(estimator, optimizer)
+
+
+def _configured(estimator, optimizer):
     if isinstance(optimizer, MiraOptimizer):
         optimizer.configure(C=estimator.C, fit_intercept=estimator.fit_intercept)
     else:

@@ -5,7 +5,6 @@ import numpy as np
 from ...numerics.facets import TIE
 from ...numerics.polytope_solver import PolytopeSolver
 from ...numerics.solver import BY_STRUCTURES, INFEASIBLE, as_solver
-from ...numerics.sparsemax import highest, lower_to_zero, sparsemax
 from ...numerics.support import is_distribution
 from ...numerics.tight_face import as_equations
 
@@ -16,25 +15,42 @@ def project_simplex(
 ):
     """Project onto the probability simplex (sparsemax: Niculae et al. 2018, section 2); see `numerics.solver`.
 
-    The scores are taken relative to the best one, so that large scores cost no digits.
+    Only scores within 1 of the best can be in the support. Starting from these, drop those at or below the threshold
+    until none is dropped (Michelot). Each round computes the threshold from the scores alone, so that a single score in
+    the support gets a weight of exactly 1: AdaGrad makes a full step of the smallest residual.
     """
-    best, above = highest(scores), scores.copy()
-    if best == -np.inf:
-        none = np.empty((0, 0), np.int32)
-        return none, none, np.empty(0), INFEASIBLE, 0.0, 0.0, 1
-    lower_to_zero(above)
-    _, count = sparsemax(above, -1.0, marginals)
-    slots, weights = np.empty((int(count), 1), np.int32), np.empty(int(count))
+    best = -np.inf
+    for i in range(scores.shape[0]):
+        best = scores[i] if scores[i] > best else best
+    threshold, count, kept = -1.0, -1, 0
+    while best > -np.inf:
+        total, kept = 0.0, 0
+        for i in range(scores.shape[0]):
+            # Relative to the best score, so that large scores cost no digits.
+            above = scores[i] - best
+            if above > threshold:
+                total += above
+                kept += 1
+        if kept >= count >= 0:
+            # The support has not shrunk: rounding moves a score at the threshold in and out.
+            break
+        threshold, count = (total - 1.0) / kept, kept
+    slots = np.empty((kept, 1), np.int32)
+    weights = np.empty(kept)
+    if kept == 0:
+        return slots, np.empty((0, 0), np.int32), weights, INFEASIBLE, 0.0, 0.0, 1
     k, objective, value, reached = 0, best, -np.inf, 0.0
     for i in range(scores.shape[0]):
-        u = marginals[i]
-        value = max(value, above[i] - u)
+        above = scores[i] - best
+        u = max(above - threshold, 0.0)
+        marginals[i] = u
+        value = max(value, above - u)
         if u > 0.0:
             slots[k, 0] = i
             weights[k] = u
             k += 1
-            objective += u * (above[i] - 0.5 * u)
-            reached += u * (above[i] - u)
+            objective += u * (above - 0.5 * u)
+            reached += u * (above - u)
     gap = max(value - reached, 0.0) if is_distribution(weights[:k]) else np.inf
     return slots[:k], np.empty((k, 0), np.int32), weights[:k], BY_STRUCTURES, objective, gap, 1
 
