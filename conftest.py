@@ -12,6 +12,8 @@ FIRST = [
     *("test_solvers", "test_multilabel", "test_factors", "test_hierarchies", "test_rules", "test_multilabel_linear"),
     *("test_penalties", "test_features", "test_arcs", "test_cache", "test_packaging", "test_metrics", "test_datasets"),
 ]
+# Processes of these use all kernels, which the other files have compiled by then.
+LAST = ["test_compile_modes", "test_architecture"]
 
 
 def pytest_configure(config):
@@ -21,5 +23,5 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    places = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+    places = {name: place for place, name in enumerate(FIRST)} | {name: len(items) for name in LAST}
+    items.sort(key=lambda item: places.get(item.path.stem, len(FIRST)))
