@@ -199,8 +199,8 @@ class RaggedArray:
 
     def __getitem__(self, key: Any) -> Any:
         # NumPy checks the key, except for an empty mask. scikit-learn's key is (indices, ...).
-        if getattr(key, "dtype", None) == bool and len(key) != len(self):
-            raise IndexError(f"the mask has {len(key)} entries for {len(self)} samples")
+        if isinstance(key, np.ndarray) and key.dtype.kind == "b" and key.size == 0 < len(self):
+            raise IndexError(f"the mask has no entries for {len(self)} samples")
         first, last = self.indptr[:-1][key], self.indptr[1:][key]
         if first.ndim == 0:
             return self._rows(first, last)
