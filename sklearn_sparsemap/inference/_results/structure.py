@@ -12,8 +12,8 @@ from ..._core.jit import readonly
 from ..._core.validation import check_numbers
 from ...numerics.active_set import active_set
 from ...numerics.face import FACE_TOLERANCE, Direction, complete_face
-from ...numerics.loops import GAP, N_ITER, OBJECTIVE, take_problems
-from ...numerics.solver import AIM, most_calls
+from ...numerics.loops import GAP, N_ITER, OBJECTIVE, STATUS, take_problems
+from ...numerics.solver import AIM, BY_FACETS, most_calls
 from ...numerics.support import EPS
 from .products import NEGLIGIBLE, lay_out_directions, lay_out_supports, multiply, multiply_weights
 
@@ -113,10 +113,11 @@ class SparseMAPResult:
     def __init__(self, batch, place):
         self._batch, self._place = batch, place
         self._structure, self._problem = batch._structure, batch._samples[place]
-        self._found, self._by_facets = batch.solution_of(place), bool(batch._by_facets[place])
+        self._found = batch.solution_of(place)
         self.marginals = batch.marginals_of(place).reshape(self._problem.shape)
         self._face = None
         statistics = batch._statistics[place]
+        self._by_facets = statistics[STATUS] == BY_FACETS
         self.objective, self.gap, self.n_iter = (
             float(statistics[OBJECTIVE]),
             float(statistics[GAP]),
