@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 
-from .._core.annotations import Any, PathLike
+from .annotations import Any, PathLike
 from .ragged import RaggedArray
 from .validation import check_matrix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .._core.annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
+from .annotations import Any, ArrayLike, DTypeLike, Iterable, Iterator, NDArray, Sequence
 from .indices import can_pick, check_each, check_sparse, ends_fit, place_in
 
 

@@ -129,7 +129,7 @@ class PartitionsMixin:
     A subclass has `_take_in`, `_check_params`, `_labels_in`, `_most_iter`, and the following.
     """
 
-    # What watches training. It may be replaced by a subclass.
+    # The class of the monitor that watches training. A subclass of `Monitor` may replace it.
     monitor_class: type[Monitor] = Monitor
     # The attribute that exists if the estimator was fitted before.
     _fitted_mark = "_structure"

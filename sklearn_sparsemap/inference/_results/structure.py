@@ -118,11 +118,9 @@ class SparseMAPResult:
         self._face = None
         statistics = batch._statistics[place]
         self._by_facets = statistics[STATUS] == BY_FACETS
-        self.objective, self.gap, self.n_iter = (
-            float(statistics[OBJECTIVE]),
-            float(statistics[GAP]),
-            int(statistics[N_ITER]),
-        )
+        self.objective = float(statistics[OBJECTIVE])
+        self.gap = float(statistics[GAP])
+        self.n_iter = int(statistics[N_ITER])
         self.converged = self.gap <= batch._tol or self.gap <= self._rounding()
 
     def _rounding(self):

@@ -18,7 +18,7 @@ import numpy as np
 from ...._core.jit import kernel
 from ...._core.lanes import padded
 from ....numerics.facets import TIE
-from ....numerics.sparsemax import highest, sparsemax
+from ....numerics.sparsemax import highest, lower_to_zero, sparsemax
 from ....numerics.support import EPS, FEASIBLE
 from .crossover import best_paths, cross_over, onward
 from .interior_point import Network, interior_point, new_flow
@@ -35,7 +35,7 @@ LONG = 100
 # Rounds after which working sets only grow, so that the rounds end.
 _SHRINKING_ROUNDS = 20
 
-# What is found so far. ``u`` (T, P) is the flow through all nodes. The arcs with flow from step t to the next are
+# The solution so far. ``u`` (T, P) is the flow through all nodes. The arcs with flow from step t to the next are
 # first_arc[t]..last_arc[t] of `Arcs`. For the part that begins at step t, ``tied[t]`` and ``failed[t]`` tell whether
 # paths tie, and whether the result may not be exact.
 Found = namedtuple("Found", ["u", "first_arc", "last_arc", "tied", "failed"])
@@ -197,15 +197,16 @@ def _has_ties(network, state, open_arcs):
 
 
 @kernel
-def _solve_step(scores, u):
-    """Solve a part of one step; return whether states tie."""
-    best = highest(scores)
-    for i in range(scores.shape[0]):
-        scores[i] -= best
+def project_step(scores, u):
+    """Project one step; return whether states tie, as the tie flag, which is -1 if all states are forbidden."""
+    _, n_forbidden = lower_to_zero(scores)
+    if n_forbidden == scores.shape[0]:
+        return -1.0
     threshold, _ = sparsemax(scores, np.inf, u)
-    tied = False
+    tied = 0.0
     for i in range(scores.shape[0]):
-        tied |= u[i] <= TIE and scores[i] >= threshold - TIE
+        if u[i] <= TIE and scores[i] >= threshold - TIE:
+            tied = 1.0
     return tied
 
 
@@ -285,7 +286,7 @@ def _solve_part(nodes, additional, dims, sets, start, stop, found, arcs):
     n_states, width = most_states(sets.counts, start, stop), scores.shape[1]
     if n_steps == 1:
         u = np.empty(n_states)
-        found.tied[start], found.failed[start] = _solve_step(scores[0, :n_states], u), False
+        found.tied[start], found.failed[start] = project_step(scores[0, :n_states], u) > 0.0, False
         for x in range(n_states):
             found.u[start, sets.states[start, x]] = u[x]
         return arcs, 1

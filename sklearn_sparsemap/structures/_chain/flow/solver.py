@@ -4,14 +4,13 @@ import numpy as np
 
 from ...._core.jit import kernel
 from ...._core.lanes import padded
-from ....numerics.facets import TIE, as_products, certify
+from ....numerics.facets import as_products, certify
 from ....numerics.solver import BY_FACETS, GAVE_UP, INFEASIBLE, as_solver
-from ....numerics.sparsemax import lower_to_zero, sparsemax
 from ..map import NO_TRANSITIONS, places_of_ends
 from .blocks import new_factors
 from .crossover import settle
 from .interior_point import Network, new_flow, set_nodes
-from .parts import LONG, new_arcs, new_found, solve_by_parts
+from .parts import LONG, new_arcs, new_found, project_step, solve_by_parts
 from .scores import node_scores, part_of
 from .working_sets import choose_states, most_states, new_sets, next_part
 
@@ -25,14 +24,10 @@ def _independent_steps(nodes, dims, marginals):
     n_steps, n_states = dims[0], dims[1]
     tied = 0.0
     for t in range(n_steps):
-        u, scores = marginals[t * n_states : (t + 1) * n_states], nodes[t, :n_states]
-        _, n_forbidden = lower_to_zero(scores)
-        if n_forbidden == n_states:
+        own = project_step(nodes[t, :n_states], marginals[t * n_states : (t + 1) * n_states])
+        if own < 0.0:
             return -1.0
-        threshold, _ = sparsemax(scores, np.inf, u)
-        for i in range(n_states):
-            if u[i] <= TIE and nodes[t, i] >= threshold - TIE:
-                tied = 1.0
+        tied = max(tied, own)
     return tied
 
 

@@ -126,6 +126,18 @@ def choose_first_states(nodes, u, additional, dims, before, after, sets):
 
 
 @kernel
+def _best_of_step(priced, where):
+    """Return the best max-marginal of a step's working set, and that of all its other states."""
+    known, missing = -np.inf, -np.inf
+    for i in range(priced.shape[0]):
+        if where[i] >= 0:
+            known = max(known, priced[i])
+        else:
+            missing = max(missing, priced[i])
+    return known, missing
+
+
+@kernel
 def let_states_enter(priced, u, tolerance, shrinks, sets, changed):
     """Change the working sets of all steps whose best state is missing; return whether there is such a step.
 
@@ -145,12 +157,7 @@ def let_states_enter(priced, u, tolerance, shrinks, sets, changed):
     n_steps, n_states = priced.shape
     is_in, found = np.zeros((n_steps, n_states), np.bool_), False
     for t in range(n_steps):
-        known, missing = -np.inf, -np.inf
-        for i in range(n_states):
-            if sets.where[t, i] >= 0:
-                known = max(known, priced[t, i])
-            else:
-                missing = max(missing, priced[t, i])
+        known, missing = _best_of_step(priced[t], sets.where[t])
         changed[t] = missing > known + tolerance
         found |= changed[t]
         for i in range(n_states):
@@ -167,12 +174,7 @@ def let_states_enter(priced, u, tolerance, shrinks, sets, changed):
 def has_tied_states(priced, tolerance, sets):
     """Tell whether a state outside of the working sets is on a path that ties with those with weight."""
     for t in range(priced.shape[0]):
-        known, missing = -np.inf, -np.inf
-        for i in range(priced.shape[1]):
-            if sets.where[t, i] >= 0:
-                known = max(known, priced[t, i])
-            else:
-                missing = max(missing, priced[t, i])
+        known, missing = _best_of_step(priced[t], sets.where[t])
         if missing >= known - tolerance:
             return True
     return False
